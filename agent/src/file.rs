@@ -1,5 +1,5 @@
-//! Files that an agent and its commands read. Each has a cap that holds while it is read, because a path may name a device or
-//! a pipe without end.
+//! Files that an agent and its commands read. Each has a cap that holds while it is read, because a path may name a
+//! device or a pipe without end.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! Rate limiting for API gateways, inside one process or across a fleet.
 //!
-//! An [`Agent`] decides calls by rules. A [`Call`] is a set of named values with a cost; a [`Rule`] limits the calls that have
-//! the same values; [`Agent::check`] returns an [`Admission`] or a [`Denial`].
+//! An [`Agent`] decides calls by rules. A [`Call`] is a set of named values with a cost; a [`Rule`] limits the calls
+//! that have the same values; [`Agent::check`] returns an [`Admission`] or a [`Denial`].
 //!
 //! ```
 //! use tollgate::{Agent, Call, Rule};
@@ -33,11 +33,11 @@
 //! | `metrics` | metrics in the OpenMetrics text format |
 //! | `bus` | part of `kafka`: other buses than Kafka |
 //!
-//! The folder `examples` of the crate has complete programs. The times of all types are in milliseconds since the Unix epoch,
-//! and durations are in milliseconds where the name ends in `_ms`.
-// The behaviour of an agent is in `tollgate_engine`, which has no I/O; this crate executes its effects. Modules are listed in
-// the order of their layers: each imports only the modules before it. Hidden items are for Tollgate's own crates: they may
-// change in any version.
+//! The folder `examples` of the crate has complete programs. The times of all types are in milliseconds since the Unix
+//! epoch, and durations are in milliseconds where the name ends in `_ms`.
+// The behaviour of an agent is in `tollgate_engine`, which has no I/O; this crate executes its effects. Modules are
+// listed in the order of their layers: each imports only the modules before it. Hidden items are for Tollgate's own
+// crates: they may change in any version.
 
 #[doc(hidden)]
 pub mod store;

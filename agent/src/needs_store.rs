@@ -1,8 +1,8 @@
-//! Rules that an agent has no servers for: those that need a store beside a bus alone, and those that need signals beside a store
-//! alone.
+//! Rules that an agent has no servers for: those that need a store beside a bus alone, and those that need signals
+//! beside a store alone.
 //!
-//! The first are refused, because each agent would limit them on its own. The second follow their `on_failure` at all times, of
-//! which the log warns. Rules under `consistency: eventual` need no store, and all others need no signals.
+//! The first are refused, because each agent would limit them on its own. The second follow their `on_failure` at all
+//! times, of which the log warns. Rules under `consistency: eventual` need no store, and all others need no signals.
 
 use std::sync::Arc;
 

@@ -58,8 +58,8 @@ fn undecided(decide: impl Fn(&Call<'_>) -> Decision) -> (Vec<Decision>, u64) {
     (undecided, made)
 }
 
-/// Two agents with counts in one memory, or one agent with its own: two threads charge one counter, and each is pre-empted by
-/// the busy loops and by the other one. No request expires, and no call is decided without its counter.
+/// Two agents with counts in one memory, or one agent with its own: two threads charge one counter, and each is
+/// pre-empted by the busy loops and by the other one. No request expires, and no call is decided without its counter.
 #[test]
 fn counts_in_memory_decide_every_call_on_a_busy_machine() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -88,7 +88,8 @@ fn counts_in_memory_decide_every_call_on_a_busy_machine() {
     }
 }
 
-/// A machine with more work than cores: under `bounded`, less than 1% of legitimate calls are denied, from the first second of an agent on.
+/// A machine with more work than cores: under `bounded`, less than 1% of legitimate calls are denied, from the first
+/// second of an agent on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_machine_denies_no_legitimate_calls() {
     let redis = Redis::start();

@@ -22,8 +22,8 @@ fn agent(redis: &Redis, node: &str) -> Agent {
     agent
 }
 
-/// C7, true-denial: units that one agent gives back are free at every agent 250 ms later, without any signals. An agent that repeats a denial asks the
-/// store four times a second, at any rate of calls.
+/// C7, true-denial: units that one agent gives back are free at every agent 250 ms later, without any signals. An agent
+/// that repeats a denial asks the store four times a second, at any rate of calls.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refund_shows_at_every_agent_within_250_ms() {
     let redis = Redis::start();

@@ -1,5 +1,5 @@
-//! Requests of several calls that share a counter: the limit that decides them, the rules that they replace, and the retries that
-//! the store recognises. Both places of the counts decide alike.
+//! Requests of several calls that share a counter: the limit that decides them, the rules that they replace, and the
+//! retries that the store recognises. Both places of the counts decide alike.
 
 use std::sync::Arc;
 

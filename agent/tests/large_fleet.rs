@@ -72,8 +72,8 @@ fn is_admitted(engine: &Engine, now: Timestamp, key: &str) -> bool {
     output.into_decisions()[0].allowed
 }
 
-/// R8: 200 agents, 100/min, Redis and Kafka gone for an hour: the first call of each caller passes at each agent, or at 100 of
-/// them under `strict`, and no more than the printed bound in a window.
+/// R8: 200 agents, 100/min, Redis and Kafka gone for an hour: the first call of each caller passes at each agent, or at
+/// 100 of them under `strict`, and no more than the printed bound in a window.
 #[test]
 fn first_calls_pass_for_as_long_as_an_outage_lasts() {
     for (consistency, most) in [(Consistency::Bounded, 200), (Consistency::Strict, 100)] {

@@ -49,8 +49,8 @@ async fn counted_at_least(redis: &Redis, key: &str, units: u64) -> u64 {
     }
 }
 
-/// never-over, I12: under `strict`, a Redis that pauses before every fifth call admits no more than the quota, and the calls in
-/// between pass.
+/// never-over, I12: under `strict`, a Redis that pauses before every fifth call admits no more than the quota, and the
+/// calls in between pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_pauses_adds_no_excess() {
     let redis = Arc::new(Redis::start());
@@ -72,8 +72,8 @@ async fn a_redis_that_pauses_adds_no_excess() {
     assert!((60..=QUOTA).contains(&admitted), "{admitted} of {QUOTA}");
 }
 
-/// D9, I12: Redis is suspended under load and continues. Then it counts every admitted unit, once. The experiment on failures
-/// measures that a second is enough.
+/// D9, I12: Redis is suspended under load and continues. Then it counts every admitted unit, once. The experiment on
+/// failures measures that a second is enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_unit_is_in_a_suspended_redis_after_it_continues() {
     let redis = Redis::start();
@@ -147,7 +147,8 @@ fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// A check works wherever its future is polled: here on a thread without tokio, with a Redis that answers and one that does not.
+/// A check works wherever its future is polled: here on a thread without tokio, with a Redis that answers and one that
+/// does not.
 #[test]
 fn a_check_needs_no_runtime_of_its_own() {
     let redis = Redis::start();

@@ -1,6 +1,6 @@
-//! Differential test: one random history of operations, applied by an engine whose counts are in its own table and by an engine
-//! with a memory store, gives equal decisions, rows and metrics. A third engine, with its own table, decides no
-//! call by `Engine::decide`, and gives the same decisions exactly.
+//! Differential test: one random history of operations, applied by an engine whose counts are in its own table and by
+//! an engine with a memory store, gives equal decisions, rows and metrics. A third engine, with its own table, decides
+//! no call by `Engine::decide`, and gives the same decisions exactly.
 //!
 //! The two differ in one respect. With a store, an agent knows the time of its counts to a few milliseconds only, so it asks
 //! again a little earlier than a cached denial ends. Where the sources of a denial differ, its details may differ, too.

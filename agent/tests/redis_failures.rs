@@ -61,8 +61,8 @@ async fn an_idle_agent_notices_loss_and_recovery_of_its_store() {
     assert_eq!(check(&agent, "k1").await.source, Source::Store);
 }
 
-/// I2: while Redis is down, the agent itself counts attempts at a login, with those that Redis had counted: of five in a quarter
-/// of an hour, the sixth is denied.
+/// I2: while Redis is down, the agent itself counts attempts at a login, with those that Redis had counted: of five in
+/// a quarter of an hour, the sixth is denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sixth_login_is_denied_while_redis_is_down() {
     let mut redis = Redis::start();

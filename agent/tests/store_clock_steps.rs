@@ -85,8 +85,8 @@ async fn every_agent_admits_again_within_a_window_of_a_step_back() {
     }
 }
 
-/// one-truth-of-time: a step forward takes no decision from the store, although requests expire by its clock: the answer tells
-/// the new time, and each request is sent once more.
+/// one-truth-of-time: a step forward takes no decision from the store, although requests expire by its clock: the
+/// answer tells the new time, and each request is sent once more.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_step_forward_the_store_decides_every_call() {
     let redis = Redis::start_with_clock();

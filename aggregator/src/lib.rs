@@ -1,8 +1,8 @@
 //! Tollgate's aggregator: the shell around `tollgate-aggregator-engine`.
 //!
 //! The engine decides which partitions to count and what to signal; this crate gives it records, time and a thread, and
-//! carries out its effects over a bus. It also answers HTTP, shows metrics, keeps dead letters, and copies published rules to
-//! Redis. Modules are listed in the order of their layers: each one imports only the modules before it.
+//! carries out its effects over a bus. It also answers HTTP, shows metrics, keeps dead letters, and copies published
+//! rules to Redis. Modules are listed in the order of their layers: each one imports only the modules before it.
 
 mod dead_letters;
 mod queries;

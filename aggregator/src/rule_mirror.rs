@@ -45,8 +45,8 @@ struct RulesTopic<R> {
 }
 
 impl RuleCopier {
-    /// Starts the thread inside a tokio runtime. If the bus answers, the rules that were published before are known when this
-    /// returns. Pinned rules only widen the replay window; without a mirror, nothing is copied.
+    /// Starts the thread inside a tokio runtime. If the bus answers, the rules that were published before are known
+    /// when this returns. Pinned rules only widen the replay window; without a mirror, nothing is copied.
     ///
     /// # Errors
     /// Fails if the system provides no thread.

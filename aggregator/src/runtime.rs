@@ -28,8 +28,8 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    /// Starts the threads. Counting begins when the bus is available. The bytes of dead letters are kept in a folder, if one is
-    /// given.
+    /// Starts the threads. Counting begins when the bus is available. The bytes of dead letters are kept in a folder,
+    /// if one is given.
     ///
     /// # Errors
     /// Fails if the system provides no thread.

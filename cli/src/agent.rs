@@ -43,7 +43,8 @@ pub(crate) struct AgentArgs {
     /// Region of the agent
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = serve::node)]
     pub(crate) region: String,
-    /// Folder for the last good rules and the agents of the fleet, with which the agent starts while no server can be reached
+    /// Folder for the last good rules and the agents of the fleet, with which the agent starts while no server can be
+    /// reached
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
     #[arg(long, value_name = "N", value_parser = serve::positive, help = format!(

@@ -29,7 +29,8 @@ pub(crate) struct AggregatorArgs {
     kafka: KafkaArgs,
     #[command(flatten)]
     redis: RedisArgs,
-    /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a restore reads
+    /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a
+    /// restore reads
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Address to listen on; port 0 takes any free port

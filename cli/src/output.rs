@@ -29,7 +29,8 @@ pub(crate) fn say(text: impl Display) -> io::Result<()> {
     written(writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()))
 }
 
-/// Names standard output in the error of writing to it. A closed pipe is not an error, because the reader may have read enough.
+/// Names standard output in the error of writing to it. A closed pipe is not an error, because the reader may have read
+/// enough.
 pub(crate) fn written(result: io::Result<()>) -> io::Result<()> {
     result.or_else(|error| match error.kind() {
         ErrorKind::BrokenPipe => Ok(()),

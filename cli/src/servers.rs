@@ -78,8 +78,9 @@ impl KafkaArgs {
         Some(settings.with(self.kafka_set.iter().flat_map(|set| set.0.clone())))
     }
 
-    /// Connects to the named Kafka and prepares its topics. If that fails, the process starts without it, and the thread that
-    /// supervises the bus reports the reason and tries again: nothing in Kafka may stop a fleet from starting.
+    /// Connects to the named Kafka and prepares its topics. If that fails, the process starts without it, and the
+    /// thread that supervises the bus reports the reason and tries again: nothing in Kafka may stop a fleet from
+    /// starting.
     pub(crate) fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
         let kafka = self.settings().map(KafkaBus::new).transpose()?;
         if let Some(kafka) = &kafka {

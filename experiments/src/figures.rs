@@ -20,7 +20,8 @@ pub(crate) fn as_us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Returns an empty table without lines, at most 80 characters wide; long cells are wrapped. Columns from `figures` on are aligned to the right.
+/// Returns an empty table without lines, at most 80 characters wide; long cells are wrapped. Columns from `figures` on
+/// are aligned to the right.
 pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_header(header.iter().copied());

@@ -1,7 +1,8 @@
 //! Exact count of one counter: the plain list of its admissions.
 //!
-//! It shares no arithmetic with the algorithms that it evaluates. A call is *over-admitted* if it was admitted with more than
-//! the quota in (t-W, t], and *under-admitted* if it was denied with room there. Both refer to the agent's own admissions.
+//! It shares no arithmetic with the algorithms that it evaluates. A call is *over-admitted* if it was admitted with
+//! more than the quota in (t-W, t], and *under-admitted* if it was denied with room there. Both refer to the agent's
+//! own admissions.
 
 use std::collections::VecDeque;
 

@@ -1,5 +1,5 @@
-//! Redis and Kafka servers that others may use at the same time. Each run prefixes its keys and topics with a name of its own,
-//! so it starts with empty counters and neither disturbs others nor is disturbed.
+//! Redis and Kafka servers that others may use at the same time. Each run prefixes its keys and topics with a name of
+//! its own, so it starts with empty counters and neither disturbs others nor is disturbed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;

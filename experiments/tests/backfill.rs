@@ -1,5 +1,5 @@
-//! The return of a store after an outage in which an agent has admitted thousands of calls on one counter: the store learns all
-//! of them within a second, in requests that hold up nobody else.
+//! The return of a store after an outage in which an agent has admitted thousands of calls on one counter: the store
+//! learns all of them within a second, in requests that hold up nobody else.
 
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;

@@ -1,5 +1,5 @@
-//! Steps of the store's clock, of every size: each agent notices them, tells them once, and no caller is locked out for longer
-//! than a window of the store's clock, also at an agent that sends no charge because it only repeats denials.
+//! Steps of the store's clock, of every size: each agent notices them, tells them once, and no caller is locked out for
+//! longer than a window of the store's clock, also at an agent that sends no charge because it only repeats denials.
 
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
@@ -165,7 +165,8 @@ fn a_glitch_of_the_clock_locks_nobody_out() {
             let mut fleet = Fleet::full();
             fleet.step(by_ms);
             fleet.pass(lasts_ms);
-            // Requests that would have expired by the old time are decided without the store, until a ping tells the new one.
+            // Requests that would have expired by the old time are decided without the store, until a ping tells the
+            // new one.
             assert!((0..AGENTS).all(|agent| fleet.room_after_ms(agent) < 1_000), "the window is empty");
             while fleet.admits(0) {}
             assert!((0..AGENTS).all(|agent| !fleet.admits(agent)));
@@ -209,8 +210,8 @@ fn after_a_step_forward_the_store_decides_every_call() {
     }
 }
 
-/// E6, one-truth-of-time: signals age by the clock of the bus. If the aggregator ends, they are stale 3 s later, whatever the
-/// store's clock showed last; and beside a store whose clock is not that of the bus they never decide.
+/// E6, one-truth-of-time: signals age by the clock of the bus. If the aggregator ends, they are stale 3 s later,
+/// whatever the store's clock showed last; and beside a store whose clock is not that of the bus they never decide.
 #[test]
 fn signals_do_not_stay_fresh_after_a_step_of_the_stores_clock() {
     for (by_ms, while_signalled) in
@@ -227,8 +228,8 @@ fn signals_do_not_stay_fresh_after_a_step_of_the_stores_clock() {
     }
 }
 
-/// one-truth-of-time: after a step back, signals go on to count units at times that are in the future of the store. They lock no
-/// caller out when the store ends, and the aggregator, too.
+/// one-truth-of-time: after a step back, signals go on to count units at times that are in the future of the store.
+/// They lock no caller out when the store ends, and the aggregator, too.
 #[test]
 fn signals_from_before_a_step_back_lock_nobody_out() {
     for back_ms in [30_000, 3_600_000] {

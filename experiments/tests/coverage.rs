@@ -1,5 +1,5 @@
-//! E8: an agent that decides by signals counts its own units until a signal contains them, whichever thread admitted them and
-//! whatever the writer was doing at that moment.
+//! E8: an agent that decides by signals counts its own units until a signal contains them, whichever thread admitted
+//! them and whatever the writer was doing at that moment.
 
 use fastrand::Rng;
 use tollgate::Call;
@@ -58,9 +58,9 @@ fn an_agent_alone_that_decides_by_signals_is_never_over() {
     }
 }
 
-/// Forged records of every topic: the agent goes on to decide by the honest signals, or alone. A forged offset that is only a
-/// little beyond the end seems to count its own units, until the agent notices it a second later. From then on, it may count some
-/// of them twice.
+/// Forged records of every topic: the agent goes on to decide by the honest signals, or alone. A forged offset that is
+/// only a little beyond the end seems to count its own units, until the agent notices it a second later. From then on,
+/// it may count some of them twice.
 #[test]
 fn forged_records_admit_at_most_a_second_of_calls_more() {
     let admitted: Vec<_> = (0..SEEDS).map(|seed| admitted_by_signals(seed, 30, None)).collect();

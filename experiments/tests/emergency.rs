@@ -68,9 +68,9 @@ impl World {
     }
 }
 
-/// I5: while the switch is on, the 11th call in a second of an IP is denied at every agent, by a visible rule and without
-/// the store; other callers pass, the deny list denies. An agent that starts later learns it. It ends when it is switched off
-/// anywhere, although clocks differ.
+/// I5: while the switch is on, the 11th call in a second of an IP is denied at every agent, by a visible rule and
+/// without the store; other callers pass, the deny list denies. An agent that starts later learns it. It ends when it
+/// is switched off anywhere, although clocks differ.
 #[test]
 fn the_switch_reaches_every_agent_and_holds_until_it_is_off() {
     let mut world = World::start();
@@ -112,8 +112,8 @@ fn the_switch_reaches_every_agent_and_holds_until_it_is_off() {
     assert_eq!(decision.status.map(|status| status.rule.to_string()).as_deref(), Some("key"));
 }
 
-/// I5: the last change that an agent knew holds after its restart, if it has a state directory, although neither bus nor store
-/// is available. A change that it missed replaces it once the bus is back.
+/// I5: the last change that an agent knew holds after its restart, if it has a state directory, although neither bus
+/// nor store is available. A change that it missed replaces it once the bus is back.
 #[test]
 fn the_saved_change_holds_after_a_restart_without_the_bus() {
     let mut world = World::start();

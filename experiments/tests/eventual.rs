@@ -1,5 +1,5 @@
-//! Rules under `consistency: eventual` in simulated fleets: signals and the agents' own admissions decide. The store is never
-//! asked, an outage of it changes nothing, and the excess of a window is at most the demand of one signal lag.
+//! Rules under `consistency: eventual` in simulated fleets: signals and the agents' own admissions decide. The store is
+//! never asked, an outage of it changes nothing, and the excess of a window is at most the demand of one signal lag.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,8 +95,8 @@ fn fullest(admitted: &[u64]) -> u64 {
     admitted.iter().enumerate().map(in_window).max().unwrap_or_default()
 }
 
-/// I5: an abuser who calls at all agents gets the quota and what it asks for in one signal lag. Honest callers get everything.
-/// Whether a store is there makes no difference.
+/// I5: an abuser who calls at all agents gets the quota and what it asks for in one signal lag. Honest callers get
+/// everything. Whether a store is there makes no difference.
 #[test]
 fn the_excess_is_the_demand_of_one_signal_lag_with_and_without_a_store() {
     for deployment in [Deployment::StoreUp, Deployment::StoreDown, Deployment::NoStore] {

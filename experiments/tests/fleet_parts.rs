@@ -104,8 +104,8 @@ fn a_store_that_comes_back_empty_makes_no_fleet_of_one() {
     }
 }
 
-/// I10: a presence set that is emptied every 200 ms, for longer than the removal time, makes no fleet smaller: the next outage
-/// admits the quota once.
+/// I10: a presence set that is emptied every 200 ms, for longer than the removal time, makes no fleet smaller: the next
+/// outage admits the quota once.
 #[test]
 fn a_set_that_is_emptied_again_and_again_makes_no_fleet_smaller() {
     let mut sim = simulation(5, 3);
@@ -122,8 +122,8 @@ fn a_set_that_is_emptied_again_and_again_makes_no_fleet_smaller() {
     assert!((90..=105).contains(&most), "{most} of 100");
 }
 
-/// I10: a step of the store's clock forward by about the removal time, by more, or back: an agent that is replaced meanwhile does
-/// not take the others for gone, although they have not announced themselves since the step.
+/// I10: a step of the store's clock forward by about the removal time, by more, or back: an agent that is replaced
+/// meanwhile does not take the others for gone, although they have not announced themselves since the step.
 #[test]
 fn an_agent_that_starts_after_a_step_of_the_stores_clock_does_not_believe_that_it_is_alone() {
     for by_ms in [12_600, 14_000, 3_600_000, -30_000] {

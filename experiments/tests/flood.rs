@@ -87,9 +87,9 @@ impl Flood {
     }
 }
 
-/// K5, capped: for ten minutes at 20,000 invented keys per second and 1000/24h, honest newcomers at one call per second pass at
-/// 99%, callers who had used up their quota before stay limited, and nobody passes more than a quota. By default a tenth of the
-/// time, with a tenth of the memory: the error depends on the number of callers per byte.
+/// K5, capped: for ten minutes at 20,000 invented keys per second and 1000/24h, honest newcomers at one call per second
+/// pass at 99%, callers who had used up their quota before stay limited, and nobody passes more than a quota. By
+/// default a tenth of the time, with a tenth of the memory: the error depends on the number of callers per byte.
 #[test]
 fn honest_newcomers_pass_and_known_callers_stay_limited_during_a_flood() {
     let sketch_bytes = usize::try_from(scaled(SKETCH_BYTES_DEFAULT as u64)).unwrap();
@@ -113,8 +113,8 @@ fn honest_newcomers_pass_and_known_callers_stay_limited_during_a_flood() {
     assert_eq!(flood.told, [Notice::TableFull { counters_max: COUNTERS_MAX }]);
 }
 
-/// capped: when the callers of a flood have left, the memory is given back, and newcomers have counters of their own. The log
-/// tells the begin and the end once each, however many callers came.
+/// capped: when the callers of a flood have left, the memory is given back, and newcomers have counters of their own.
+/// The log tells the begin and the end once each, however many callers came.
 #[test]
 fn after_a_flood_the_table_has_room_again() {
     let mut flood = Flood::new(1, true, SKETCH_BYTES_DEFAULT, "10/s");
@@ -127,8 +127,8 @@ fn after_a_flood_the_table_has_room_again() {
     assert_eq!(flood.told, [Notice::TableFull { counters_max: COUNTERS_MAX }, Notice::TableHasRoom]);
 }
 
-/// never-over in a fleet: a caller has the quota where it is known, and at each flooded agent that does not know it that agent's
-/// part, as `docs/fleet.md` states.
+/// never-over in a fleet: a caller has the quota where it is known, and at each flooded agent that does not know it
+/// that agent's part, as `docs/fleet.md` states.
 #[test]
 fn in_a_fleet_a_caller_has_its_quota_and_the_parts_of_the_flooded_agents() {
     const AGENTS: usize = 3;

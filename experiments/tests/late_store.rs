@@ -1,8 +1,8 @@
-//! A store that is late, or away for a while, under the load of two agents: `strict` stays within its quota, an agent loses the
-//! store at the cost of few denied calls, and each of them passes when it is repeated.
+//! A store that is late, or away for a while, under the load of two agents: `strict` stays within its quota, an agent
+//! loses the store at the cost of few denied calls, and each of them passes when it is repeated.
 //!
-//! The load is open: callers call at their rates, whatever the answers. Honest callers ask for half of their quota and repeat
-//! a denied call once, at the other agent. Abusers ask for several times theirs, in bursts and without a break.
+//! The load is open: callers call at their rates, whatever the answers. Honest callers ask for half of their quota and
+//! repeat a denied call once, at the other agent. Abusers ask for several times theirs, in bursts and without a break.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! A store that loses what it has acknowledged, beside a bus that is alive: a flush, a restart without data, a deleted counter,
-//! and a failover to a replica that lacks the newest writes.
+//! A store that loses what it has acknowledged, beside a bus that is alive: a flush, a restart without data, a deleted
+//! counter, and a failover to a replica that lacks the newest writes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -193,8 +193,8 @@ fn step(
     }
 }
 
-/// I10, I12: whatever the store loses, a window holds at most the quota, 5% of it, and the demand of one signal lag; a loss of
-/// the whole store is found by every agent, and a deleted counter is not taken for one.
+/// I10, I12: whatever the store loses, a window holds at most the quota, 5% of it, and the demand of one signal lag; a
+/// loss of the whole store is found by every agent, and a deleted counter is not taken for one.
 #[test]
 fn a_store_that_loses_units_gets_them_again_from_signals_and_agents() {
     let (seeds, mut lacked) = (scaled(SEEDS), 0);

@@ -1,5 +1,5 @@
-//! Outages of the store in simulated fleets: who is admitted, with and without signals, and never more than the bound that is
-//! printed for the rule.
+//! Outages of the store in simulated fleets: who is admitted, with and without signals, and never more than the bound
+//! that is printed for the rule.
 
 use std::num::NonZeroU32;
 
@@ -182,8 +182,9 @@ fn a_known_caller_keeps_its_quota_by_signals() {
     assert_eq!(outage.burst(0, "new", 20), 3, "an equal part");
 }
 
-/// I1, I4: with a burst, three agents have their parts of what the store has left free, and the sum is within the printed bound.
-/// With signals, the burst of a caller whom nobody knows goes by the traffic, of which the first agent has all.
+/// I1, I4: with a burst, three agents have their parts of what the store has left free, and the sum is within the
+/// printed bound. With signals, the burst of a caller whom nobody knows goes by the traffic, of which the first agent
+/// has all.
 #[test]
 fn a_known_caller_keeps_its_burst_without_the_store() {
     // Settings; calls through the store and those that are left for the outage, without signals.
@@ -213,8 +214,8 @@ fn a_known_caller_keeps_its_burst_without_the_store() {
     }
 }
 
-/// never-over while the store is down: whatever callers do, no window holds more than the printed bound; with signals, the calls
-/// of the time in which the signals of two agents differ are added.
+/// never-over while the store is down: whatever callers do, no window holds more than the printed bound; with signals,
+/// the calls of the time in which the signals of two agents differ are added.
 #[test]
 fn no_window_exceeds_the_printed_bound() {
     let mut fullest = 0;

@@ -85,8 +85,8 @@ rules: [{ name: slots, per: [user], quota: 4/1h, algorithm: concurrency, on_fail
     assert!(fleet.check().allowed);
 }
 
-/// A call is charged under a rule in shadow even if another rule denies it. It has no permit, so the agent gives its slot back
-/// within a second. Denials that are cached ask no store.
+/// A call is charged under a rule in shadow even if another rule denies it. It has no permit, so the agent gives its
+/// slot back within a second. Denials that are cached ask no store.
 #[test]
 fn a_denied_call_holds_no_slot_of_a_rule_in_shadow() {
     const WINDOW_MS: u64 = 10_000;

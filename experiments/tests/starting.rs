@@ -1,5 +1,5 @@
-//! The first seconds of an agent, while the store answers late or its connection is still being made: who is admitted before the
-//! agent has joined the fleet, and who waits for the store.
+//! The first seconds of an agent, while the store answers late or its connection is still being made: who is admitted
+//! before the agent has joined the fleet, and who waits for the store.
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
@@ -32,8 +32,8 @@ fn fleet_under(rules: &str, agents: usize) -> (Simulation<'static>, RuleSet) {
     (Simulation::new(settings, &rules), rules)
 }
 
-/// Lets callers call an agent for so long, while the store answers each third call late. Returns the number of late calls, and
-/// the times of the denials since now.
+/// Lets callers call an agent for so long, while the store answers each third call late. Returns the number of late
+/// calls, and the times of the denials since now.
 fn while_the_store_is_late(sim: &mut Simulation<'static>, agent: usize, ms: u64) -> (usize, Vec<u64>) {
     let (start, mut late, mut denied, mut call) = (sim.now(), 0, Vec::new(), 0);
     while sim.now() < start.plus_ms(ms) {
@@ -53,8 +53,8 @@ fn while_the_store_is_late(sim: &mut Simulation<'static>, agent: usize, ms: u64)
     (late, denied)
 }
 
-/// no-wait, never-over: the calls that an agent gets before its first connection to the store wait for it, and the store decides
-/// them. None waits longer than its deadline, even if the connection never comes.
+/// no-wait, never-over: the calls that an agent gets before its first connection to the store wait for it, and the
+/// store decides them. None waits longer than its deadline, even if the connection never comes.
 #[test]
 fn calls_wait_for_the_first_connection_until_their_deadline() {
     let rules =
@@ -102,8 +102,8 @@ fn an_agent_alone_denies_no_late_call_in_its_first_seconds() {
     }
 }
 
-/// never-over: an agent that joins others takes its part two heartbeats after its own was received, and not before; from then on
-/// it denies no honest call.
+/// never-over: an agent that joins others takes its part two heartbeats after its own was received, and not before;
+/// from then on it denies no honest call.
 #[test]
 fn an_agent_that_joins_others_has_no_part_before_they_have_heard_it() {
     for leaver in [1, 2] {

@@ -1,8 +1,10 @@
 //! Cost of a decision beside the libraries governor and throttlecrab, in the same run: the budget of a gateway's own thread.
 //!
-//! Prints ns of CPU per call on one thread and on two, the ratio to governor on as many threads, allocations per call and
-//! bytes per counter, and the part of the cached denials that were checked at the counter. Limits stand behind `<` and aims behind `~`; those of times hold for
-//! the set `10k`, and those of bytes for `1M`. Exits with 1 if a limit is missed; an aim that is missed is only reported. Redis, Kafka and HTTP are not part of it: `redis_step` measures the store.
+//! Prints ns of CPU per call on one thread and on two, the ratio to governor on as many threads, allocations per call
+//! and bytes per counter, and the part of the cached denials that were checked at the counter. Limits stand behind `<`
+//! and aims behind `~`; those of times hold for the set `10k`, and those of bytes for `1M`. Exits with 1 if a limit is
+//! missed; an aim that is missed is only reported. Redis, Kafka and HTTP are not part of it: `redis_step` measures the
+//! store.
 //!
 //! Run: `cargo bench -p tollgate --features bus,metrics --bench libraries`; `-- --quick` for a short run.
 

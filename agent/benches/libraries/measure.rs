@@ -1,9 +1,10 @@
 //! Measurements: the time of a call, its allocations, and the bytes of a counter.
 //!
-//! A contender and its reference take short turns, so that a change of the machine's speed meets both; a ratio is the median of
-//! the ratios within each round. No other contender runs between: cached denials would all be due for their check, which a
-//! gateway sees at most four times a second. Times are the CPU times of the calling threads, because other processes use the machine,
-//! too. A thread that waits for a lock uses no CPU, so the wall time is measured beside it.
+//! A contender and its reference take short turns, so that a change of the machine's speed meets both; a ratio is the
+//! median of the ratios within each round. No other contender runs between: cached denials would all be due for their
+//! check, which a gateway sees at most four times a second. Times are the CPU times of the calling threads, because
+//! other processes use the machine, too. A thread that waits for a lock uses no CPU, so the wall time is measured
+//! beside it.
 
 use std::sync::Barrier;
 use std::thread;

@@ -1,11 +1,11 @@
 //! Judgement of records of `signals`: a forged or misdirected one must not replace the counts of all real ones.
 //!
-//! An agent follows the greatest offset, so an offset beyond the end of the log would make it ignore every later signal. The
-//! agent does not read that log: it asks the bus for the end of the log when an offset is far ahead of the ones before, and when
-//! the identity of the log is another one. This is rare, because offsets advance in small steps. An offset that is forged and
-//! only a little beyond the end is followed: then all real records are behind it. If nothing but such records comes for a
-//! second, the agent asks for the end, too, and begins anew. A count that is wrong and plausible cannot be recognised; real
-//! signals replace it within two seconds.
+//! An agent follows the greatest offset, so an offset beyond the end of the log would make it ignore every later
+//! signal. The agent does not read that log: it asks the bus for the end of the log when an offset is far ahead of the
+//! ones before, and when the identity of the log is another one. This is rare, because offsets advance in small steps.
+//! An offset that is forged and only a little beyond the end is followed: then all real records are behind it. If
+//! nothing but such records comes for a second, the agent asks for the end, too, and begins anew. A count that is wrong
+//! and plausible cannot be recognised; real signals replace it within two seconds.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::messages::signals::{LogEnd, SignalBatch, THRESHOLD_PERMILLE_MAX};
@@ -15,11 +15,11 @@ use crate::signals::Followed;
 
 /// Number of records by which the counted offset may advance without a look at the end of the log.
 const ADVANCE_RECORDS_MAX: u64 = 10_000;
-/// Time for which all records may be behind the counted offset without a look at the end of the log, in ms. Aggregators write
-/// one at least each 200 ms.
+/// Time for which all records may be behind the counted offset without a look at the end of the log, in ms. Aggregators
+/// write one at least each 200 ms.
 const BEHIND_MS_MAX: u64 = 1_000;
-/// Time after a record's append time in which a counted sub-window may begin, in ms: more than the longest sub-window, because a
-/// change of the window moves units to the end of theirs.
+/// Time after a record's append time in which a counted sub-window may begin, in ms: more than the longest sub-window,
+/// because a change of the window moves units to the end of theirs.
 const AHEAD_MS_MAX: u64 = 7 * 24 * 3_600_000;
 
 /// Judgement of a record.
@@ -35,8 +35,8 @@ pub(crate) enum Judgement {
     Absurd(String),
 }
 
-/// Judges a record that the bus appended at this time. `followed` is the record that the agent follows; nothing if there is no
-/// such partition.
+/// Judges a record that the bus appended at this time. `followed` is the record that the agent follows; nothing if
+/// there is no such partition.
 pub(crate) fn judge(
     followed: Option<Followed>,
     appended: Timestamp,

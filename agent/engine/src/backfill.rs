@@ -1,9 +1,10 @@
 //! Backfill: units that were admitted without the store are charged once it has recovered.
 //!
-//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. They travel with the next
-//! call on the counter, and the maintenance sends those of counters without calls. Each has an id under which the store charges
-//! it once, so both may send it. A call with more units than it can carry is decided without the store until then. A request
-//! holds up the store for other agents, so it has few charges, and a counter with more is sent in several requests.
+//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. They travel with
+//! the next call on the counter, and the maintenance sends those of counters without calls. Each has an id under which
+//! the store charges it once, so both may send it. A call with more units than it can carry is decided without the
+//! store until then. A request holds up the store for other agents, so it has few charges, and a counter with more is
+//! sent in several requests.
 
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;
@@ -62,10 +63,10 @@ impl Engine {
         (charges, counters)
     }
 
-    /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids, and so is a refund that names
-    /// its request; another refund only if the store has surely not made it. If the store cannot charge one of the counters,
-    /// each is sent alone. What was sent of the one without a valid value is dropped; one that the store has no room for waits
-    /// for the next round.
+    /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids, and so is a refund
+    /// that names its request; another refund only if the store has surely not made it. If the store cannot charge one
+    /// of the counters, each is sent alone. What was sent of the one without a valid value is dropped; one that the
+    /// store has no room for waits for the next round.
     pub(crate) fn finish_backfill(
         &self,
         counters: Vec<UnsyncedCounter>,

@@ -50,8 +50,8 @@ impl Engine {
         self.metrics.backfilled_units.add(self.counting_unsynced(charge.counter, end));
     }
 
-    /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled under
-    /// its id, by which the store knows that it has charged them before.
+    /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled
+    /// under its id, by which the store knows that it has charged them before.
     pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
         let has_room = self.unsynced.has_room();
         Unsynced { at, units, request, own_id: self.backfill_ids.after(call), has_room }

@@ -93,8 +93,8 @@ impl Engine {
         (charges, deadline)
     }
 
-    /// Returns the shortest deadline of the rules of a call for which the store is asked. Past the instant, by the latest that the store's clock may show,
-    /// no caller waits any more.
+    /// Returns the shortest deadline of the rules of a call for which the store is asked, and the instant at which it
+    /// ends, by the latest that the store's clock may show. No caller waits past it.
     fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
         let asking = planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
         let deadline = asking.map(|matched| matched.policy.deadline).min().unwrap_or_default();
@@ -167,8 +167,8 @@ impl Engine {
                 }
                 Err(error) => {
                     planned.error = Some(*error);
-                    // The store may have charged the call from its sending on: decided later, it would leave the store's window
-                    // before it leaves that of the decision.
+                    // The store may have charged the call from its sending on: decided later, it would leave the
+                    // store's window before it leaves that of the decision.
                     if error.may_have_charged() {
                         at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
                     }

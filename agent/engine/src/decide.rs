@@ -1,7 +1,7 @@
 //! From verdicts to a decision: plan, combine, publish, update the views, and make the answer.
 //!
-//! Every call comes here, so that it is published, counted and answered in the same way whoever decided it. The decision of a
-//! single counter is in [`enforce`](crate::enforce).
+//! Every call comes here, so that it is published, counted and answered in the same way whoever decided it. The
+//! decision of a single counter is in [`enforce`](crate::enforce).
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
@@ -82,8 +82,8 @@ impl PlannedCall<'_> {
 }
 
 impl Engine {
-    /// Plans a call, whose admission counts at `at`: the verdicts of its rules, up to the first denial; none if the store must be
-    /// asked.
+    /// Plans a call, whose admission counts at `at`: the verdicts of its rules, up to the first denial; none if the
+    /// store must be asked.
     pub(crate) fn plan(
         &self,
         context: &Context<'_>,
@@ -260,8 +260,8 @@ impl Engine {
         decision
     }
 
-    /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it: if the store has
-    /// charged the call or a retry of it after all, it does not charge it again.
+    /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it: if the
+    /// store has charged the call or a retry of it after all, it does not charge it again.
     pub(crate) fn unsynced_of(&self, planned: &PlannedCall<'_>, at: Timestamp, units: u64) -> Unsynced {
         self.unsynced_units(planned.number, planned.request, at, units)
     }

@@ -1,8 +1,9 @@
 //! Emergency: one small limit per caller in place of all rules that count, by this agent alone and without any server.
 //!
-//! The switch is for the case that the limits themselves do harm: wrong rules, or a store that must be spared. Deny lists and
-//! rules that deny still do. The newest change of the switch is part of the agent's heartbeats and of its saved state; it ends
-//! with the next change only: an agent that restarts and hears nobody goes by the change that it knew last.
+//! The switch is for the case that the limits themselves do harm: wrong rules, or a store that must be spared. Deny
+//! lists and rules that deny still do. The newest change of the switch is part of the agent's heartbeats and of its
+//! saved state; it ends with the next change only: an agent that restarts and hears nobody goes by the change that it
+//! knew last.
 
 use std::mem;
 use std::sync::Arc;

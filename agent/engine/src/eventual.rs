@@ -1,9 +1,10 @@
 //! Rules under `consistency: eventual`: no store decides or counts, only signals and the agent's own admissions.
 //!
-//! A plan enters an admission in the view at once, so that concurrent calls cannot use the same unit. If another rule of the call
-//! asks the store, the admission waits there for the decision, and is given back if it does not stand. Nothing is unsynced, and
-//! nothing is backfilled. The verdict itself is in [`enforce`](crate::enforce), and corrections are in
-//! [`settle_release`](crate::settle_release). In an agent that keeps its own table, such a rule is counted there like any other.
+//! A plan enters an admission in the view at once, so that concurrent calls cannot use the same unit. If another rule
+//! of the call asks the store, the admission waits there for the decision, and is given back if it does not stand.
+//! Nothing is unsynced, and nothing is backfilled. The verdict itself is in [`enforce`](crate::enforce), and
+//! corrections are in [`settle_release`](crate::settle_release). In an agent that keeps its own table, such a rule is
+//! counted there like any other.
 
 use std::sync::Arc;
 
@@ -26,8 +27,8 @@ impl EngineSettings {
 }
 
 impl Engine {
-    /// Returns true if no store decides or counts under this policy. Where the counts are in the own table, it counts for every
-    /// policy. Where there is no store at all, rules that need one are refused before they come here.
+    /// Returns true if no store decides or counts under this policy. Where the counts are in the own table, it counts
+    /// for every policy. Where there is no store at all, rules that need one are refused before they come here.
     pub(crate) fn is_eventual(&self, policy: &LimitPolicy) -> bool {
         !self.settings.owns_table && (self.settings.lacks_store || policy.consistency == Consistency::Eventual)
     }
@@ -91,7 +92,8 @@ mod tests {
         denied.status.expect("a rule").remaining
     }
 
-    /// An admission is entered while the store is asked about another rule. It ends with a denial, and with a caller who leaves.
+    /// An admission is entered while the store is asked about another rule. It ends with a denial, and with a caller
+    /// who leaves.
     #[test]
     fn an_admission_that_does_not_stand_is_given_back() {
         let engine = engine(false);

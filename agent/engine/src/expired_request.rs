@@ -1,8 +1,8 @@
 //! Requests that the store read in time and yet found expired: one of the clocks was set.
 //!
-//! A request expires by the store's clock, at the latest time that this clock may show at the deadline. After a step forward,
-//! each request would seem expired until a ping tells the new time. But the answer tells it, too, and nothing is charged, so
-//! the request is sent once more.
+//! A request expires by the store's clock, at the latest time that this clock may show at the deadline. After a step
+//! forward, each request would seem expired until a ping tells the new time. But the answer tells it, too, and nothing
+//! is charged, so the request is sent once more.
 
 use std::mem;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use crate::engine::Engine;
 use crate::store_request::{PendingRequest, StoreRequest};
 
 impl Engine {
-    /// Gives a request another expiry if its answer says before its deadline that it has expired. Then the store's clock was
-    /// set, and the answer tells its time. Returns the time until the deadline, in which the shell sends the request once more;
-    /// nothing if the answer stands.
+    /// Gives a request another expiry if its answer says before its deadline that it has expired. Then the store's
+    /// clock was set, and the answer tells its time. Returns the time until the deadline, in which the shell sends the
+    /// request once more; nothing if the answer stands.
     pub fn renew(
         &self,
         now: Timestamp,

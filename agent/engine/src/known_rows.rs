@@ -1,16 +1,16 @@
 //! Rows of calls that a thread knows: two numbers each, in a ring that its thread fills without a lock.
 //!
-//! Rows of equal calls differ in the number of the call, its time and its result only. All else is their *subject*, which is
-//! written once: with the first row, in the [`RowBuffer`](crate::row_buffer::RowBuffer). A locked instruction would cost more than the
-//! row, because the processor waits there for everything that it has written.
+//! Rows of equal calls differ in the number of the call, its time and its result only. All else is their *subject*,
+//! which is written once: with the first row, in the [`RowBuffer`](crate::row_buffer::RowBuffer). A locked instruction
+//! would cost more than the row, because the processor waits there for everything that it has written.
 //!
-//! **Ownership.** The thread that has the stripe alone writes slots and `tail`; the publishing thread reads the slots between
-//! `taken` and `tail` and then writes `taken`. Slots before `taken` are free. Threads that share a stripe use no ring. Slots come
-//! in chunks, and the thread takes the first free chunk: while few rows wait, they use the same few chunks, which stay in the
-//! caches of the processor.
+//! **Ownership.** The thread that has the stripe alone writes slots and `tail`; the publishing thread reads the slots
+//! between `taken` and `tail` and then writes `taken`. Slots before `taken` are free. Threads that share a stripe use
+//! no ring. Slots come in chunks, and the thread takes the first free chunk: while few rows wait, they use the same few
+//! chunks, which stay in the caches of the processor.
 //!
-//! **Ends.** A subject ends with its list: when the list is full, and with the rules. The place of a subject in an older list is
-//! then no longer valid, and its call adds its subject to the new one.
+//! **Ends.** A subject ends with its list: when the list is full, and with the rules. The place of a subject in an
+//! older list is then no longer valid, and its call adds its subject to the new one.
 
 use std::iter;
 use std::num::NonZeroU32;
@@ -20,7 +20,8 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, f
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 
-/// Maximum number of rows that wait: those of about 10 ms. Rows past it go to the buffer, whole. One chunk more may be in use.
+/// Maximum number of rows that wait: those of about 10 ms. Rows past it go to the buffer, whole. One chunk more may be
+/// in use.
 pub(crate) const KNOWN_ROWS_LEN_MAX: usize = (CHUNKS - 1) * CHUNK_LEN;
 /// Slots are allocated in chunks, when they are first used.
 const CHUNKS: usize = 128;
@@ -98,8 +99,8 @@ pub(crate) struct AddedRow {
 }
 
 impl SubjectList {
-    /// Adds a subject with a text of this length, which belongs to the rules of this number. A list that is full, or of other
-    /// rules, is replaced by a new one.
+    /// Adds a subject with a text of this length, which belongs to the rules of this number. A list that is full, or of
+    /// other rules, is replaced by a new one.
     pub(crate) fn add(&mut self, ring: &KnownRows, text_bytes: usize, rules: u32) -> SubjectPlace {
         let is_full = self.len >= SUBJECTS_LEN_MAX || self.text_bytes >= SUBJECTS_TEXT_BYTES_MAX;
         if is_full || self.rules != rules {
@@ -129,8 +130,8 @@ impl Default for KnownRows {
 }
 
 impl KnownRows {
-    /// Adds a row, from the thread that has the stripe alone. Nothing happens if the list of the subject has ended, or if the
-    /// ring is full.
+    /// Adds a row, from the thread that has the stripe alone. Nothing happens if the list of the subject has ended, or
+    /// if the ring is full.
     #[inline]
     pub(crate) fn add(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> Option<AddedRow> {
         let (tail, rest) = (self.tail.load(Ordering::Relaxed), encode(place.index, row)?);

@@ -1,9 +1,9 @@
 //! The agent without input and output: one state machine that a real agent and the simulation both drive.
 //!
-//! An [`Operation`] goes through [`Engine::begin`], then the store if it must be asked, then [`Engine::finish`]. Signals,
-//! presence, delivery reports and rules arrive through other methods. The crate reads no clock, opens no socket and writes no log; a shell
-//! (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are listed in the order of their layers: each
-//! imports only the modules before it.
+//! An [`Operation`] goes through [`Engine::begin`], then the store if it must be asked, then [`Engine::finish`].
+//! Signals, presence, delivery reports and rules arrive through other methods. The crate reads no clock, opens no
+//! socket and writes no log; a shell (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are
+//! listed in the order of their layers: each imports only the modules before it.
 
 #[cfg(test)]
 mod tests;

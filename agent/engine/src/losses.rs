@@ -11,8 +11,8 @@ use crate::matched_rule::MatchedRule;
 
 /// Maximum number of lost counters that wait to be opened again. Past the cap, further ones are counted as forgotten.
 const LOST_COUNTERS_MAX: usize = 100_000;
-/// Time after which an opened counter is compared with the signals once more, in ms: by then they contain the calls that were
-/// decided before it was open, and the backfill of other agents.
+/// Time after which an opened counter is compared with the signals once more, in ms: by then they contain the calls
+/// that were decided before it was open, and the backfill of other agents.
 const SECOND_PASS_MS: u64 = 2_000;
 /// Minimum time between two notices about lost counters, in ms.
 pub(crate) const NOTICE_INTERVAL_MS: u64 = 60_000;
@@ -23,11 +23,11 @@ pub(crate) struct Losses {
     /// The store's time at which a loss of the whole store was noticed last, in ms; 0 if there was none.
     noticed_ms: AtomicU64,
     witnessed: Mutex<Option<WitnessedLoss>>,
-    /// Instant up to which acknowledged charges prove nothing, in ms: the latest one that the store's clock may have shown before
-    /// it was set back.
+    /// Instant up to which acknowledged charges prove nothing, in ms: the latest one that the store's clock may have
+    /// shown before it was set back.
     shown_ms: AtomicU64,
-    /// Instant up to which this agent's own acknowledged charges prove nothing, in ms. The agent forgets them after a large step
-    /// back of the clock, so only small steps move this instant.
+    /// Instant up to which this agent's own acknowledged charges prove nothing, in ms. The agent forgets them after a
+    /// large step back of the clock, so only small steps move this instant.
     own_shown_ms: AtomicU64,
     /// Store's time from which lost counters are worth another notice, in ms.
     notice_at_ms: AtomicU64,
@@ -106,8 +106,8 @@ impl Losses {
         Timestamp::from_ms(self.own_shown_ms.load(Ordering::Relaxed))
     }
 
-    /// Records the latest instant that the store's clock may have shown before it was set back, and before it was set back by
-    /// so little that the agent has forgotten nothing.
+    /// Records the latest instant that the store's clock may have shown before it was set back, and before it was set
+    /// back by so little that the agent has forgotten nothing.
     pub(crate) fn note_shown(&self, shown: Timestamp, by_small_steps: Timestamp) {
         self.shown_ms.fetch_max(shown.as_ms(), Ordering::Relaxed);
         self.own_shown_ms.store(by_small_steps.as_ms(), Ordering::Relaxed);

@@ -1,6 +1,7 @@
 //! Matching of a call: the rules that apply, the policy of each for the caller, and the counter that each charges.
 //!
-//! The rules themselves are matched in `tollgate_core::rules`. Here each match gets its counter, its slot in the store, and the way in which it is enforced.
+//! The rules themselves are matched in `tollgate_core::rules`. Here each match gets its counter, its slot in the store,
+//! and the way in which it is enforced.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -35,8 +35,8 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) counter: CounterId,
     /// Verdict of the sketch, if the counter has no place in the table.
     pub(crate) sketched: Option<Box<RuleVerdict>>,
-    /// Verdict of the signals, if no store decides: under `consistency: eventual`. It is given once, with the first plan of the
-    /// call.
+    /// Verdict of the signals, if no store decides: under `consistency: eventual`. It is given once, with the first
+    /// plan of the call.
     pub(crate) eventual: Option<Box<EventualVerdict>>,
     pub(crate) slot: SlotId,
     /// Cost of the call under this rule, in units.

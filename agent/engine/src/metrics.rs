@@ -13,7 +13,8 @@ use crate::stripes::{STRIPES, Stripes};
 /// Maximum number of rules with counts of their own, since the start. Decisions of further rules are counted as those of
 /// [`OTHER_RULES`].
 pub const RULE_COUNTS_LEN_MAX: usize = 20_000;
-/// Name of the rules without counts of their own. No rule has a name with brackets, and calls without a rule have the empty name.
+/// Name of the rules without counts of their own. No rule has a name with brackets, and calls without a rule have the
+/// empty name.
 pub const OTHER_RULES: &str = "(other)";
 /// Number of rules whose decisions are counted in stripes.
 const RULES_LEN_STRIPED: usize = 1_024;
@@ -37,7 +38,8 @@ pub enum LateOutcome {
     Leased,
     /// The store had charged nothing. Units that were admitted meanwhile are backfilled.
     NotCharged,
-    /// There will be no answer: the connection was lost, or the request left its cap. Units that were admitted are backfilled.
+    /// There will be no answer: the connection was lost, or the request left its cap. Units that were admitted are
+    /// backfilled.
     Lost,
 }
 

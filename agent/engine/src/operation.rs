@@ -38,8 +38,8 @@ pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
 /// Anything that needs a decision or a request to the store.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a, 'c> {
-    /// Decides the calls of one request: their enforced charges are charged all or none. Each call has a decision of its own.
-    /// A rule that one of the calls replaces applies to none of them.
+    /// Decides the calls of one request: their enforced charges are charged all or none. Each call has a decision of
+    /// its own. A rule that one of the calls replaces applies to none of them.
     Check {
         /// The calls.
         calls: &'a [Call<'c>],
@@ -115,8 +115,9 @@ impl Engine {
         self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation)
     }
 
-    /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and that the
-    /// sketch or the signals decide for another of its counters, is not begun: what they have entered could not be given back.
+    /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and
+    /// that the sketch or the signals decide for another of its counters, is not begun: what they have entered could
+    /// not be given back.
     #[must_use]
     pub fn try_begin(&self, now: Timestamp, call: &Call<'_>) -> Option<Progress> {
         let mut rules = ThreadRules::of(&self.rules);
@@ -224,8 +225,8 @@ impl Engine {
         self.table.charge(charges, now).unwrap_or_default()
     }
 
-    /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the results of
-    /// the operation itself.
+    /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the
+    /// results of the operation itself.
     pub(crate) fn learn(
         &self,
         sent: Timestamp,

@@ -54,8 +54,8 @@ pub enum Incoming<'a> {
 pub enum Receipt {
     /// The record was applied, or is outdated.
     Applied,
-    /// The record can only be judged with the end of this partition of `calls`: find it, and pass the record again with it. If
-    /// the bus does not tell it, nothing is lost, because signals are repeated.
+    /// The record can only be judged with the end of this partition of `calls`: find it, and pass the record again with
+    /// it. If the bus does not tell it, nothing is lost, because signals are repeated.
     NeedsLogEnd(Partition),
     /// The record changed nothing.
     DeadLetter(IgnoredRecord),
@@ -95,7 +95,8 @@ impl Engine {
         Receipt::Applied
     }
 
-    /// Returns the number of records of a topic that changed nothing: undecodable ones, and those that report what cannot be.
+    /// Returns the number of records of a topic that changed nothing: undecodable ones, and those that report what
+    /// cannot be.
     #[must_use]
     pub fn dead_letters(&self, topic: Topic) -> u64 {
         self.dead_letters.count(topic)

@@ -52,8 +52,8 @@ impl Engine {
         self.settings.publishes.then(|| self.rows.round_of_added())
     }
 
-    /// Publishes the only row of a call. Of a call that its thread knows, it keeps the place of the row's subject, and further
-    /// rows say no more than they must.
+    /// Publishes the only row of a call. Of a call that its thread knows, it keeps the place of the row's subject, and
+    /// further rows say no more than they must.
     #[inline]
     pub(crate) fn publish_sole(
         &self,

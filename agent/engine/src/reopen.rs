@@ -1,17 +1,17 @@
 //! Re-opening: counters whose units the store has lost, after a flush, an eviction or a failover, get them again.
 //!
-//! A counter whose units are [lost](crate::view::CounterView::lost_units) is opened again: of each sub-window the store gets the
-//! larger of its own count and the one that this agent knows. Each agent enters what it knows, and twice changes nothing. It
-//! does so again two seconds later: the first time, no signal contains the newest calls of the other agents. Units
-//! that are not synced yet are not part of that, so a counter with such units waits until they are. A log gets entries at the
-//! ends of the sub-windows, and a bucket the level that the known units would have filled; slots that were held stay taken for a
-//! window, because their instants, by which they are released, are lost.
+//! A counter whose units are [lost](crate::view::CounterView::lost_units) is opened again: of each sub-window the store
+//! gets the larger of its own count and the one that this agent knows. Each agent enters what it knows, and twice
+//! changes nothing. It does so again two seconds later: the first time, no signal contains the newest calls of the
+//! other agents. Units that are not synced yet are not part of that, so a counter with such units waits until they are.
+//! A log gets entries at the ends of the sub-windows, and a bucket the level that the known units would have filled;
+//! slots that were held stay taken for a window, because their instants, by which they are released, are lost.
 //!
-//! A loss of the whole store is witnessed by a number that the agent writes there each second ([`crate::maintenance`]): the
-//! store has gone back behind the last number that it acknowledged. Afterwards the first answer about each counter opens it
-//! again, for one window. A counter without a signal, which may have had as many units as the threshold of signals permits,
-//! opens with so many. When the store's clock is set, agents forget a witnessed loss and the instants of their charges, which
-//! then prove nothing.
+//! A loss of the whole store is witnessed by a number that the agent writes there each second ([`crate::maintenance`]):
+//! the store has gone back behind the last number that it acknowledged. Afterwards the first answer about each counter
+//! opens it again, for one window. A counter without a signal, which may have had as many units as the threshold of
+//! signals permits, opens with so many. When the store's clock is set, agents forget a witnessed loss and the instants
+//! of their charges, which then prove nothing.
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, ChargeResult, ChargeResults, StoreError};
@@ -111,8 +111,8 @@ impl Engine {
         (charges, counters)
     }
 
-    /// Finishes the opening of counters, of which each is opened twice. Those that the store has not opened are sent again; one whose value it cannot use is
-    /// counted as forgotten.
+    /// Finishes the opening of counters, of which each is opened twice. Those that the store has not opened are sent
+    /// again; one whose value it cannot use is counted as forgotten.
     pub(crate) fn finish_reopening(
         &self,
         now: Timestamp,

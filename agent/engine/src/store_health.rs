@@ -28,7 +28,8 @@ impl Engine {
         !self.settings.owns_table && !self.settings.lacks_store
     }
 
-    /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least for it.
+    /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least
+    /// for it.
     #[must_use]
     #[inline]
     pub fn is_degraded(&self) -> bool {
@@ -48,8 +49,8 @@ impl Engine {
         self.settings.owns_table || self.reached_store.load(Ordering::Relaxed)
     }
 
-    /// Records the store's time in an answer, which was sent for and received by this agent's clock. Each answer shows a step
-    /// of the store's clock, whatever it is about.
+    /// Records the store's time in an answer, which was sent for and received by this agent's clock. Each answer shows
+    /// a step of the store's clock, whatever it is about.
     pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
         if self.store_clock.read().updated(sent, received, store_now).is_none() {
             return;

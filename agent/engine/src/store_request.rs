@@ -60,8 +60,8 @@ impl Pending<'_> {
 }
 
 impl StoreRequest {
-    /// Returns the steps of the request: the charges of one step are applied at once, and each step is sent after the answer to
-    /// the step before it. The results of all steps, in their order, are the answer.
+    /// Returns the steps of the request: the charges of one step are applied at once, and each step is sent after the
+    /// answer to the step before it. The results of all steps, in their order, are the answer.
     pub fn steps(&self) -> impl Iterator<Item = &[Charge]> + Clone {
         let (carried, charges) = self.0.charges.split_at(self.0.carried);
         [carried, charges].into_iter().filter(|step| !step.is_empty())
@@ -73,9 +73,9 @@ impl StoreRequest {
         &self.0.charges
     }
 
-    /// Denies the calls of a request whose caller has left before the answer. The late answer then refunds what the store has
-    /// charged for them, as for any call that was denied meanwhile. Nothing is published or counted, because nobody has a
-    /// decision. A correction goes on without its caller.
+    /// Denies the calls of a request whose caller has left before the answer. The late answer then refunds what the
+    /// store has charged for them, as for any call that was denied meanwhile. Nothing is published or counted, because
+    /// nobody has a decision. A correction goes on without its caller.
     pub fn leave(&mut self) {
         if let Pending::Check(planned) = &mut self.0.pending {
             for planned in planned {

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use crate::active_rules::{ActiveRules, RulesCache, RulesInForce};
 use crate::known_calls::KnownCalls;
 
-/// Rules and known calls of the current thread, for the time of a call. A call that runs meanwhile on the same thread knows no
-/// calls.
+/// Rules and known calls of the current thread, for the time of a call. A call that runs meanwhile on the same thread
+/// knows no calls.
 pub(crate) struct ThreadRules(Option<Box<UsedLast>>);
 
 /// Rules that a thread used last, and the calls that it knows.

@@ -1,9 +1,10 @@
 //! Time bounds: the interval of a server's time that an agent can prove.
 //!
-//! Every answer of the store carries its time, which was read between sending and receiving; so the difference between the two
-//! clocks lies in an interval as wide as the round trip. The same holds for the bus, which stamps the agent's own heartbeats. The agent keeps the narrowest interval, widened by the drift of two
-//! quartz clocks since (Cristian, "Probabilistic clock synchronization", 1989). An answer whose time lies outside shows that one
-//! of the clocks was set. Counts in the engine's own table have no such interval: their time is the agent's own.
+//! Every answer of the store carries its time, which was read between sending and receiving; so the difference between
+//! the two clocks lies in an interval as wide as the round trip. The same holds for the bus, which stamps the agent's
+//! own heartbeats. The agent keeps the narrowest interval, widened by the drift of two quartz clocks since (Cristian,
+//! "Probabilistic clock synchronization", 1989). An answer whose time lies outside shows that one of the clocks was
+//! set. Counts in the engine's own table have no such interval: their time is the agent's own.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 
@@ -26,16 +27,16 @@ pub(crate) struct ServerClock {
     best: Option<(Timestamp, TimeBounds)>,
     /// The agent's instant at which the last step was noticed.
     stepped_at: Option<Timestamp>,
-    /// Latest instant that the clock may have shown before it was set back, by however little. Until the clock has passed it,
-    /// instants of before and after cannot be told apart.
+    /// Latest instant that the clock may have shown before it was set back, by however little. Until the clock has
+    /// passed it, instants of before and after cannot be told apart.
     pub(crate) shown: Timestamp,
-    /// Latest instant that the clock may have shown before a small step back, for which nothing is re-based. A large step back
-    /// clears it.
+    /// Latest instant that the clock may have shown before a small step back, for which nothing is re-based. A large
+    /// step back clears it.
     pub(crate) shown_by_small_steps: Timestamp,
 }
 
-/// Size in ms of a step of the server's clock, against the agent's, by more than [`CLOCK_ERROR_MAX_MS`]; negative if it stepped
-/// back.
+/// Size in ms of a step of the server's clock, against the agent's, by more than [`CLOCK_ERROR_MAX_MS`]; negative if it
+/// stepped back.
 pub(crate) type ClockStepMs = i64;
 
 impl TimeBounds {
@@ -61,8 +62,8 @@ impl TimeBounds {
 }
 
 impl ServerClock {
-    /// Returns the bounds of the server's time at the agent's `now`; before the first answer, the agent's own time plus or minus
-    /// the maximum clock error.
+    /// Returns the bounds of the server's time at the agent's `now`; before the first answer, the agent's own time plus
+    /// or minus the maximum clock error.
     pub(crate) fn at(&self, now: Timestamp) -> TimeBounds {
         let Some((received, bounds)) = self.best else {
             return TimeBounds { earliest: now.minus_ms(CLOCK_ERROR_MAX_MS), latest: now.plus_ms(CLOCK_ERROR_MAX_MS) };
@@ -82,8 +83,8 @@ impl ServerClock {
         self.best.is_some() && (sample.latest < known.earliest || sample.earliest > known.latest)
     }
 
-    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at `server_now`, and the
-    /// step that it shows; nothing if it changes nothing.
+    /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at
+    /// `server_now`, and the step that it shows; nothing if it changes nothing.
     pub(crate) fn updated(
         &self,
         sent: Timestamp,
@@ -117,8 +118,8 @@ impl ServerClock {
     }
 }
 
-/// Returns the bounds of a server's time at the receipt of an answer. Its clock reads whole milliseconds, so they are at least
-/// one apart.
+/// Returns the bounds of a server's time at the receipt of an answer. Its clock reads whole milliseconds, so they are
+/// at least one apart.
 fn sample(sent: Timestamp, received: Timestamp, server_now: Timestamp) -> TimeBounds {
     TimeBounds { earliest: server_now, latest: server_now.plus_ms(received.ms_since(sent) + 1) }
 }

@@ -1,9 +1,9 @@
 //! `/check` and `/explain`: decisions about single calls.
 //!
 //! `GET /check` decides about the request itself, or about the client's request that a gateway forwards in headers
-//! ([`crate::forwarded_request`]). `/check/PATH` decides about the client's request that Envoy's `ext_authz` forwards: with its
-//! method, and its path behind a prefix. `POST /check` decides about a call whose descriptors are in the body. Several Envoy
-//! descriptors at once are the task of `json`.
+//! ([`crate::forwarded_request`]). `/check/PATH` decides about the client's request that Envoy's `ext_authz` forwards:
+//! with its method, and its path behind a prefix. `POST /check` decides about a call whose descriptors are in the body.
+//! Several Envoy descriptors at once are the task of `json`.
 
 use std::net::SocketAddr;
 

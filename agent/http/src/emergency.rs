@@ -1,7 +1,7 @@
 //! `/emergency`: the emergency switch, which puts one small limit per caller in place of all rules that count.
 //!
-//! It changes the limits of all callers of the fleet, so it is set from this machine only, and not by a web page in a browser
-//! on it.
+//! It changes the limits of all callers of the fleet, so it is set from this machine only, and not by a web page in a
+//! browser on it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;

@@ -2,9 +2,9 @@
 //!
 //! Each descriptor of the request is a separate call, under the rules whose `match` names exactly its entries;
 //! `--envoy-config` and `rules import` create such rules. The agent decides all of them as one request
-//! ([`Agent::decide_all`]): a rule that replaces others does so for the whole request, and in domains that charge all or none
-//! nothing is charged if one descriptor is over its limit. The response is a 200, a 429 or a 403 with a status for
-//! each descriptor, or a 400 for an invalid request.
+//! ([`Agent::decide_all`]): a rule that replaces others does so for the whole request, and in domains that charge all
+//! or none nothing is charged if one descriptor is over its limit. The response is a 200, a 429 or a 403 with a status
+//! for each descriptor, or a 400 for an invalid request.
 
 use std::borrow::Cow;
 

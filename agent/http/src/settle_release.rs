@@ -1,8 +1,8 @@
 //! `/settle` and `/release`: corrections of a call after its decision.
 //!
 //! `/settle` reports the real cost of a call as the difference from the charged cost; `/release` reports its end, which
-//! frees its slots under `concurrency` rules. Both name the call by its descriptors, as `POST /check` does, and by the `id` of
-//! the decision; a settlement without it may only add.
+//! frees its slots under `concurrency` rules. Both name the call by its descriptors, as `POST /check` does, and by the
+//! `id` of the decision; a settlement without it may only add.
 
 use axum::extract::{Request, State};
 use axum::response::IntoResponse;

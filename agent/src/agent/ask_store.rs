@@ -1,8 +1,8 @@
 //! Requests to the store: the wait for the answer until the deadline, and the answers that come later.
 //!
-//! A request that misses its deadline stays in flight in a task of its own, which ends with the late answer, with the loss of
-//! the connection, or after [`LATE_ANSWER_WAIT_MAX`]. So does a request whose caller has left: nobody has its decision, and what
-//! the store charges is refunded. Past [`LATE_REQUESTS_MAX`], no further request is kept.
+//! A request that misses its deadline stays in flight in a task of its own, which ends with the late answer, with the
+//! loss of the connection, or after [`LATE_ANSWER_WAIT_MAX`]. So does a request whose caller has left: nobody has its
+//! decision, and what the store charges is refunded. Past [`LATE_REQUESTS_MAX`], no further request is kept.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -162,8 +162,8 @@ mod tests {
     use crate::runtime::TURNS_AFTER_DEADLINE;
     use crate::store::MemoryStore;
 
-    /// Store that charges at once, and whose answer is there when its request is polled for this number of times. Nothing wakes
-    /// the request.
+    /// Store that charges at once, and whose answer is there when its request is polled for this number of times.
+    /// Nothing wakes the request.
     struct PolledStore(MemoryStore, usize);
 
     impl ChargeStore for PolledStore {
@@ -194,8 +194,8 @@ mod tests {
         agent.engine().metrics().late_answers().find(|(name, _)| *name == outcome).expect("an outcome").1
     }
 
-    /// An answer that has arrived is used even if the timer fired first: when the timer fires, and in the turns of the runtime
-    /// after it. After them, it is a late answer.
+    /// An answer that has arrived is used even if the timer fired first: when the timer fires, and in the turns of the
+    /// runtime after it. After them, it is a late answer.
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_has_arrived_counts_although_the_timer_fired() {
         // One poll when the request is sent, one when the timer fires.

@@ -145,21 +145,22 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
-    /// Saves the last valid published rules and the ids of the other agents in this folder, for a start without store and bus.
+    /// Saves the last valid published rules and the ids of the other agents in this folder, for a start without store
+    /// and bus.
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.parts.state_dir = Some(folder.into());
         self
     }
 
-    /// Sets the secret key (16 bytes) of the digests by which Redis and Kafka know callers. It must be the same for all agents
-    /// of a fleet. The default is a public key, with which a reader of Redis can guess callers.
+    /// Sets the secret key (16 bytes) of the digests by which Redis and Kafka know callers. It must be the same for all
+    /// agents of a fleet. The default is a public key, with which a reader of Redis can guess callers.
     pub fn digest_key(mut self, key: impl Into<DigestKey>) -> Self {
         self.engine.digest_key = key.into();
         self
     }
 
-    /// Adds the metrics that this function returns, as OpenMetrics text, to those of [`Agent::metrics`](super::Agent::metrics).
-    /// The two must have no family in common.
+    /// Adds the metrics that this function returns, as OpenMetrics text, to those of
+    /// [`Agent::metrics`](super::Agent::metrics). The two must have no family in common.
     #[cfg(feature = "metrics")]
     pub fn metrics_from(mut self, source: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.parts.metrics_sources.push(Box::new(source));
@@ -189,9 +190,9 @@ impl<S: ChargeStore> Builder<S> {
 
 #[cfg(feature = "bus")]
 impl<S: ChargeStore> Builder<S> {
-    /// Publishes calls to the Kafka at these brokers (`host:port`, separated by commas) and reads its signals, with which the
-    /// agent limits while Redis is unavailable. No call waits for Kafka. Without a Redis, signals alone limit, and every rule must
-    /// be [`eventual`](crate::Rule::eventual).
+    /// Publishes calls to the Kafka at these brokers (`host:port`, separated by commas) and reads its signals, with
+    /// which the agent limits while Redis is unavailable. No call waits for Kafka. Without a Redis, signals alone
+    /// limit, and every rule must be [`eventual`](crate::Rule::eventual).
     #[cfg(feature = "kafka")]
     pub fn kafka(self, kafka: impl Into<tollgate_bus::kafka::KafkaSettings>) -> Self {
         let kafka = kafka.into();
@@ -229,8 +230,8 @@ impl<S: ChargeStore> Builder<S> {
 
 #[cfg(feature = "jwt")]
 impl<S: ChargeStore> Builder<S> {
-    /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never replaces
-    /// valid keys.
+    /// Verifies bearer tokens with the keys of this JWKS file, and reloads them when it changes. An invalid file never
+    /// replaces valid keys.
     pub fn jwks_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.parts.jwks_file = Some(path.into());
         self
@@ -254,8 +255,9 @@ impl Builder<AnyStore> {
         }
     }
 
-    /// Keeps the counters in the Redis at this address (`redis://[user[:password]@]host[:port][/db]` or `unix:///path`), which
-    /// all agents of the fleet share. A check waits for it no longer than the deadline of its rules, 15 ms by default.
+    /// Keeps the counters in the Redis at this address (`redis://[user[:password]@]host[:port][/db]` or
+    /// `unix:///path`), which all agents of the fleet share. A check waits for it no longer than the deadline of its
+    /// rules, 15 ms by default.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, redis: impl Into<RedisSettings>) -> Self {
         self.parts.redis = Some(redis.into());

@@ -1,7 +1,8 @@
 //! Checks: the decision of a call as an [`Admission`] or a [`Denial`].
 //!
-//! A known call is decided at once by [`Engine::decide`](tollgate_engine::Engine::decide), which makes the answer in its place.
-//! Every other one goes through [`Engine::begin`](tollgate_engine::Engine::begin), and waits for the store if it must.
+//! A known call is decided at once by [`Engine::decide`](tollgate_engine::Engine::decide), which makes the answer in
+//! its place. Every other one goes through [`Engine::begin`](tollgate_engine::Engine::begin), and waits for the store
+//! if it must.
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
@@ -14,9 +15,8 @@ use super::{Admission, Agent, Denial, Permit, Shared, ask_store};
 use crate::store::ChargeStore;
 
 impl<S: ChargeStore> Agent<S> {
-    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it then. A call
-    /// without a decision is not counted.
-    /// Without Redis, there is always a decision.
+    /// Decides a call at once; returns nothing if the store must be asked, and [`check`](Self::check) waits for it
+    /// then. A call without a decision is not counted. Without Redis, there is always a decision.
     #[must_use]
     pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
         let Shared { engine, clock, .. } = &*self.shared;
@@ -41,15 +41,15 @@ impl<S: ChargeStore> Agent<S> {
         output.into_decisions().pop().map(|decision| self.granted(call, decision))
     }
 
-    /// Decides a call: every rule that applies to it must admit it. An admitted call is charged under all of them; a denied one
-    /// is charged under none, except rules in `shadow`.
+    /// Decides a call: every rule that applies to it must admit it. An admitted call is charged under all of them; a
+    /// denied one is charged under none, except rules in `shadow`.
     ///
     /// A fault of the store is no error: signals of the aggregator decide then, or the `on_failure` of the rule. The check
     /// waits for Redis no longer than the shortest deadline of the rules (15 ms by default), and for nothing without Redis.
     ///
-    /// The future may be polled on any thread, also outside of tokio, as long as the runtime runs in which the agent was started.
-    /// If it is dropped while it waits for Redis, the call is treated as denied: what Redis charges for it is refunded, unless the
-    /// call has an id, which a retry would use.
+    /// The future may be polled on any thread, also outside of tokio, as long as the runtime runs in which the agent
+    /// was started. If it is dropped while it waits for Redis, the call is treated as denied: what Redis charges for it
+    /// is refunded, unless the call has an id, which a retry would use.
     ///
     /// # Errors
     /// The denial of the call, with the rule and the time after which it passes.

@@ -1,7 +1,7 @@
 //! The future of a check: ready at once, or waiting for the store.
 //!
-//! Most checks are decided when the future is first polled, and their answer is made where the poll returns it. An `async fn`
-//! would move it there, which takes as long as several steps of the decision.
+//! Most checks are decided when the future is first polled, and their answer is made where the poll returns it. An
+//! `async fn` would move it there, which takes as long as several steps of the decision.
 
 #![expect(clippy::result_large_err, reason = "as for `Agent::try_check_generally`")]
 

@@ -1,7 +1,8 @@
 //! The agent: an engine in wall time, with its store and its bus.
 //!
-//! A check is an [`Admission`] or a [`Denial`]; faults of the store never fail it. The agent's tasks run on the tokio runtime
-//! in which it was started. The bus has threads of its own: a drop tells them to end, and only a shutdown waits for them.
+//! A check is an [`Admission`] or a [`Denial`]; faults of the store never fail it. The agent's tasks run on the tokio
+//! runtime in which it was started. The bus has threads of its own: a drop tells them to end, and only a shutdown waits
+//! for them.
 
 mod builder;
 mod permit;
@@ -35,8 +36,8 @@ pub use start::StartError;
 
 /// Limiter of calls. Clones are the same agent.
 ///
-/// Without Redis, its counters are in the memory of this process. With Redis, all agents of a fleet share them. Checks may run
-/// on any number of threads at once.
+/// Without Redis, its counters are in the memory of this process. With Redis, all agents of a fleet share them. Checks
+/// may run on any number of threads at once.
 ///
 /// ```
 /// use tollgate::{Agent, Call, Rule};
@@ -98,8 +99,8 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Switches the emergency on, or off without a quota: while it is on, each caller (by `ip`) may use this quota at each agent,
-    /// and no rule is counted. The other agents learn it over the bus.
+    /// Switches the emergency on, or off without a quota: while it is on, each caller (by `ip`) may use this quota at
+    /// each agent, and no rule is counted. The other agents learn it over the bus.
     pub fn switch_emergency(&self, quota: Option<Quota>) {
         self.shared.engine.switch_emergency(self.shared.clock.now(), quota);
     }
@@ -129,8 +130,8 @@ impl<S: ChargeStore> Agent<S> {
         self.shared.metrics.encode()
     }
 
-    /// Reads the files with rules and with keys of tokens again, although they may not have changed. The log tells the result
-    /// within a second; invalid files never replace valid ones. Returns false if the agent has no such file.
+    /// Reads the files with rules and with keys of tokens again, although they may not have changed. The log tells the
+    /// result within a second; invalid files never replace valid ones. Returns false if the agent has no such file.
     #[cfg(any(feature = "rules-file", feature = "jwt"))]
     #[must_use]
     pub fn reload_files(&self) -> bool {
@@ -138,8 +139,9 @@ impl<S: ChargeStore> Agent<S> {
         reload.inspect(|reload| reload.store(true, Ordering::Relaxed)).is_some()
     }
 
-    /// Publishes what is left, ends the agent's threads and tasks, and leaves the fleet. It waits at most a few seconds for a
-    /// bus that does not answer, and blocks no thread of the runtime. Later calls are decided as before, but not published.
+    /// Publishes what is left, ends the agent's threads and tasks, and leaves the fleet. It waits at most a few seconds
+    /// for a bus that does not answer, and blocks no thread of the runtime. Later calls are decided as before, but not
+    /// published.
     ///
     /// Dropping the last clone instead ends everything in the background: what is left is lost if the process ends first.
     pub async fn shutdown(&self) {
@@ -173,8 +175,8 @@ impl<S: ChargeStore> Shared<S> {
         }
     }
 
-    /// Finishes a check with the answer of the store, and observes its duration. It is in a box, because it is large, and most
-    /// checks do not wait for a store, but their futures would have room for it.
+    /// Finishes a check with the answer of the store, and observes its duration. It is in a box, because it is large,
+    /// and most checks do not wait for a store, but their futures would have room for it.
     fn ask_store_timed(&self, request: StoreRequest) -> Pin<Box<dyn Future<Output = Output> + Send + '_>> {
         Box::pin(async {
             #[cfg(feature = "metrics")]

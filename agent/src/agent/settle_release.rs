@@ -12,12 +12,13 @@ use super::{Agent, Shared};
 use crate::store::{ChargeStore, StoreError};
 
 impl<S: ChargeStore> Agent<S> {
-    /// Reports the real cost of a call, as the units beyond its request; negative if it cost less. Every rule that goes by the
-    /// call's own cost is charged or refunded the difference. Returns the status of the tightest of them afterwards; none if
-    /// no rule is concerned.
+    /// Reports the real cost of a call, as the units beyond its request; negative if it cost less. Every rule that goes
+    /// by the call's own cost is charged or refunded the difference. Returns the status of the tightest of them
+    /// afterwards; none if no rule is concerned.
     ///
-    /// With the decision of its admission, the call is settled once, however often and at whichever agents this is called, and
-    /// no more is refunded than the cost of the call. Without it, nothing is refunded. At most one quota is added.
+    /// With the decision of its admission, the call is settled once, however often and at whichever agents this is
+    /// called, and no more is refunded than the cost of the call. Without it, nothing is refunded. At most one quota is
+    /// added.
     ///
     /// ```
     /// # use tollgate::{Agent, Call, Rule};
@@ -44,8 +45,8 @@ impl<S: ChargeStore> Agent<S> {
         self.settle_decided(call, units, decided.as_ref()).await
     }
 
-    /// Reports the real cost of a call as [`settle`](Self::settle) does. The call may have been decided in another process, if
-    /// its id was [read](Self::decided).
+    /// Reports the real cost of a call as [`settle`](Self::settle) does. The call may have been decided in another
+    /// process, if its id was [read](Self::decided).
     ///
     /// # Errors
     /// If units are to be refunded and the store does not answer. Units to be charged are charged later then.
@@ -70,8 +71,8 @@ impl<S: ChargeStore> Agent<S> {
         self.adjust(Operation::Release { call: &token.call, decided: &decided }).await
     }
 
-    /// Returns the admitted call that the text of a decision's id names; nothing if no agent with the same digest key has made
-    /// the text for these descriptors.
+    /// Returns the admitted call that the text of a decision's id names; nothing if no agent with the same digest key
+    /// has made the text for these descriptors.
     #[must_use]
     pub fn decided(&self, call: &Call<'_>, id: &str) -> Option<DecidedCall> {
         DecidedCall::read(id, &self.shared.engine.settings().digest_key, call)

@@ -204,8 +204,8 @@ impl<B: Bus> BusReader<B> {
         self.log_dead_letter(Topic::Signals, record, receipt);
     }
 
-    /// Returns the end of the log of `calls`. The bus is asked at most once a second: it answers slowly, and anybody may write
-    /// records that call for it.
+    /// Returns the end of the log of `calls`. The bus is asked at most once a second: it answers slowly, and anybody
+    /// may write records that call for it.
     fn log_end(&mut self, partition: Partition) -> Option<LogEnd> {
         let now = self.clock.now();
         match self.log_ends.get(&partition) {
@@ -275,7 +275,8 @@ impl<L: LogWriter> BusWriter<L> {
         }
     }
 
-    /// Polls the state machine with this input, and with the answers to its effects. Returns true if the bus refused a batch.
+    /// Polls the state machine with this input, and with the answers to its effects. Returns true if the bus refused a
+    /// batch.
     fn poll(&mut self, input: ExchangeInput) -> bool {
         let (mut effects, mut is_refused) = (Vec::new(), false);
         self.exchange.poll(self.clock.now(), input, &mut effects);

@@ -9,12 +9,12 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// Number of turns of the runtime after which an answer that arrived before the timer fired has reached its request: one reads
-/// the socket, one hands the answer on.
+/// Number of turns of the runtime after which an answer that arrived before the timer fired has reached its request:
+/// one reads the socket, one hands the answer on.
 pub(crate) const TURNS_AFTER_DEADLINE: usize = 3;
 
-/// Returns the answer to a request if it arrives by the deadline. On a busy machine the timer may run before the task that reads
-/// the socket.
+/// Returns the answer to a request if it arrives by the deadline. On a busy machine the timer may run before the task
+/// that reads the socket.
 pub(crate) async fn answer_in_time<T>(
     deadline: Duration,
     mut request: Pin<&mut (impl Future<Output = T> + ?Sized)>,

@@ -1,8 +1,8 @@
-//! Services of a Redis that serves a whole fleet, beside the counters: the registry of live agents, the mirror of the published
-//! rules, and the witness of lost data.
+//! Services of a Redis that serves a whole fleet, beside the counters: the registry of live agents, the mirror of the
+//! published rules, and the witness of lost data.
 //!
-//! They share the connection of the store, which the maintenance pings. Other stores have none of them: the size of the fleet
-//! and the rules come from the bus then. Without the feature `redis`, no value of [`FleetServices`] exists.
+//! They share the connection of the store, which the maintenance pings. Other stores have none of them: the size of the
+//! fleet and the rules come from the bus then. Without the feature `redis`, no value of [`FleetServices`] exists.
 
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::rules::Published;

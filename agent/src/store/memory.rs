@@ -1,8 +1,8 @@
 //! Store in the memory of this process, shared by several agents: the demo, tests and the simulation.
 //!
-//! A single agent without Redis needs no store: its counts live in the engine's own table, which is made for speed. Here one
-//! lock is enough. Both containers leave the semantics to [`step_at_once`]; here are only the lock and the cap. A request never
-//! expires: its caller is a thread of this process, and waits until it runs again.
+//! A single agent without Redis needs no store: its counts live in the engine's own table, which is made for speed.
+//! Here one lock is enough. Both containers leave the semantics to [`step_at_once`]; here are only the lock and the
+//! cap. A request never expires: its caller is a thread of this process, and waits until it runs again.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -83,8 +83,8 @@ pub(super) async fn counters(
     respond(StatusCode::OK, &json!(found))
 }
 
-/// Finds the counters of this aggregator that match, without their JSON, which is written on another thread; and the addresses
-/// of the other aggregators.
+/// Finds the counters of this aggregator that match, without their JSON, which is written on another thread; and the
+/// addresses of the other aggregators.
 fn find(
     state: &AggregatorState<'_>,
     rule: Option<&str>,

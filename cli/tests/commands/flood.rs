@@ -58,9 +58,9 @@ fn told(up: Up, counters_max: &str) -> (usize, usize) {
     (count(&full), count("the table of counters has room again"))
 }
 
-/// K5: while invented callers come for ten minutes as fast as the process answers, honest newcomers at one call per second pass
-/// at 99%, callers known before stay limited, and memory stays within its caps. The log tells once that the cap is reached. The
-/// rate of 20,000 per second is that of the simulation (`experiments/tests/flood.rs`).
+/// K5: while invented callers come for ten minutes as fast as the process answers, honest newcomers at one call per
+/// second pass at 99%, callers known before stay limited, and memory stays within its caps. The log tells once that the
+/// cap is reached. The rate of 20,000 per second is that of the simulation (`experiments/tests/flood.rs`).
 #[test]
 fn honest_newcomers_pass_while_a_process_is_flooded() {
     let up = agent("1000/24h per api_key", "10000");
@@ -106,8 +106,8 @@ fn honest_newcomers_pass_while_a_process_is_flooded() {
     assert_eq!(told(up, "10000"), (1, 0));
 }
 
-/// `capped`: when the callers of a flood have left, metrics show that the memory of the sketch is returned, and newcomers have
-/// counters of their own. The begin and the end are one line each, however many callers came.
+/// `capped`: when the callers of a flood have left, metrics show that the memory of the sketch is returned, and
+/// newcomers have counters of their own. The begin and the end are one line each, however many callers came.
 #[test]
 fn a_process_leaves_the_sketch_once_and_says_so() {
     let up = agent("10/s per api_key", "1000");

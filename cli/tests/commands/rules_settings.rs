@@ -1,5 +1,5 @@
-//! Single settings of a rules file in the output of `rules validate`, `show` and `diff`, and of `check`: the status of denials,
-//! slots, and groups.
+//! Single settings of a rules file in the output of `rules validate`, `show` and `diff`, and of `check`: the status of
+//! denials, slots, and groups.
 
 use crate::support::{Up, file, finish, lines, tollgate};
 

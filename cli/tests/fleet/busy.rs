@@ -59,8 +59,8 @@ fn counts_in_memory_decide_every_call_on_a_busy_machine() {
     assert_eq!(errors.filter(|line| !line.ends_with(" 0")).count(), 0);
 }
 
-/// Under `bounded`, a busy machine denies less than 1% of legitimate calls: a hundred callers with ten calls each of 100/min, in
-/// the first seconds of an agent that is alone, whether it is told so or not.
+/// Under `bounded`, a busy machine denies less than 1% of legitimate calls: a hundred callers with ten calls each of
+/// 100/min, in the first seconds of an agent that is alone, whether it is told so or not.
 #[test]
 fn a_busy_machine_denies_no_legitimate_calls() {
     let _alone = alone();

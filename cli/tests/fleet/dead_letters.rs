@@ -95,9 +95,9 @@ fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
     .encode()
 }
 
-/// One forged signal (offset 2^63, threshold 2^32-1), 10,000 forged agents, a forged aggregator, and a batch with sequence 2^63
-/// under an agent's name: each is a dead letter with an alarm. The fleet, the partitions, the counts, and the decisions by
-/// signals while Redis is away stay as they were.
+/// One forged signal (offset 2^63, threshold 2^32-1), 10,000 forged agents, a forged aggregator, and a batch with
+/// sequence 2^63 under an agent's name: each is a dead letter with an alarm. The fleet, the partitions, the counts, and
+/// the decisions by signals while Redis is away stay as they were.
 #[test]
 fn forged_records_are_dead_letters_and_change_nothing() {
     let mut fleet = Fleet::start("forged", RULES);

@@ -64,8 +64,8 @@ fn the_emergency_switch_reaches_all_agents() {
     assert_eq!(lines, (1, 1), "one line per change: {log}");
 }
 
-/// I5: without Kafka, an agent with a state directory that was killed while the switch was on has it on after its restart, also
-/// without Redis, and off after it was switched off.
+/// I5: without Kafka, an agent with a state directory that was killed while the switch was on has it on after its
+/// restart, also without Redis, and off after it was switched off.
 #[test]
 fn the_emergency_switch_is_on_after_a_restart_without_kafka() {
     let _alone = alone();

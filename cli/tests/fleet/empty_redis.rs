@@ -87,7 +87,8 @@ impl Three {
         wait_for("the loss of Redis", || self.agents.iter().all(knows).then_some(()));
     }
 
-    /// Starts Redis without data, and ends it 0.35 s after the first agents have found it; the others are suspended meanwhile.
+    /// Starts Redis without data, and ends it 0.35 s after the first agents have found it; the others are suspended
+    /// meanwhile.
     fn empty_redis(&mut self, found_by: usize, mut meanwhile: impl FnMut(&mut Self)) {
         self.agents[found_by..].iter().for_each(|agent| agent.signal("STOP"));
         self.redis.restart();
@@ -133,9 +134,9 @@ fn printed(rules: &str) -> Passed {
     std::array::from_fn(|rule| shown["rules"][rule]["outage"]["alone"].as_u64().expect("a bound"))
 }
 
-/// Ends Redis, and Kafka if there is one, and starts an empty Redis that the first agents find for a moment. Checks that each
-/// agent counts three all the time, and the units of callers: one who has called before, one who calls only afterwards, and one
-/// who calls all the time.
+/// Ends Redis, and Kafka if there is one, and starts an empty Redis that the first agents find for a moment. Checks
+/// that each agent counts three all the time, and the units of callers: one who has called before, one who calls only
+/// afterwards, and one who calls all the time.
 fn assert_fleet_remains(name: &str, found_by: usize, kafka: Option<Kafka>) {
     let rules = file(&format!("{name}.yaml"), RULES).display().to_string();
     let mut three = Three::start(&rules, kafka);
@@ -165,8 +166,8 @@ fn assert_fleet_remains(name: &str, found_by: usize, kafka: Option<Kafka>) {
     }
 }
 
-/// I10: Redis is empty for 0.35 s and then gone. Agents that know each other from Redis alone remain three, whether all of them or
-/// one has found it empty.
+/// I10: Redis is empty for 0.35 s and then gone. Agents that know each other from Redis alone remain three, whether all
+/// of them or one has found it empty.
 #[test]
 fn agents_that_find_redis_empty_for_a_moment_remain_three() {
     let _alone = alone();
@@ -182,9 +183,9 @@ fn agents_that_lose_kafka_and_find_redis_empty_remain_three() {
     assert_fleet_remains("empty-without-kafka", 3, Some(Kafka::start()));
 }
 
-/// one-truth-of-time: Redis is killed and comes back empty, with a clock that is a minute behind. A caller whom both agents deny on
-/// their own is admitted by Redis at both within a window, and not only when the clock has caught up. Each agent counts one step
-/// and says so in one line.
+/// one-truth-of-time: Redis is killed and comes back empty, with a clock that is a minute behind. A caller whom both
+/// agents deny on their own is admitted by Redis at both within a window, and not only when the clock has caught up.
+/// Each agent counts one step and says so in one line.
 #[test]
 fn an_empty_redis_whose_clock_is_behind_locks_nobody_out() {
     let _alone = alone();

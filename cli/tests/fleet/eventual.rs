@@ -1,9 +1,7 @@
 //! Agents with Kafka and without Redis, whose rules are all under `consistency: eventual`.
 
-use std::time::Duration;
-
 use crate::fleet::{Fleet, Member, Said, check};
-use crate::support::{file, finish, tollgate, wait_for};
+use crate::support::{Client, file, finish, tollgate, wait_for};
 
 const RULES: &str =
     "rules: [{ name: per-key, per: [api_key], quota: 100/h, estimate: conservative, consistency: eventual }]";
@@ -11,11 +9,15 @@ const MORE: &str =
     "rules: [{ name: per-key, per: [api_key], quota: 200/h, estimate: conservative, consistency: eventual }]";
 const STORED: &str = "rules: [{ name: per-key, per: [api_key], quota: 300/h, consistency: strict }]";
 const NEEDS_REDIS: &str = "rule `per-key` needs the Redis that all agents share";
-/// Time in which every agent has a signal of the last call.
-const LAG: Duration = Duration::from_secs(2);
 
-/// I5: one quota for both agents, by signals alone; rules that need a Redis never come into force. Without signals, `on_failure`
-/// decides.
+/// Returns the units that an agent believes to be free, by a call that costs more than the quota.
+fn free_units(client: &mut Client) -> u64 {
+    let call = r#"{"descriptors": {"api_key": "k"}, "cost": 1000}"#;
+    client.post(call).json()["remaining"].as_u64().expect("remaining")
+}
+
+/// I5: one quota for both agents, by signals alone; rules that need a Redis never come into force. Without signals,
+/// `on_failure` decides.
 #[test]
 fn agents_without_redis_share_a_quota_by_signals() {
     let mut fleet = Fleet::start("eventual", RULES);
@@ -31,15 +33,15 @@ fn agents_without_redis_share_a_quota_by_signals() {
     let answer = clients[0].check("header");
     assert_eq!((answer.status, answer.find("x-ratelimit-policy")), (200, None), "it is no outage");
 
-    // Free units are not divided: one agent has them all. On a busy machine, a batch counts twice from a signal that contains it
-    // until Kafka's report on it has come.
+    // Free units are not divided: one agent has them all. On a busy machine, a batch counts twice from a signal that
+    // contains it until Kafka's report on it has come.
     for _ in 0..90 {
         wait_for("a free unit", || check(&mut clients[0], "k").allowed.then_some(()));
     }
-    std::thread::sleep(LAG);
+    wait_for("the signal of 90 units", || (free_units(&mut clients[1]) == 10).then_some(()));
     let passed = (0..60).filter(|_| check(&mut clients[1], "k").allowed).count();
     assert_eq!(passed, 10, "what the signal leaves free");
-    std::thread::sleep(LAG);
+    wait_for("the signal of all units", || (free_units(&mut clients[0]) == 0).then_some(()));
     assert_eq!(check(&mut clients[0], "k"), Said { allowed: false, source: "signal".into(), remaining: 0 });
 
     // A reload.

@@ -9,8 +9,8 @@ use crate::fleet::{Fleet, check};
 use crate::log;
 use crate::support::wait_for;
 
-/// Time within which the partitions of a dead aggregator are signalled again, by the clock of the bus, also on a busy machine. On
-/// an idle one it takes about a second.
+/// Time within which the partitions of a dead aggregator are signalled again, by the clock of the bus, also on a busy
+/// machine. On an idle one it takes about a second.
 const TAKEN_OVER_MS: u64 = 10_000;
 const RULES: &str = "
 rules:

@@ -33,8 +33,9 @@ fn miss(fleet: &Fleet, agent: &Member) {
     assert_eq!((said.allowed, said.source.as_str()), (false, "fallback"), "a strict rule, and a store that is late");
 }
 
-/// H4, I8: dead letters, a step of Redis's clock, late and lost answers, units that Redis does not know, and a fleet that cannot be
-/// followed: each moves its metric, which falls again if it is a state, and is one line in the log with its node and a remedy.
+/// H4, I8: dead letters, a step of Redis's clock, late and lost answers, units that Redis does not know, and a fleet
+/// that cannot be followed: each moves its metric, which falls again if it is a state, and is one line in the log with
+/// its node and a remedy.
 #[test]
 fn each_failure_moves_its_metric_and_is_one_line() {
     let mut fleet = Fleet::start_over(Redis::start_with_clock, "failure-metrics", RULES);

@@ -1,7 +1,7 @@
 //! Fleet under test: servers, processes, and requests to them.
 //!
-//! Most rules of these tests have a deadline of a second, which a busy machine keeps: so a call is decided without the store only
-//! if a test wants it.
+//! Most rules of these tests have a deadline of a second, which a busy machine keeps: so a call is decided without the
+//! store only if a test wants it.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -167,7 +167,8 @@ impl Member {
         wait_for("readiness", || (self.client().get("/readyz", &[]).status == 200).then_some(()));
     }
 
-    /// Returns the value of the series of a metric with this label, such as `topic="calls"`. Every series exists from the start.
+    /// Returns the value of the series of a metric with this label, such as `topic="calls"`. Every series exists from
+    /// the start.
     pub(crate) fn series(&self, name: &str, label: &str) -> u64 {
         let metrics = self.client().get("/metrics", &[]);
         let is_series = |line: &&str| line.split('{').next() == Some(name) && line.contains(label);

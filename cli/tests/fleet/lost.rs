@@ -30,7 +30,8 @@ fn admitted(clients: &mut [Client], key: &str, calls: usize) -> usize {
     (0..calls).map(call).filter(|allowed| *allowed).count()
 }
 
-/// Waits until the aggregator has counted so many admissions on each of so many keys, and the agents have read a later signal.
+/// Waits until the aggregator has counted so many admissions on each of so many keys, and the agents have read a later
+/// signal.
 fn wait_for_signals(aggregator: &Member, agents: &[Member], keys: usize, units: u64) {
     wait_for("the counts of the aggregator", || {
         let counters = aggregator.counters();
@@ -113,8 +114,8 @@ fn a_deleted_counter_is_entered_again_from_the_signal() {
     assert!(lines.contains("the store has lost counters") && lines.contains("noeviction"), "{lines}");
 }
 
-/// I10: Redis becomes a replica of an empty server and then a primary again. The units that were admitted before and meanwhile
-/// are in its counts afterwards, but for those of one lag: a call at each agent.
+/// I10: Redis becomes a replica of an empty server and then a primary again. The units that were admitted before and
+/// meanwhile are in its counts afterwards, but for those of one lag: a call at each agent.
 #[test]
 fn a_failover_to_a_replica_without_data_loses_no_unit() {
     const KEYS: usize = 35;

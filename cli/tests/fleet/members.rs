@@ -77,7 +77,8 @@ fn an_agent_that_was_killed_serves_at_once_when_it_is_back() {
     }
 }
 
-/// I10: Redis is killed, and Kafka 8 s later. Three agents remain three as long as both are away, and together admit the quota.
+/// I10: Redis is killed, and Kafka 8 s later. Three agents remain three as long as both are away, and together admit
+/// the quota.
 #[test]
 fn three_agents_that_lose_redis_and_then_kafka_remain_three() {
     let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, deadline: 50ms }]";

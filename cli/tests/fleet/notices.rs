@@ -37,8 +37,8 @@ impl Line {
     }
 }
 
-/// I8, N7: each change of Redis and Kafka is one line with its subject and a remedy, and a server that comes and goes does not
-/// fill the log. Metrics show the same states.
+/// I8, N7: each change of Redis and Kafka is one line with its subject and a remedy, and a server that comes and goes
+/// does not fill the log. Metrics show the same states.
 #[test]
 fn each_failure_is_one_line_with_a_remedy() {
     let mut fleet = Fleet::start("notices", RULES);

@@ -15,8 +15,8 @@ const RULES: &str = "
 rules:
   - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
-/// Longest time of a call on a busy machine, below the time-outs of servers. The deadlines themselves are measured by `tollgate
-/// experiment live failure`.
+/// Longest time of a call on a busy machine, below the time-outs of servers. The deadlines themselves are measured by
+/// `tollgate experiment live failure`.
 const CALL_MAX: Duration = Duration::from_secs(3);
 const CALLS: usize = 1_000;
 /// Units that the fallback leaves each of three agents: 100 / 3.
@@ -102,8 +102,8 @@ fn the_ring_survives_the_loss_of_redis_and_then_of_kafka() {
     assert!(in_log > 0);
 }
 
-/// E6, one-truth-of-time: the clock of Redis is set back by an hour; then Redis and the aggregator end. The last signals are an
-/// hour younger than Redis's time, and yet stale: they decide nothing.
+/// E6, one-truth-of-time: the clock of Redis is set back by an hour; then Redis and the aggregator end. The last
+/// signals are an hour younger than Redis's time, and yet stale: they decide nothing.
 #[test]
 fn signals_grow_stale_although_the_clock_of_redis_was_set_back() {
     let mut fleet = Fleet::start("set-back", RULES);

@@ -66,7 +66,8 @@ impl Three {
         passed
     }
 
-    /// Ends Redis, and waits until each agent knows that a counter without a signal is unused: an equal part of ten is three.
+    /// Ends Redis, and waits until each agent knows that a counter without a signal is unused: an equal part of ten is
+    /// three.
     fn lose_redis(&mut self) {
         let signalled = "the signals of all calls";
         let made: u64 = self.agents.iter().map(|agent| agent.metric("tollgate_decisions_total")).sum();

@@ -89,8 +89,8 @@ fn a_fleet_without_kafka_is_published_to_through_redis() {
     wait_for_generation(&agent, 2);
 }
 
-/// Rules were published to Redis alone, and now they come from Kafka, whose generations begin anew: the remedy that is printed
-/// puts the new ones in force.
+/// Rules were published to Redis alone, and now they come from Kafka, whose generations begin anew: the remedy that is
+/// printed puts the new ones in force.
 #[test]
 fn the_remedy_for_newer_rules_in_redis_puts_those_of_the_topic_in_force() {
     let fleet = Fleet::start("newer-rules", FEW);

@@ -16,9 +16,9 @@ fn wait_for_an_admission_by_signals(agent: &Member) {
     wait_for("an admission by signals", || Some(check(&mut client, "later")).filter(admitted));
 }
 
-/// stand-alone: partitions of `signals` that were added by hand, and a junk layout record, stop no agent from starting. It
-/// limits by Redis, names the topic, the reason and the remedy in its log, and shows the alarm in a metric. The printed command
-/// ends the alarm without a restart, and signals arrive again.
+/// stand-alone: partitions of `signals` that were added by hand, and a junk layout record, stop no agent from starting.
+/// It limits by Redis, names the topic, the reason and the remedy in its log, and shows the alarm in a metric. The
+/// printed command ends the alarm without a restart, and signals arrive again.
 #[test]
 fn an_agent_starts_over_a_changed_kafka_and_the_printed_remedy_works() {
     let mut fleet = Fleet::start("starting", RULES);
@@ -63,8 +63,8 @@ fn an_agent_starts_over_a_changed_kafka_and_the_printed_remedy_works() {
     wait_for_an_admission_by_signals(&agent);
 }
 
-/// F8: with Kafka and Redis away, an agent that follows published rules goes on limiting by the last ones, and within 30 s its
-/// log and a metric say that new rules cannot reach it.
+/// F8: with Kafka and Redis away, an agent that follows published rules goes on limiting by the last ones, and within
+/// 30 s its log and a metric say that new rules cannot reach it.
 #[test]
 fn an_agent_without_any_source_of_rules_goes_on_and_says_so_within_30_s() {
     let mut fleet = Fleet::start("no-rules", &RULES.replace("1000/h", "20/h"));

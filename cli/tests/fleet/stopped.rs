@@ -49,8 +49,8 @@ fn requests_to_a_stopped_redis_are_not_charged_when_it_resumes() {
     assert_eq!(after, before - 1, "of {asked} calls that were denied meanwhile, none was charged");
 }
 
-/// B10, no-wait: while Kafka is suspended the store still decides all calls, and no call waits for Kafka. The durations before
-/// and during the suspension are printed.
+/// B10, no-wait: while Kafka is suspended the store still decides all calls, and no call waits for Kafka. The durations
+/// before and during the suspension are printed.
 #[test]
 fn a_stopped_kafka_is_not_noticed_by_calls() {
     let fleet = Fleet::start("silent", RULES);

@@ -1,8 +1,9 @@
 //! Bus inside one process: logs in memory, bounded in bytes and in age.
 //!
-//! Each partition keeps its newest records; those of the topic `rules` are kept without a time limit, as on every bus. A reader that falls behind the oldest record continues there, and the
-//! skipped records are counted ([`LogReader::missed`]). Records are visible to readers at once; delivery reports are
-//! returned by the next [`LogWriter::reports`].
+//! Each partition keeps its newest records; those of the topic `rules` are kept without a time limit, as on every bus.
+//! A reader that falls behind the oldest record continues there, and the skipped records are counted
+//! ([`LogReader::missed`]). Records are visible to readers at once; delivery reports are returned by the next
+//! [`LogWriter::reports`].
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

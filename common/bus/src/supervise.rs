@@ -15,8 +15,8 @@ const PREPARE_WAIT: Duration = Duration::from_secs(2);
 const PAUSE_FAILED: Duration = Duration::from_millis(500);
 const PAUSE_PREPARED: Duration = Duration::from_secs(3);
 
-/// Calls [`Bus::prepare`] repeatedly until `stop` is set. `notify` receives the first result and each change of it: a failure,
-/// a different failure, and the recovery.
+/// Calls [`Bus::prepare`] repeatedly until `stop` is set. `notify` receives the first result and each change of it: a
+/// failure, a different failure, and the recovery.
 ///
 /// # Errors
 /// Returns an error if the thread cannot be spawned.

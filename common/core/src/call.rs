@@ -1,8 +1,8 @@
 //! A call: one request that reached a gateway, described by names and values.
 //!
 //! A call is a plain value. `rules::ResolvedCall` adds the descriptors that a rule set derives from it, and
-//! `rules::MatchScope` restricts the rules that may apply to it; neither is part of the call. Extraction from an HTTP request
-//! is the work of the agent.
+//! `rules::MatchScope` restricts the rules that may apply to it; neither is part of the call. Extraction from an HTTP
+//! request is the work of the agent.
 
 use std::borrow::Cow;
 
@@ -38,8 +38,8 @@ pub(crate) type Descriptors<'a> = [(Cow<'a, str>, Cow<'a, str>)];
 
 /// One request: descriptors, a cost in units of the quota (1 by default), and an optional request id.
 ///
-/// The rules name the descriptors that they need, such as `api_key`, `ip` or `endpoint`. A rule applies only to calls that have
-/// all descriptors of its `per`, so a name that is spelled differently here and there limits nothing.
+/// The rules name the descriptors that they need, such as `api_key`, `ip` or `endpoint`. A rule applies only to calls
+/// that have all descriptors of its `per`, so a name that is spelled differently here and there limits nothing.
 ///
 /// ```
 /// use tollgate_core::call::Call;

@@ -1,8 +1,9 @@
 //! Key of a call: a copy of everything by which rules match it, to recognise an equal call later.
 //!
-//! It holds the text itself. A hash in its place would have to be as strong as the digests of counters, or a client could
-//! look for a call that passes for another one; to compare short texts costs less than such a hash. A thread holds thousands of
-//! keys and looks at one for each call, so a key is small: a call with more than it can hold has none.
+//! It holds the text itself. A hash in its place would have to be as strong as the digests of counters, or a client
+//! could look for a call that passes for another one; to compare short texts costs less than such a hash. A thread
+//! holds thousands of keys and looks at one for each call, so a key is small: a call with more than it can hold has
+//! none.
 
 use std::hash::Hasher;
 
@@ -10,7 +11,8 @@ use smallvec::SmallVec;
 
 use crate::call::Call;
 
-/// Length of a text that needs no memory of its own, in bytes: an API key of 36 bytes with its name, or two short descriptors.
+/// Length of a text that needs no memory of its own, in bytes: an API key of 36 bytes with its name, or two short
+/// descriptors.
 const TEXT_LEN_INLINE: usize = 46;
 /// Length past which a call has no key, in bytes.
 const TEXT_LEN_MAX: usize = 1_024;

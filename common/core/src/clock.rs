@@ -29,11 +29,11 @@ pub trait Clock: Send + Sync + 'static {
     fn now(&self) -> Timestamp;
 }
 
-/// Clock that reads the system time once at its start and then advances with the monotonic clock, so that an adjustment of the
-/// system time never affects windows. On Linux, the time in which the machine is suspended counts. On all threads it shows the
-/// millisecond of the monotonic clock itself, as long as the processor's counter is at most a quarter slower than it was at the
-/// start of the process. However wrong the counter is, the clock is never fast, and it is slow only until the counter has advanced
-/// by a millisecond.
+/// Clock that reads the system time once at its start and then advances with the monotonic clock, so that an adjustment
+/// of the system time never affects windows. On Linux, the time in which the machine is suspended counts. On all
+/// threads it shows the millisecond of the monotonic clock itself, as long as the processor's counter is at most a
+/// quarter slower than it was at the start of the process. However wrong the counter is, the clock is never fast, and
+/// it is slow only until the counter has advanced by a millisecond.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
     started_at: Timestamp,
@@ -226,8 +226,8 @@ mod tests {
         prop::collection::vec(step, 1..400)
     }
 
-    /// Runs a thread that reads the clock after each step, with a counter of this rate. Returns the ns by which the clock was
-    /// slow at worst; it is never fast.
+    /// Runs a thread that reads the clock after each step, with a counter of this rate. Returns the ns by which the
+    /// clock was slow at worst; it is never fast.
     fn slow_ns_max(permille: u64, steps: &[Step]) -> u64 {
         let (mut ns, mut count, mut slow_max, mut has_restarted) = (0_u64, 1_u64 << 60, 0, false);
         let mut last = Millisecond { number: 0, from: 0, lasts: 0 };

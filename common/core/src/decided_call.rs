@@ -1,8 +1,8 @@
 //! An admitted call, as its settlement or release names it: by the text of the decision's id.
 //!
-//! The text carries the time and the units of the call under a keyed digest that covers the descriptors, too. A settlement can
-//! therefore refund no more than this call was charged, and on its own counters only. The store refunds it once, by
-//! [`DecidedCall::correction`]. The text is made when it is shown, and never while a call is decided.
+//! The text carries the time and the units of the call under a keyed digest that covers the descriptors, too. A
+//! settlement can therefore refund no more than this call was charged, and on its own counters only. The store refunds
+//! it once, by [`DecidedCall::correction`]. The text is made when it is shown, and never while a call is decided.
 
 use std::fmt::Write;
 
@@ -83,8 +83,8 @@ impl DecidedCall {
         Some(Self { id, at: Timestamp::from_ms(at), units, request })
     }
 
-    /// Returns the request by which a store recognises that the call was settled before, or that it was released before: a call
-    /// may be both.
+    /// Returns the request by which a store recognises that the call was settled before, or that it was released
+    /// before: a call may be both.
     #[must_use]
     pub fn correction(&self, key: &DigestKey, is_release: bool) -> RequestId {
         let of = self.request.map_or_else(|| self.id.to_string(), |request| request.to_string());

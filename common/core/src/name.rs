@@ -1,8 +1,8 @@
 //! Names that decisions show: the rule and the agent.
 //!
-//! Every decision has two, and many threads make decisions. A counted reference would be one more place in memory that all of
-//! them write; a name is interned for the life of the process instead, and copied for nothing. The number of interned names has
-//! a cap, past which a name is counted.
+//! Every decision has two, and many threads make decisions. A counted reference would be one more place in memory that
+//! all of them write; a name is interned for the life of the process instead, and copied for nothing. The number of
+//! interned names has a cap, past which a name is counted.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;

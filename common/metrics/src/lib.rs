@@ -114,7 +114,8 @@ fn accepts_open_metrics(accept: &str) -> bool {
     open_metrics > 0.0 && open_metrics >= weight_of("text/plain")
 }
 
-/// Converts OpenMetrics text: in the text format 0.0.4, the metadata of a counter and of an info have the name of its samples.
+/// Converts OpenMetrics text: in the text format 0.0.4, the metadata of a counter and of an info have the name of its
+/// samples.
 fn text_format(open_metrics: &str) -> String {
     let types = open_metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split_once(' '));
     let types: HashMap<&str, &str> = types.collect();

@@ -1,4 +1,5 @@
-//! Errors of requests to Redis in the log: whether a request may have run, and the remedy for the operator ([`crate::remedy`]).
+//! Errors of requests to Redis in the log: whether a request may have run, and the remedy for the operator
+//! ([`crate::remedy`]).
 //!
 //! An error is never a denial. Each reason is logged once until the server answers again, and once in 10 s if it comes and
 //! goes: with the server's address (without the password), the server's own text and a remedy.
@@ -53,8 +54,8 @@ impl ErrorLog {
         !std::mem::replace(&mut state.is_connected, true)
     }
 
-    /// Logs and classifies the error of a request that was sent. A value of another type is a counter's, unless the request is
-    /// about an own key.
+    /// Logs and classifies the error of a request that was sent. A value of another type is a counter's, unless the
+    /// request is about an own key.
     pub(crate) fn request_failed(&self, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         let text = error.to_string();
         let (code, class) = classify(error, &text);

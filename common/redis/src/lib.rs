@@ -1,9 +1,9 @@
 //! Redis as Tollgate uses it: a connection that never makes a caller wait, scripts sent by their hash, and errors that tell
 //! whether a request may have run.
 //!
-//! Its users are the agent's store of counters (`agent/src/store/redis`), the copy of the published rules ([`RuleMirror`]),
-//! the registry of live agents ([`FleetRegistry`]), and the witness of lost data ([`Witnesses`]). Left out: clusters and TLS. Redis 5 or newer is
-//! needed, since a script reads the time and then writes.
+//! Its users are the agent's store of counters (`agent/src/store/redis`), the copy of the published rules
+//! ([`RuleMirror`]), the registry of live agents ([`FleetRegistry`]), and the witness of lost data ([`Witnesses`]).
+//! Left out: clusters and TLS. Redis 5 or newer is needed, since a script reads the time and then writes.
 
 mod settings;
 mod remedy;

@@ -1,7 +1,7 @@
 //! Text becomes rules: rules files, the shorthand `100/min per ip`, and foreign configuration.
 //!
-//! All results are a [`RuleSet`] of `tollgate-core`, or problems that name the place, the reason and the remedy. The crate also
-//! writes rules back as text and JSON, by the same table of [`settings`] that reads them.
+//! All results are a [`RuleSet`] of `tollgate-core`, or problems that name the place, the reason and the remedy. The
+//! crate also writes rules back as text and JSON, by the same table of [`settings`] that reads them.
 
 mod hint;
 pub mod yaml;

@@ -1,8 +1,8 @@
 //! Reader of YAML that keeps the line of every value and collects all problems.
 //!
-//! Values stay text until a number is needed, so that `version: 010` and `name: off` keep their text. Problems are collected
-//! and not returned as errors, so that one run shows all problems of a file. The reader knows no rules: `settings` and `file`
-//! do, and the imports of foreign files use it as well.
+//! Values stay text until a number is needed, so that `version: 010` and `name: off` keep their text. Problems are
+//! collected and not returned as errors, so that one run shows all problems of a file. The reader knows no rules:
+//! `settings` and `file` do, and the imports of foreign files use it as well.
 
 use std::str::FromStr;
 

@@ -1,9 +1,9 @@
 //! The demo: a fleet, an abuser and an outage of the store, in ten seconds.
 //!
-//! Three production agents and the production aggregator run in wall time, over embedded parts or over real servers, for five
-//! hundred callers and one abuser. In the middle the store becomes unavailable and recovers; at the end an exact count of
-//! all admissions measures the error. The outage is a switch in this process even with real servers, because others may use
-//! those.
+//! Three production agents and the production aggregator run in wall time, over embedded parts or over real servers,
+//! for five hundred callers and one abuser. In the middle the store becomes unavailable and recovers; at the end an
+//! exact count of all admissions measures the error. The outage is a switch in this process even with real servers,
+//! because others may use those.
 
 mod store;
 mod load;

@@ -1,7 +1,7 @@
 //! The demo's record: every decision, and the lag of every signal that a call has caused.
 //!
-//! A falling threshold causes signals, too: before an aggregator announces it, it signals every counter that it had left out. The
-//! age of their calls is no lag, because nothing was due before.
+//! A falling threshold causes signals, too: before an aggregator announces it, it signals every counter that it had
+//! left out. The age of their calls is no lag, because nothing was due before.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

@@ -189,8 +189,8 @@ impl Recording {
         Ok(())
     }
 
-    /// Adds `ip`, `method`, `endpoint`, `status`, `user` and `user_agent`, and the descriptors that the rules declare over the
-    /// same fields.
+    /// Adds `ip`, `method`, `endpoint`, `status`, `user` and `user_agent`, and the descriptors that the rules declare
+    /// over the same fields.
     fn add_access(&mut self, line: &access_log::AccessLogLine<'_>, rules: &RuleSet) {
         let ip = |prefix: u8| match line.ip.parse::<IpAddr>() {
             Ok(ip) if ip.is_ipv6() => client_ip(Some(ip), &HeaderMap::new(), 0, prefix).unwrap_or_default().into(),

@@ -44,7 +44,8 @@ struct ReplayTally<'r> {
     report: ReplayReport,
 }
 
-/// Replays a recording against rules. Each decision is written to `decisions` as one line of JSON, in the order of the calls.
+/// Replays a recording against rules. Each decision is written to `decisions` as one line of JSON, in the order of the
+/// calls.
 ///
 /// # Errors
 /// If `decisions` cannot be written.

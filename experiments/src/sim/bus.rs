@@ -1,6 +1,7 @@
 //! The bus of a simulation: the logs of `calls`, `signals` and `presence`, and readers of them.
 //!
-//! Delays, losses and acknowledgements are not here but in [`super::environment`]: a record that gets here is in its log. A topic that is recreated is empty and has another log id.
+//! Delays, losses and acknowledgements are not here but in [`super::environment`]: a record that gets here is in its
+//! log. A topic that is recreated is empty and has another log id.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -99,8 +100,8 @@ impl SimReader {
         self.positions.get(&partition).copied()
     }
 
-    /// Returns the next records that were appended until an instant. A position behind the end of its log, as after the topic
-    /// was recreated, goes back to the beginning, as `auto.offset.reset` does.
+    /// Returns the next records that were appended until an instant. A position behind the end of its log, as after the
+    /// topic was recreated, goes back to the beginning, as `auto.offset.reset` does.
     pub(super) fn poll(&mut self, bus: &SimBus, until: Timestamp, records_max: usize) -> Vec<BusRecord> {
         let mut delivered = Vec::new();
         for (partition, position) in &mut self.positions {

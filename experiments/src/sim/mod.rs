@@ -1,9 +1,10 @@
 //! The simulation: agents, a store, a bus and aggregators in virtual time, driven by one queue of events.
 //!
 //! The state machines are those of production, and nothing of their behaviour is written again here: `agent` and
-//! `aggregator` are shells that execute effects, `environment` is everything around them, and every record is encoded and
-//! decoded. Simulated are time, delays and faults. One seed decides everything, so a run can be repeated. A test lets calls
-//! [arrive](Simulation::check), moves time [forward](Simulation::step_until), and reads [observations](Simulation::observations).
+//! `aggregator` are shells that execute effects, `environment` is everything around them, and every record is encoded
+//! and decoded. Simulated are time, delays and faults. One seed decides everything, so a run can be repeated. A test
+//! lets calls [arrive](Simulation::check), moves time [forward](Simulation::step_until), and reads
+//! [observations](Simulation::observations).
 
 mod observation;
 mod event;

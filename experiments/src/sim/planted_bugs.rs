@@ -1,8 +1,8 @@
 //! Bugs that a test plants, to see that the invariants find them.
 //!
 //! Each one alters an input or an effect on its way between a state machine and the rest of the simulation; the state
-//! machines themselves are untouched. Observations show the altered facts. A shell asks for a bug where it strikes; the longer
-//! alterations are here.
+//! machines themselves are untouched. Observations show the altered facts. A shell asks for a bug where it strikes; the
+//! longer alterations are here.
 
 use std::collections::HashMap;
 

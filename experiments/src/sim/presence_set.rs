@@ -1,5 +1,6 @@
-//! The set of live agents in the store of a simulation, with the clock that `fleet_registry.lua` keeps in it: a step of the store's
-//! clock moves it by three heartbeats at most. As a key of Redis, the set is gone after the removal time by the store's own clock.
+//! The set of live agents in the store of a simulation, with the clock that `fleet_registry.lua` keeps in it: a step of
+//! the store's clock moves it by three heartbeats at most. As a key of Redis, the set is gone after the removal time by
+//! the store's own clock.
 
 use std::collections::BTreeMap;
 

@@ -42,7 +42,8 @@ pub struct SimAgentSettings {
 }
 
 impl SimSettings {
-    /// Returns the settings of agents that share a store and a bus, beside one aggregator; nothing is delayed and nothing fails.
+    /// Returns the settings of agents that share a store and a bus, beside one aggregator; nothing is delayed and
+    /// nothing fails.
     #[must_use]
     pub fn fleet(start: Timestamp, agents: usize) -> Self {
         Self {

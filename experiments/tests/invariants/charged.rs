@@ -1,5 +1,5 @@
-//! never-over, the other half: a call that an agent admits is charged by the shared store, by each rule that enforces it, whoever
-//! decided it and however late the store is.
+//! never-over, the other half: a call that an agent admits is charged by the shared store, by each rule that enforces
+//! it, whoever decided it and however late the store is.
 //!
 //! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
 //! while the breaker of an agent is closed, it admits no call under a `strict` rule before the store has charged it. A request
@@ -37,8 +37,8 @@ pub(crate) struct Charged {
 }
 
 impl Charged {
-    /// Notes which breakers are open. It is called after each step, because a call may be decided without the store in a step
-    /// that nothing is observed of.
+    /// Notes which breakers are open. It is called after each step, because a call may be decided without the store in
+    /// a step that nothing is observed of.
     pub(crate) fn note_breakers(&mut self, sim: &Simulation<'_>) {
         self.open_at.resize(sim.agents().len(), Timestamp::default());
         for (agent, open_at) in sim.agents().iter().zip(&mut self.open_at) {
@@ -100,8 +100,8 @@ impl Charged {
     }
 
     fn decided_without_store(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
-        // A call of a joint request may be decided while the breaker is open for its deadline, and answered after another call of
-        // the request, when the breaker has closed.
+        // A call of a joint request may be decided while the breaker is open for its deadline, and answered after
+        // another call of the request, when the breaker has closed.
         let is_down = self.open_at[answered.agent] >= answered.arrived;
         if is_down || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());

@@ -1,9 +1,10 @@
-//! stand-alone, the bound of an outage: a call that an agent admits by `on_failure` leaves the agent's own admissions in the
-//! window within the limit that `on_failure` states: the quota for `share`, the stated quota for `limit`, nothing for `closed`.
+//! stand-alone, the bound of an outage: a call that an agent admits by `on_failure` leaves the agent's own admissions
+//! in the window within the limit that `on_failure` states: the quota for `share`, the stated quota for `limit`,
+//! nothing for `closed`.
 //!
-//! Only the rule that the answer shows is known to have been decided by `on_failure`. Excused: runs in which the store's clock
-//! stepped back, because local usage is kept in store time; calls with a request id; callers on a list; and callers that share
-//! an overflow counter.
+//! Only the rule that the answer shows is known to have been decided by `on_failure`. Excused: runs in which the
+//! store's clock stepped back, because local usage is kept in store time; calls with a request id; callers on a list;
+//! and callers that share an overflow counter.
 
 use std::collections::HashMap;
 

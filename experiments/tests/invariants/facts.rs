@@ -85,8 +85,8 @@ impl Facts {
     }
 }
 
-/// Returns true if the store decided the rules of a call that it decides at all. The rule that the answer shows tells nothing
-/// about the others if it is eventual.
+/// Returns true if the store decided the rules of a call that it decides at all. The rule that the answer shows tells
+/// nothing about the others if it is eventual.
 pub(crate) fn is_by_store(answered: &AnsweredCall<'_>) -> bool {
     let is_eventual = answered.decision.status.as_ref().is_some_and(|status| status.is_eventual);
     if is_eventual {

@@ -1,6 +1,6 @@
-//! forgeries: a record that neither an agent nor an aggregator wrote changes nothing. No agent counts more agents than there
-//! are, or follows signals far beyond the end of the log, and in the end none follows signals beyond it; and no honest record is
-//! a dead letter.
+//! forgeries: a record that neither an agent nor an aggregator wrote changes nothing. No agent counts more agents than
+//! there are, or follows signals far beyond the end of the log, and in the end none follows signals beyond it; and no
+//! honest record is a dead letter.
 //!
 //! Excused: signals of a topic that was recreated, whose writers have not noticed it; and claims of an aggregator whose
 //! earlier records were lost, because in the end all aggregators know each other.

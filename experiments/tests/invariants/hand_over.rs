@@ -1,9 +1,10 @@
 //! Restore and hand-over: a count is announced as complete once the log is read to the end that it had at the assignment,
 //! and a partition that is counted stays counted until its next owner has restored it.
 //!
-//! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before an announcement
-//! of the ended one can have arrived, because it may trust that announcement; and counts of a topic that was recreated, also those of another
-//! aggregator that has not noticed it, as long as its announcement may be on its way.
+//! Excused: a gap that follows the end of an aggregator, if the last holder had restored the partition before an
+//! announcement of the ended one can have arrived, because it may trust that announcement; and counts of a topic that
+//! was recreated, also those of another aggregator that has not noticed it, as long as its announcement may be on its
+//! way.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
 //! never-over, by leases: an agent spends no unit that the store has not charged to it, and spends each in the sub-window of
 //! its charge.
 //!
-//! Of each agent, counter and sub-window, the units of calls that leases admitted are at most those that the store leased to this
-//! life of the agent, and those that it charged for calls which were not admitted by the store. A sub-window is that of the
-//! store's true time. Excused: a step of the store's clock, after which the agent believes the old time until it gets an answer;
-//! and agents that keep their own table, which have no leases.
+//! Of each agent, counter and sub-window, the units of calls that leases admitted are at most those that the store
+//! leased to this life of the agent, and those that it charged for calls which were not admitted by the store. A
+//! sub-window is that of the store's true time. Excused: a step of the store's clock, after which the agent believes
+//! the old time until it gets an answer; and agents that keep their own table, which have no leases.
 
 use std::collections::HashMap;
 

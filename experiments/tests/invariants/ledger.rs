@@ -1,15 +1,16 @@
 //! Backfill and refund: an agent's units reach the store once each.
 //!
-//! For each agent and counter, the units that its answers and corrections mean equal the units that the store executed for it,
-//! whenever nothing of the agent is unsynced or waits for an answer, in time or late. If the answer to a request is lost, the
-//! agent backfills what it admitted, so what the store executed for that request does not count. Leased units are left to
-//! [`super::leases`], and so are those of a late charge that stands for no call: where the agent may lease, it spends or refunds
-//! them, and else it refunds them. Such a refund is sent once; if its answer is lost, it counts as made. These count as the store executed them: a call with
-//! a request id, which the store charges once however the agent learns of it; one that a rule of `charge: each` denies after the
-//! other rules have charged it; and several calls of one request that are not all admitted. After a release that failed, the
-//! slots of its counter are not balanced, nor are they after a call that was denied or held back: what it was charged is given
-//! back, at a time that the agent chooses. Agents that crash take their
-//! unsynced units with them. Callers that share an overflow counter and agents with their own table are not balanced.
+//! For each agent and counter, the units that its answers and corrections mean equal the units that the store executed
+//! for it, whenever nothing of the agent is unsynced or waits for an answer, in time or late. If the answer to a
+//! request is lost, the agent backfills what it admitted, so what the store executed for that request does not count.
+//! Leased units are left to [`super::leases`], and so are those of a late charge that stands for no call: where the
+//! agent may lease, it spends or refunds them, and else it refunds them. Such a refund is sent once; if its answer is
+//! lost, it counts as made. These count as the store executed them: a call with a request id, which the store charges
+//! once however the agent learns of it; one that a rule of `charge: each` denies after the other rules have charged it;
+//! and several calls of one request that are not all admitted. After a release that failed, the slots of its counter
+//! are not balanced, nor are they after a call that was denied or held back: what it was charged is given back, at a
+//! time that the agent chooses. Agents that crash take their unsynced units with them. Callers that share an overflow
+//! counter and agents with their own table are not balanced.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -145,7 +146,8 @@ impl Ledger {
         }
     }
 
-    /// Units that are only counted stay, although the call was denied; a refund was answered with an error and counts as none.
+    /// Units that are only counted stay, although the call was denied; a refund was answered with an error and counts
+    /// as none.
     fn answered_late(&mut self, agent: usize, ticket: Ticket, error: Option<StoreError>) {
         let mut executed = self.executed.remove(&ticket).unwrap_or_default();
         let mut decided = self.decided_late.remove(&ticket).unwrap_or_default();
@@ -254,8 +256,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks that nothing is left unsynced. Excused: a full store. After a glitch of its clock, which nothing expires before the
-    /// clock shows the same time again, it may have no room for long.
+    /// Checks that nothing is left unsynced. Excused: a full store. After a glitch of its clock, which nothing expires
+    /// before the clock shows the same time again, it may have no room for long.
     pub(crate) fn finish(facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
         if sim.store().counters() >= facts.counters_max() {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Properties that hold at every step of a simulation. Each one is checked by its own plain bookkeeping, which shares no code
-//! with the parts that it checks.
+//! Properties that hold at every step of a simulation. Each one is checked by its own plain bookkeeping, which shares
+//! no code with the parts that it checks.
 
 mod facts;
 mod answers;

@@ -1,11 +1,12 @@
 //! never-over: the store admits no unit that makes a true window hold more than its algorithm states.
 //!
-//! Everything that the store executed counts: admissions, leased units, units that are only counted, backfills, settlements; refunds count
-//! against them. For an agent that keeps its own table, its answers in one life count, and the remaining units that they
-//! state. Under rules of different generations the largest quota holds. Time is that of the store, but it never goes back: after
-//! a step back it goes on from where it was, in the same fixed window. So a unit counts for a whole window however often the
-//! clock steps back. A refund of units from before a step back counts at its own time. Excused: callers that share an overflow
-//! counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
+//! Everything that the store executed counts: admissions, leased units, units that are only counted, backfills,
+//! settlements; refunds count against them. For an agent that keeps its own table, its answers in one life count, and
+//! the remaining units that they state. Under rules of different generations the largest quota holds. Time is that of
+//! the store, but it never goes back: after a step back it goes on from where it was, in the same fixed window. So a
+//! unit counts for a whole window however often the clock steps back. A refund of units from before a step back counts
+//! at its own time. Excused: callers that share an overflow counter, up to twice the quota; `bounded` rules,
+//! interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -146,8 +147,8 @@ impl NeverOver {
         if owns_table { self.check_remaining(facts, answered) } else { Ok(()) }
     }
 
-    /// Checks that the remaining units that an agent with its own table states are no more than the window leaves: an entry with
-    /// live counts is never dropped.
+    /// Checks that the remaining units that an agent with its own table states are no more than the window leaves: an
+    /// entry with live counts is never dropped.
     fn check_remaining(&self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let decision = &answered.decision;
         let Some(status) = decision.status.as_ref().filter(|_| decision.source == Source::Store && !facts.overflows())
@@ -188,8 +189,8 @@ impl NeverOver {
         entries.push(entry);
     }
 
-    /// Returns the time of units that were admitted without the store, and the number of steps back before it: the most after
-    /// which the clock had shown it.
+    /// Returns the time of units that were admitted without the store, and the number of steps back before it: the most
+    /// after which the clock had shown it.
     fn scale(&self, at: u64, now: u64) -> (u64, usize) {
         let shown = |steps: usize| self.steps_back.get(steps).map_or(now, |(before, _)| *before);
         let steps = (0..=self.steps_back.len()).rev().find(|steps| at <= shown(*steps));
@@ -207,7 +208,8 @@ impl NeverOver {
         self.entries.get(&key).into_iter().flatten().filter(counts).map(|entry| entry.units).sum()
     }
 
-    /// Returns the time at which an instant of the store's clock, after so many steps back, counts; of fixed windows, in windows.
+    /// Returns the time at which an instant of the store's clock, after so many steps back, counts; of fixed windows,
+    /// in windows.
     fn place(&self, at: u64, steps: usize, bound: Bound) -> u64 {
         let unit = if bound.is_fixed { bound.width_ms } else { 1 };
         let back = self.steps_back.iter().take(steps).map(|(before, after)| before / unit - after / unit);

@@ -1,7 +1,7 @@
-//! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in turns,
-//! and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved when they are others, at
-//! most each 10 s.
-//! A store that comes and goes is logged three times in 10 s at most, and a change within 10 s.
+//! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in
+//! turns, and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved
+//! when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
+//! change within 10 s.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,10 +1,10 @@
-//! true-denial: a call that an agent denies by a cached denial while the store answers would be denied by the store, too, or
-//! would have been at most 250 ms ago. Calls of one request wait for each other; a cached denial of one of them must be true at
-//! their arrival.
+//! true-denial: a call that an agent denies by a cached denial while the store answers would be denied by the store,
+//! too, or would have been at most 250 ms ago. Calls of one request wait for each other; a cached denial of one of them
+//! must be true at their arrival.
 //!
-//! So a refund of units of the counter, a charge under rules of another generation and a step of the store's clock excuse a
-//! denial for 250 ms. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
-//! the store.
+//! So a refund of units of the counter, a charge under rules of another generation and a step of the store's clock
+//! excuse a denial for 250 ms. Not checked are callers that share an overflow counter, and agents that keep their own
+//! table, which is not the store.
 
 use std::collections::HashMap;
 

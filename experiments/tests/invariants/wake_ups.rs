@@ -1,8 +1,8 @@
-//! wake-up: an agent that sleeps wakes in time. Rows are handed to the bus once the batch has lingered and the previous round
-//! is acknowledged, refused or given up; a store that is needed is probed, at the pace that its relapses allow.
+//! wake-up: an agent that sleeps wakes in time. Rows are handed to the bus once the batch has lingered and the previous
+//! round is acknowledged, refused or given up; a store that is needed is probed, at the pace that its relapses allow.
 //!
-//! Excused: rows of calls to which no rule applies, and of callers that share an overflow counter, because their partition is
-//! not known here; and agents that are not scheduled, or were not a moment ago.
+//! Excused: rows of calls to which no rule applies, and of callers that share an overflow counter, because their
+//! partition is not known here; and agents that are not scheduled, or were not a moment ago.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -180,7 +180,8 @@ impl Writer {
 }
 
 impl Probes {
-    /// Records that the store answered a probe, and calls use it again. Units that it has no room for wait as after a relapse.
+    /// Records that the store answered a probe, and calls use it again. Units that it has no room for wait as after a
+    /// relapse.
     fn found(&mut self, now: u64, are_units_left: bool) {
         let is_relapse = are_units_left || self.found_ms.is_some_and(|found_ms| now < found_ms + RELAPSE_MS);
         self.relapses = if is_relapse { self.relapses + 1 } else { 0 };

@@ -166,8 +166,9 @@ impl Incidents {
     }
 }
 
-/// Draws a step of a clock that shows `now`: below the clock error, around it, or past every window; half of the steps end at the
-/// edge of a sub-window, since a second is a multiple of all but one of them. Larger steps are also in `clock_steps.rs`.
+/// Draws a step of a clock that shows `now`: below the clock error, around it, or past every window; half of the steps
+/// end at the edge of a sub-window, since a second is a multiple of all but one of them. Larger steps are also in
+/// `clock_steps.rs`.
 fn step_ms(rng: &mut Rng, now_ms: i64) -> i64 {
     let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
     let size_ms = match rng.u8(0..3) {

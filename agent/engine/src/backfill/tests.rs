@@ -163,8 +163,8 @@ fn engine_with_named_calls(calls: u64) -> Engine {
     engine
 }
 
-/// capped, I12: one counter with thousands of calls that have ids is sent in small requests. A request that missed its deadline
-/// is repeated, and no unit is lost.
+/// capped, I12: one counter with thousands of calls that have ids is sent in small requests. A request that missed its
+/// deadline is repeated, and no unit is lost.
 #[test]
 fn a_request_has_few_charges_however_many_calls_have_an_id() {
     const CALLS: u64 = 6_000;
@@ -191,8 +191,8 @@ fn a_request_has_few_charges_however_many_calls_have_an_id() {
     assert!(!engine.has_unsynced() && requests <= 24, "{requests} requests");
 }
 
-/// C6: a refund that names its request is made once by the store, so it is repeated until the store answers; another one might
-/// be made twice.
+/// C6: a refund that names its request is made once by the store, so it is repeated until the store answers; another
+/// one might be made twice.
 #[test]
 fn only_a_refund_that_names_its_request_is_repeated_after_a_time_out() {
     for is_named in [true, false] {

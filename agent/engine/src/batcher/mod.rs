@@ -111,8 +111,8 @@ impl Batcher {
         self.partitions.iter().map(|open| open.due_at(self.rows_due_at)).min().unwrap_or_default()
     }
 
-    /// Closes the batches with rows and those of silent partitions, if they are due, or all, once the rows of a round are added.
-    /// No later row will be of a time before `complete_through`.
+    /// Closes the batches with rows and those of silent partitions, if they are due, or all, once the rows of a round
+    /// are added. No later row will be of a time before `complete_through`.
     pub(crate) fn close(&mut self, now: Timestamp, round: u64, complete_through: Timestamp, all: bool) {
         let due_at = self.rows_due_at;
         self.partitions.iter_mut().for_each(|open| open.close_round(now, round, complete_through, due_at, all));

@@ -1,9 +1,11 @@
-//! Check of a call to which one rule applies, where a look at its counter is enough: the usual case, in one step under one lock.
+//! Check of a call to which one rule applies, where a look at its counter is enough: the usual case, in one step under
+//! one lock.
 //!
 //! It is [`check`](crate::check) without anything that several rules, several calls or a store need, and gives the same
-//! decision, row and view: planned by [`plan()`], charged by the same `step`. A call that needs more is left to `check`:
-//! with a request id, on a list, under `charge: each` or `concurrency`, with a cost past 2^32, of a counter that is new, or while the store must be asked. What was
-//! found for a call is kept for the next one that is equal: [`crate::known_calls`].
+//! decision, row and view: planned by [`plan()`], charged by the same `step`. A call that needs more is left to
+//! `check`: with a request id, on a list, under `charge: each` or `concurrency`, with a cost past 2^32, of a counter
+//! that is new, or while the store must be asked. What was found for a call is kept for the next one that is equal:
+//! [`crate::known_calls`].
 
 #[cfg(test)]
 mod tests;
@@ -29,8 +31,8 @@ use crate::thread_rules::ThreadRules;
 use crate::view::{LeasedCall, ViewEvent, update};
 
 impl Engine {
-    /// Decides a call at once and makes the caller's answer of the decision, if one rule applies and a look at its counter is
-    /// enough; else nothing has happened, and `otherwise` decides, by [`Engine::begin`].
+    /// Decides a call at once and makes the caller's answer of the decision, if one rule applies and a look at its
+    /// counter is enough; else nothing has happened, and `otherwise` decides, by [`Engine::begin`].
     ///
     /// The answer is made in its place. To move a decision that was just written takes as long as all other steps together:
     /// the processor must wait until the writes have ended.
@@ -103,9 +105,9 @@ impl Engine {
         Some(Decision::of_rule(allowed, (source, by), at, self.decision_id(number), status, delay_ms))
     }
 
-    /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or if the
-    /// store must be asked. The second result is the instant at which an admission counts, and that from which waits count, if
-    /// they are not the bounds of the store's time.
+    /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or
+    /// if the store must be asked. The second result is the instant at which an admission counts, and that from which
+    /// waits count, if they are not the bounds of the store's time.
     fn decide_by_counter(
         &self,
         context: &Context<'_>,
@@ -125,10 +127,10 @@ impl Engine {
         };
         let leases = self.lease_facts(context, policy);
         let decide = |entry: &mut TableEntry| {
-            if let Some(LeasedCall { verdict, charged_at, last_at }) = entry.view.leased(&leases, cost) {
+            if let Some(LeasedCall { verdict, span }) = entry.view.leased(&leases, cost) {
                 update(policy, &mut entry.view, ViewEvent::LeaseSpent(cost));
-                let at = bounds.latest.max(charged_at).min(last_at);
-                return Some((RuleVerdict::local(policy, verdict, LocalAnswer::Lease), Some((at, bounds.earliest))));
+                let counted_at = (span.nearest(bounds.latest), bounds.earliest);
+                return Some((RuleVerdict::local(policy, verdict, LocalAnswer::Lease), Some(counted_at)));
             }
             let enforcement = Enforcement::Normal;
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };

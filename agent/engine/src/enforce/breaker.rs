@@ -1,22 +1,23 @@
 //! The breaker before the store: after enough requests in a row without an answer in time, no call waits for a time-out any
 //! more, until a ping that no call waits for is answered.
 //!
-//! A late store is not a store that is down, so one answer in time takes back all misses before it. A late answer does not:
-//! calls do not wait for it. Five misses in a row open the breaker. Each of them may deny a `strict` call that had room, so
-//! more would cost too many; fewer would open it at each short pause. An error after which no request can succeed opens it at
-//! once.
+//! A late store is not a store that is down, so one answer in time takes back all misses before it. A late answer does
+//! not: calls do not wait for it. Five misses in a row open the breaker. Each of them may deny a `strict` call that had
+//! room, so more would cost too many; fewer would open it at each short pause. An error after which no request can
+//! succeed opens it at once.
 //!
-//! A miss calls for pings, whose misses count like those of calls: an agent with few calls loses a silent store by its pings,
-//! and not by five callers. So the breaker is open [`OPEN_AT`] deadlines after the first call that the store does not answer.
-//! A ping closes it only if it was answered within the deadline that calls missed: they would miss it again.
+//! A miss calls for pings, whose misses count like those of calls: an agent with few calls loses a silent store by its
+//! pings, and not by five callers. So the breaker is open [`OPEN_AT`] deadlines after the first call that the store
+//! does not answer. A ping closes it only if it was answered within the deadline that calls missed: they would miss it
+//! again.
 //!
-//! **Deadlines.** Rules may have different deadlines. Five misses open the breaker for all calls whose deadline is at most the
-//! shortest of the missed ones. So a rule with a short deadline does not take the store from a rule that waits longer. A ping
-//! that comes too late for some calls closes the breaker for the calls that wait as long as the ping took. The missed deadline is
-//! forgotten with new rules, and when an answer comes within it.
+//! **Deadlines.** Rules may have different deadlines. Five misses open the breaker for all calls whose deadline is at
+//! most the shortest of the missed ones. So a rule with a short deadline does not take the store from a rule that waits
+//! longer. A ping that comes too late for some calls closes the breaker for the calls that wait as long as the ping
+//! took. The missed deadline is forgotten with new rules, and when an answer comes within it.
 //!
-//! Agents do not reach a store that is back at the same instant. For [`RECOVERY_MS`] it may lack units that other agents have
-//! admitted without it.
+//! Agents do not reach a store that is back at the same instant. For [`RECOVERY_MS`] it may lack units that other
+//! agents have admitted without it.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;

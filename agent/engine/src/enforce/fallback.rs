@@ -7,10 +7,10 @@
 //! | `closed` | denies | denies |
 //! | `limit` | its quota on each agent, and no more than the signal leaves free | its quota on each agent |
 //!
-//! A window is the most units that it may hold: the quota, the burst of a `sliding_window`, or burst and quota of a bucket.
-//! Where a rule has a burst, the units of a window do not tell the units that are free: the last answer of the store then takes
-//! the place of the agent's part of the window, and admissions are also held to a [`pace`](super::pace).
-//! [`plan`](super::plan()) chooses the column by the authority.
+//! A window is the most units that it may hold: the quota, the burst of a `sliding_window`, or burst and quota of a
+//! bucket. Where a rule has a burst, the units of a window do not tell the units that are free: the last answer of the
+//! store then takes the place of the agent's part of the window, and admissions are also held to a
+//! [`pace`](super::pace). [`plan`](super::plan()) chooses the column by the authority.
 //!
 //! Under `consistency: eventual`, fresh signals decide alone ([`eventual()`]). Without them, the right column holds.
 
@@ -77,9 +77,10 @@ pub(crate) fn by_signal(
     (verdict(now, &room, cost, reset_at), Source::Signal)
 }
 
-/// Decides under `consistency: eventual` by fresh signals: a call may use all units that they leave free beside those that the
-/// agent itself has admitted since. Units are not divided: the agents together admit too many only until the signal is there
-/// that contains them. A counter without a signal may hold any count below the threshold; the agent knows its own part of it.
+/// Decides under `consistency: eventual` by fresh signals: a call may use all units that they leave free beside those
+/// that the agent itself has admitted since. Units are not divided: the agents together admit too many only until the
+/// signal is there that contains them. A counter without a signal may hold any count below the threshold; the agent
+/// knows its own part of it.
 pub(crate) fn eventual(
     policy: &LimitPolicy,
     view: &CounterView,

@@ -1,5 +1,5 @@
-//! Decisions of one counter as pure functions: [`plan()`] decides a matched rule from the counter's view or asks the store, and
-//! [`combine()`] combines the verdicts of the rules of one call.
+//! Decisions of one counter as pure functions: [`plan()`] decides a matched rule from the counter's view or asks the
+//! store, and [`combine()`] combines the verdicts of the rules of one call.
 
 mod breaker;
 mod part;

@@ -1,5 +1,5 @@
-//! The pace of a limit with a burst without the store: a meter holds the agent's admissions to its part of rate and burst. While
-//! the store is away, a burst is no larger, it is refilled no sooner, and a queue is no faster.
+//! The pace of a limit with a burst without the store: a meter holds the agent's admissions to its part of rate and
+//! burst. While the store is away, a burst is no larger, it is refilled no sooner, and a queue is no faster.
 
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use tollgate_core::clock::Timestamp;

@@ -21,8 +21,8 @@ pub(crate) fn equal(policy: &LimitPolicy, facts: &Facts, units: u64) -> u64 {
     }
 }
 
-/// Returns this agent's part of the units that a fresh signal leaves free: half by the admissions of the agents in the signal,
-/// half equally. If nobody has admitted any, all is divided equally.
+/// Returns this agent's part of the units that a fresh signal leaves free: half by the admissions of the agents in the
+/// signal, half equally. If nobody has admitted any, all is divided equally.
 ///
 /// Where the agents have one unit each, an agent has it only until it has admitted one in the window.
 pub(crate) fn by_flow(policy: &LimitPolicy, facts: &Facts, view: &CounterView, free: u64) -> u64 {

@@ -36,8 +36,8 @@ pub(crate) enum StoreAccess {
 }
 
 impl StoreAccess {
-    /// Returns the state as calls under this policy find it: only strict rules whose agents admit their parts while the store is
-    /// away wait for the units of the others.
+    /// Returns the state as calls under this policy find it: only strict rules whose agents admit their parts while the
+    /// store is away wait for the units of the others.
     pub(crate) fn under(self, policy: &LimitPolicy) -> Self {
         let waits = policy.consistency == Consistency::Strict && policy.on_failure == OnFailure::Share;
         if self == Self::Recovering && !waits { Self::Open } else { self }
@@ -112,8 +112,8 @@ pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     Plan::Decided(verdict, source, verdict.admitted.then_some(admission))
 }
 
-/// Plans a charge on a store that may lack units of other agents: this agent keeps to its part, and the store must have room,
-/// too.
+/// Plans a charge on a store that may lack units of other agents: this agent keeps to its part, and the store must have
+/// room, too.
 pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     match plan(charge, facts) {
         denial @ (Plan::Denied(_) | Plan::Decided(_, _, None)) if charge.enforcement == Enforcement::Normal => denial,
@@ -121,10 +121,11 @@ pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) ->
     }
 }
 
-/// Plans a charge whose answer from the store is late. The facts name no signals: agents that still receive answers are not held
-/// to their parts. `bounded` admits from this agent's part, as long as agents have no line of credit, and `on_failure: open`
-/// admits. Every other call is denied until the store has answered or the breakers of the agents that ask it are open. A slot is
-/// not admitted early, because it is released by the instant at which the store charged it.
+/// Plans a charge whose answer from the store is late. The facts name no signals: agents that still receive answers are
+/// not held to their parts. `bounded` admits from this agent's part, as long as agents have no line of credit, and
+/// `on_failure: open` admits. Every other call is denied until the store has answered or the breakers of the agents
+/// that ask it are open. A slot is not admitted early, because it is released by the instant at which the store charged
+/// it.
 pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     let ChargeFacts { policy, enforcement, .. } = *charge;
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
@@ -155,8 +156,8 @@ mod tests {
     use crate::time_bounds::TimeBounds;
     use crate::view::CoveredRounds;
 
-    /// While the store is late, only `bounded` and `open` admit, and every other call may come again once the breakers have had
-    /// the time to open.
+    /// While the store is late, only `bounded` and `open` admit, and every other call may come again once the breakers
+    /// have had the time to open.
     #[test]
     fn a_late_call_is_admitted_from_this_agents_part_or_denied_until_breakers_are_open() {
         // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.

@@ -128,8 +128,8 @@ impl Exchange {
         self.stripes_per_tick = stripes.max(1);
     }
 
-    /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row comes earlier, and when
-    /// many wait.
+    /// Sets the waker of a shell that sleeps until [`Exchange::wake_at`]. It is woken when the first row comes earlier,
+    /// and when many wait.
     pub fn set_waker(&mut self, waker: Waker) {
         self.shell = Some(waker);
     }
@@ -199,8 +199,8 @@ impl Exchange {
         self.due_at().max(now.plus_ms(1))
     }
 
-    /// Returns the time at which to fetch delivery reports, for a shell that must poll for them; nothing while no batch is in
-    /// flight. The interval is a quarter of the time waited already.
+    /// Returns the time at which to fetch delivery reports, for a shell that must poll for them; nothing while no batch
+    /// is in flight. The interval is a quarter of the time waited already.
     #[must_use]
     pub fn reports_at(&self, now: Timestamp) -> Option<Timestamp> {
         let since = self.in_flight.waits_since()?;
@@ -225,8 +225,8 @@ impl Exchange {
         self.engine.rows.due_at().map_or(batches_at, |rows_at| rows_at.min(batches_at))
     }
 
-    /// Collects the rows of so many stripes, in a new round if none is begun. Once the round has those of all stripes, batches
-    /// are closed and handed over, if the bus is ready for more.
+    /// Collects the rows of so many stripes, in a new round if none is begun. Once the round has those of all stripes,
+    /// batches are closed and handed over, if the bus is ready for more.
     fn collect(&mut self, now: Timestamp, stripes: usize, effects: &mut Vec<ExchangeEffect>) {
         let engine = &self.engine;
         let batcher = &mut self.batcher;

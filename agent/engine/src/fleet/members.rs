@@ -1,8 +1,8 @@
 //! The other agents of the fleet, with the times at which each source reported them.
 //!
-//! An agent stays a member until its absence is proved: it was silent for the removal time, and a source that reported it
-//! before delivered this agent's own heartbeats for as long; the store's set must also be as old. Without such a source, silence
-//! means that sources are unavailable, not that agents are gone.
+//! An agent stays a member until its absence is proved: it was silent for the removal time, and a source that reported
+//! it before delivered this agent's own heartbeats for as long; the store's set must also be as old. Without such a
+//! source, silence means that sources are unavailable, not that agents are gone.
 
 use std::collections::HashMap;
 use std::sync::Arc;

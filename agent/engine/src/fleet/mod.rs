@@ -1,14 +1,14 @@
 //! The fleet as one agent sees it: its members, and the part of each quota that this agent may take without the store.
 //!
-//! Two sources report members: heartbeats on the bus, and the presence set in the store. Both can fail, and one can begin
-//! anew with an empty set, so a number is kept until it is disproved. While no heartbeat of this agent itself comes back, the
-//! membership is *frozen*. The parts of the agents sum to one at most, except for agents that are cut off from both sources,
-//! or that start while both are unavailable or while the presence set begins anew: the others cannot know of these, and each
-//! of them adds its own part.
+//! Two sources report members: heartbeats on the bus, and the presence set in the store. Both can fail, and one can
+//! begin anew with an empty set, so a number is kept until it is disproved. While no heartbeat of this agent itself
+//! comes back, the membership is *frozen*. The parts of the agents sum to one at most, except for agents that are cut
+//! off from both sources, or that start while both are unavailable or while the presence set begins anew: the others
+//! cannot know of these, and each of them adds its own part.
 //!
-//! A new agent has no part until all others have heard it, because they have divided the quota without it. It need not wait
-//! where there are no others: if the presence set is old enough and names none, the agent has the whole quota at once; if the
-//! set is young and names none, or if no other agent is expected, the part of the expected number.
+//! A new agent has no part until all others have heard it, because they have divided the quota without it. It need not
+//! wait where there are no others: if the presence set is old enough and names none, the agent has the whole quota at
+//! once; if the set is young and names none, or if no other agent is expected, the part of the expected number.
 
 mod streak;
 mod namesake;
@@ -264,8 +264,8 @@ impl FleetState {
         }
     }
 
-    /// Returns true if every live member has been heard: on the bus, each of them sends as often as this agent; in the store,
-    /// one that is missing in a young set may not have found it yet.
+    /// Returns true if every live member has been heard: on the bus, each of them sends as often as this agent; in the
+    /// store, one that is missing in a young set may not have found it yet.
     fn knows_all(&self, now: Timestamp) -> bool {
         self.own_lasted(now, PresenceSource::Bus, JOINED_AFTER_MS)
             || self.set.is_complete() && self.own[PresenceSource::Store as usize].goes_on(now)

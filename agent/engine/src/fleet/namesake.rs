@@ -1,4 +1,5 @@
-//! Another live agent with this agent's name. The fleet counts the two as one, so without the store each admits the part of both.
+//! Another live agent with this agent's name. The fleet counts the two as one, so without the store each admits the
+//! part of both.
 //!
 //! On the bus, it has another start. In the presence set, the name was announced since this agent's own last announcement. A
 //! former life of this agent does neither for long: it started earlier, and it announces nothing any more.

@@ -1,8 +1,8 @@
 //! The presence set in the store, as far as this agent believes it.
 //!
-//! Anyone who can write to the store can write members into the set or empty it. Thousands of members that come at once are no
-//! fleet that grows, as on the bus: the set then names nobody whom the agent does not know already, and proves nothing. A set
-//! that is younger than the removal time may lack live agents, however often it begins anew.
+//! Anyone who can write to the store can write members into the set or empty it. Thousands of members that come at once
+//! are no fleet that grows, as on the bus: the set then names nobody whom the agent does not know already, and proves
+//! nothing. A set that is younger than the removal time may lack live agents, however often it begins anew.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -96,8 +96,8 @@ mod tests {
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
 
-    /// Lets an agent announce itself once a second. The set of each second follows from its number. Returns the parts after each
-    /// second, and the notices.
+    /// Lets an agent announce itself once a second. The set of each second follows from its number. Returns the parts
+    /// after each second, and the notices.
     fn run(
         fleet: &Fleet,
         seconds: std::ops::Range<u64>,
@@ -125,8 +125,8 @@ mod tests {
         FleetPart::OneOf(NonZeroU32::new(agents).unwrap())
     }
 
-    /// E7: thousands of members that are written into the set at once change nothing, and one line tells the remedy. Afterwards
-    /// agents come and go again.
+    /// E7: thousands of members that are written into the set at once change nothing, and one line tells the remedy.
+    /// Afterwards agents come and go again.
     #[test]
     fn thousands_of_new_members_in_the_set_are_refused() {
         let fleet = Fleet::new("a".into(), START, None, None);
@@ -150,8 +150,8 @@ mod tests {
         }
     }
 
-    /// I10: a set that is emptied again and again, for longer than the removal time, removes nobody. Once it has been there for
-    /// the removal time, an agent that is missing in it has gone.
+    /// I10: a set that is emptied again and again, for longer than the removal time, removes nobody. Once it has been
+    /// there for the removal time, an agent that is missing in it has gone.
     #[test]
     fn a_set_that_begins_anew_again_and_again_removes_nobody() {
         let fleet = Fleet::new("a".into(), START, None, None);

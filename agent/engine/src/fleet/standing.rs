@@ -9,7 +9,8 @@ pub(super) enum Standing {
     /// presence set names no other agent: whoever comes later finds this agent there.
     #[default]
     New,
-    /// Heard by the others, if there are any. Ends when own heartbeats do not come back for [`super::MUTE_MS`] while others do.
+    /// Heard by the others, if there are any. Ends when own heartbeats do not come back for [`super::MUTE_MS`] while
+    /// others do.
     Joined,
     /// Removed by the others. Ends as [`Standing::New`] does.
     Removed,

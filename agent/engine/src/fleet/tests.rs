@@ -162,7 +162,8 @@ fn a_new_agent_believes_a_presence_set_that_is_old_enough_or_larger_than_expecte
     }
 }
 
-/// E7: a new agent has at once what no other agent can have, and nothing until two heartbeats where others may divide the quota.
+/// E7: a new agent has at once what no other agent can have, and nothing until two heartbeats where others may divide
+/// the quota.
 #[test]
 fn a_new_agent_that_meets_nobody_has_a_part_at_once() {
     // Expected number, saved members, sources; part in the first second, and after three.

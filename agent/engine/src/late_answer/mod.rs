@@ -1,8 +1,9 @@
 //! Late answers: a request that missed its deadline stays in flight, and its answer tells if the store charged it.
 //!
-//! The caller has its decision by then. Units that were admitted and not charged are backfilled. Units that were charged for a
-//! denied call, or for one that a lease has admitted, become a lease, or are refunded where there are none; unless the call has a
-//! request id: then the charge stays for the retry, which would pass without a charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
+//! The caller has its decision by then. Units that were admitted and not charged are backfilled. Units that were
+//! charged for a denied call, or for one that a lease has admitted, become a lease, or are refunded where there are
+//! none; unless the call has a request id: then the charge stays for the retry, which would pass without a charge
+//! otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
 //! answer takes back no miss, because no call waits for it.
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Leases of calls: which counters of a call ask for units, and what becomes of the units in an answer.
 //!
-//! Only a call that is alone in its request and has no request id asks for units or spends them: another call could hold it back,
-//! or an earlier attempt may have been charged. The lease itself is in [`view`](crate::view).
+//! Only a call that is alone in its request and has no request id asks for units or spends them: another call could
+//! hold it back, or an earlier attempt may have been charged. The lease itself is in [`view`](crate::view).
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::engine::{Context, Engine};
 use crate::lease_epoch::LeaseEpoch;
 use crate::matched_rule::MatchedRule;
 use crate::table::LockedTable;
-use crate::view::{LeaseFacts, LeaseGrant, ViewEvent, update};
+use crate::view::{LeaseFacts, LeaseGrant, LeaseSpan, ViewEvent, update};
 
 /// The sending of a request.
 #[derive(Clone, Copy, Debug)]
@@ -30,33 +30,31 @@ pub(crate) struct Sending {
 }
 
 impl Engine {
-    /// Decides a call by leases, if each of its counters has one: a call that must ask the store about one counter asks about
-    /// all, so that its charges lie at one instant. Returns the verdicts, and the instant at which the admission counts: `at`,
-    /// or the nearest one at which the store has charged all the units and all sub-windows last.
+    /// Decides a call by leases, if each of its counters has one: a call that must ask the store about one counter asks
+    /// about all, so that its charges lie at one instant. Returns the verdicts, and the instant at which the admission
+    /// counts: `at`, or the nearest one at which the store has charged all the units and all sub-windows last.
     pub(crate) fn spend_leases(
         &self,
         context: &Context<'_>,
         matched: &[MatchedRule<'_>],
         table: &mut LockedTable<'_>,
-        mut at: Timestamp,
+        at: Timestamp,
     ) -> Option<(Verdicts, Timestamp)> {
-        if matched.is_empty() {
-            return None;
-        }
-        let (mut verdicts, mut last_at) = (Verdicts::new(), Timestamp::from_ms(u64::MAX));
+        let (mut verdicts, mut span) = (Verdicts::new(), None::<LeaseSpan>);
         for matched in matched {
             if matched.own_verdict().is_some() || matched.enforcement != Enforcement::Normal {
                 return None;
             }
             let facts = self.lease_facts(context, &matched.policy);
             let leased = table.view(matched.counter).leased(&facts, matched.cost)?;
-            (at, last_at) = (at.max(leased.charged_at), last_at.min(leased.last_at));
+            span = Some(span.map_or(leased.span, |span| span.common_with(leased.span)));
             verdicts.push(Some(RuleVerdict::local(&matched.policy, leased.verdict, LocalAnswer::Lease)));
         }
+        let at = span?.nearest(at);
         for MatchedRule { counter, policy, cost, .. } in matched {
             update(policy, table.view(*counter), ViewEvent::LeaseSpent(*cost));
         }
-        Some((verdicts, at.min(last_at)))
+        Some((verdicts, at))
     }
 
     /// Returns the facts by which a lease ends.
@@ -103,21 +101,25 @@ impl Engine {
                 && let Some(matched) = matched().find(|matched| matched.shares(charge))
             {
                 let grant = grant(active, matched, charge, result, result.leased, sent);
-                self.take_lease(now, matched, grant);
+                if !self.take_lease(now, matched, grant) {
+                    grant.strand();
+                }
             }
         }
     }
 
-    fn take_lease(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) {
-        if grant.is_live(now, self.lease_epochs.current()) {
+    /// Takes leased units; returns false if they cannot be spent any more.
+    fn take_lease(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) -> bool {
+        let is_live = grant.is_live(now, self.lease_epochs.current());
+        if is_live {
             let event = ViewEvent::LeaseGranted(grant);
             self.table.with(matched.counter, |view| update(&matched.policy, view, event));
-        } else {
-            grant.strand();
         }
+        is_live
     }
 
-    /// Takes the units of a charge that was made for a call and stands for none; returns false if they cannot be spent any more.
+    /// Takes the units of a charge that was made for a call and stands for none; returns false if they cannot be spent
+    /// any more.
     pub(crate) fn take_charge(
         &self,
         now: Timestamp,
@@ -128,11 +130,7 @@ impl Engine {
         sent: Sending,
     ) -> bool {
         let grant = grant(active, matched, charge, result, charge.cost, sent);
-        let is_live = matched.policy.may_lease() && grant.is_live(now, self.lease_epochs.current());
-        if is_live {
-            self.take_lease(now, matched, grant);
-        }
-        is_live
+        matched.policy.may_lease() && self.take_lease(now, matched, grant)
     }
 
     /// Ends all leases: they may not be charged any more, or the store's time is not known.

@@ -1,12 +1,11 @@
 //! Leases against a store that steps as the reference does, in virtual time.
 
 use std::collections::HashMap;
-
 use std::num::NonZeroU32;
 
 use tollgate_core::algorithm::Limit;
 use tollgate_core::call::Call;
-use tollgate_core::counter::{CounterId, Counters, StoreError, StoredCounter, step};
+use tollgate_core::counter::{CounterId, StoreError, StoredCounter, step};
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::rules::{Rule, RuleSet};
 
@@ -22,27 +21,10 @@ const AHEAD_MS: u64 = 3_600_000;
 /// Time of a request on its way, in each direction, in ms.
 const WAY_MS: u64 = 1;
 
-#[derive(Default)]
-struct Map(HashMap<CounterId, StoredCounter>);
-
-impl Counters for Map {
-    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
-        self.0.get_mut(&counter)
-    }
-
-    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
-        Some(self.0.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
-    }
-
-    fn remove(&mut self, counter: CounterId) {
-        self.0.remove(&counter);
-    }
-}
-
 /// One agent and its store.
 struct World {
     engine: Engine,
-    store: Map,
+    store: HashMap<CounterId, StoredCounter>,
     now: Timestamp,
     /// Number of requests to the store, and units that it charged.
     requests: u64,
@@ -54,7 +36,7 @@ impl World {
         let settings = EngineSettings { agents_expected: NonZeroU32::new(1), ..EngineSettings::new("a", START) };
         let engine = Engine::new(settings, RuleSet::new(1, rules));
         engine.note_store_time(START, START, store_time(START));
-        Self { engine, store: Map::default(), now: START, requests: 0, charged: 0 }
+        Self { engine, store: HashMap::new(), now: START, requests: 0, charged: 0 }
     }
 
     /// Makes a call, by the fast way if it decides.
@@ -107,8 +89,8 @@ fn call() -> Call<'static> {
     Call::new().with("api_key", "k")
 }
 
-/// C4, C5: under steady demand most calls are admitted by leases, each in the sub-window in which the store charged it, and the
-/// store has charged all of them.
+/// C4, C5: under steady demand most calls are admitted by leases, each in the sub-window in which the store charged it,
+/// and the store has charged all of them.
 #[test]
 fn most_calls_of_a_busy_caller_are_admitted_by_leases() {
     let mut world = World::new([per_key("6000/min")]);
@@ -232,8 +214,7 @@ fn the_whole_quota_is_admitted() {
         world.now = world.now.max(START.plus_ms(at_ms));
         admitted += u64::from(world.check(&call()).allowed);
     }
-    let limit: Limit =
-        *world.store.0.values().map(StoredCounter::limit).collect::<Vec<_>>().first().expect("a counter");
+    let limit: Limit = *world.store.values().map(StoredCounter::limit).collect::<Vec<_>>().first().expect("a counter");
     assert_eq!((limit.units, world.charged), (500, 500));
     assert!((495..=500).contains(&admitted), "{admitted}");
 }

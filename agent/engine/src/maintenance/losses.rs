@@ -94,8 +94,8 @@ impl Maintenance {
         }
     }
 
-    /// Sends the next lost counters. If none can be opened yet, they are tried again after a pause. The witness tells at once
-    /// if other counters are lost, too.
+    /// Sends the next lost counters. If none can be opened yet, they are tried again after a pause. The witness tells
+    /// at once if other counters are lost, too.
     fn reopen_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         self.raise_witness(now, effects);
         if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Reopen) {

@@ -1,5 +1,6 @@
-//! The work of an agent beside its calls, as a state machine: probing and backfilling the store, opening lost counters again,
-//! announcing the agent there, reading published rules, saving the fleet's agents, housekeeping, and notices to the log.
+//! The work of an agent beside its calls, as a state machine: probing and backfilling the store, opening lost counters
+//! again, announcing the agent there, reading published rules, saving the fleet's agents, housekeeping, and notices to
+//! the log.
 //!
 //! [`Maintenance::poll`] takes an input and returns effects; a shell (`agent/src/runtime/maintenance_task.rs`, or the
 //! simulator) executes them and reports each result as an input. It applies the deadline, so every request is answered, and
@@ -34,8 +35,8 @@ pub use work::{MaintenanceEffect, MaintenanceInput, MaintenanceRequest};
 
 /// Interval of the engine's housekeeping, in ms.
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
-/// Interval at which a store that answers is pinged, whatever else happens, in ms: for its time, and because an agent without
-/// calls learns of its loss in no other way.
+/// Interval at which a store that answers is pinged, whatever else happens, in ms: for its time, and because an agent
+/// without calls learns of its loss in no other way.
 const RESYNC_INTERVAL_MS: u64 = 10_000;
 /// Interval at which the published rules are read from the store, in ms.
 const RULES_INTERVAL_MS: u64 = 10_000;

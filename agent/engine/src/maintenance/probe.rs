@@ -36,8 +36,8 @@ pub(super) struct Probe {
 }
 
 impl Maintenance {
-    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for are sent
-    /// again with the next probe.
+    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for
+    /// are sent again with the next probe.
     pub(super) fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         if let Some(probe) = &mut self.probe
             && probe.backfills < BACKFILLS_MAX
@@ -72,8 +72,8 @@ impl Maintenance {
         }
     }
 
-    /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the store, it
-    /// has their deadline, so that its miss counts like theirs.
+    /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the
+    /// store, it has their deadline, so that its miss counts like theirs.
     pub(super) fn ping_deadlines(&self) -> (Duration, Duration) {
         let in_time = self.engine.breaker.deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
         (in_time, if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time })

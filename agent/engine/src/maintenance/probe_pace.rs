@@ -1,5 +1,6 @@
-//! Pace of the probes: a store that answers pings and then no calls, again and again, is probed less and less often. The first
-//! connection has its own time, in which calls wait for it until their deadlines, and a ping that is not answered says nothing.
+//! Pace of the probes: a store that answers pings and then no calls, again and again, is probed less and less often.
+//! The first connection has its own time, in which calls wait for it until their deadlines, and a ping that is not
+//! answered says nothing.
 
 use tollgate_core::clock::Timestamp;
 

@@ -1,8 +1,9 @@
 //! The witness: a number in the store that the agent raises each second, by which it sees that the store went back.
 //!
-//! The number belongs to one life of one agent, and the store only raises it. So if it is lower than the last one that was
-//! acknowledged, or missing, the store has lost everything since: by a flush, a restart without data, or a failover to a replica
-//! that lacked the newest writes. A new run id of the store, or a new connection, proves nothing. No clock is compared.
+//! The number belongs to one life of one agent, and the store only raises it. So if it is lower than the last one that
+//! was acknowledged, or missing, the store has lost everything since: by a flush, a restart without data, or a failover
+//! to a replica that lacked the newest writes. A new run id of the store, or a new connection, proves nothing. No clock
+//! is compared.
 
 use tollgate_core::clock::Timestamp;
 

@@ -50,7 +50,8 @@ pub enum MaintenanceEffect {
     Notify(Notice),
 }
 
-/// Request to the store that no call waits for. Unless it states another one, its deadline is [`UNATTENDED_DEADLINE`](crate::UNATTENDED_DEADLINE).
+/// Request to the store that no call waits for. Unless it states another one, its deadline is
+/// [`UNATTENDED_DEADLINE`](crate::UNATTENDED_DEADLINE).
 #[derive(Debug)]
 pub enum MaintenanceRequest {
     /// Ask for the store's time.

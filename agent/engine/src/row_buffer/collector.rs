@@ -1,8 +1,8 @@
 //! Collects the rows of the stripes in the order in which their calls added them, for the publishing thread.
 //!
 //! It keeps the subjects of each stripe, as the rows of a buffer, and passes each row with its subject. A row that
-//! makes a subject known says how many rows of known calls came before it, so that each of these finds its subject in the list of
-//! its time.
+//! makes a subject known says how many rows of known calls came before it, so that each of these finds its subject in
+//! the list of its time.
 
 use std::sync::atomic::Ordering;
 
@@ -34,8 +34,8 @@ impl Default for RowCollector {
 }
 
 impl RowCollector {
-    /// Takes the rows of a stripe, and passes each to a function: the buffer of its subject, the subject, the row's own values, and
-    /// what is kept of the subject. Returns the number of rows.
+    /// Takes the rows of a stripe, and passes each to a function: the buffer of its subject, the subject, the row's own
+    /// values, and what is kept of the subject. Returns the number of rows.
     pub(crate) fn collect(
         &mut self,
         rows: &RowBuffers,

@@ -1,11 +1,11 @@
 //! Rows as calls leave them: in memory of the caller's own stripe, without dictionaries.
 //!
-//! A row goes to a buffer, which has a lock, with all that it says. Later rows of a call that its thread knows say only what is
-//! new, and go to a ring without a lock ([`crate::known_rows`]); [`RowCollector`] restores their order. The publishing thread collects
-//! rows in rounds and makes batches of them ([`crate::batcher`]). It raises the number of the round before it takes the first
-//! buffer, and a call reads the number while it holds its buffer. So a buffered row that says round r is taken in round r at the
-//! latest, and not before round r - 1. Views know their units by rounds. Past the caps, rows are dropped and counted, and their
-//! units count as if no signal would ever contain them.
+//! A row goes to a buffer, which has a lock, with all that it says. Later rows of a call that its thread knows say only
+//! what is new, and go to a ring without a lock ([`crate::known_rows`]); [`RowCollector`] restores their order. The
+//! publishing thread collects rows in rounds and makes batches of them ([`crate::batcher`]). It raises the number of
+//! the round before it takes the first buffer, and a call reads the number while it holds its buffer. So a buffered row
+//! that says round r is taken in round r at the latest, and not before round r - 1. Views know their units by rounds.
+//! Past the caps, rows are dropped and counted, and their units count as if no signal would ever contain them.
 
 mod buffer;
 mod collector;
@@ -71,8 +71,8 @@ struct BufferedRows {
 }
 
 impl RowBuffers {
-    /// Lets a function add a row to the buffer of the current thread. Returns the round by which it is published, or nothing if
-    /// the buffer is full.
+    /// Lets a function add a row to the buffer of the current thread. Returns the round by which it is published, or
+    /// nothing if the buffer is full.
     pub(crate) fn add(&self, now: Timestamp, row: impl FnOnce(&mut RowBuffer) -> BufferedRow) -> RoundNumber {
         self.add_with_place(now, row, None)
     }
@@ -120,7 +120,8 @@ impl RowBuffers {
         Some(round)
     }
 
-    /// Adds a row of a known call, without a lock; returns false if there is no place for it, and then [`Self::add`] has one.
+    /// Adds a row of a known call, without a lock; returns false if there is no place for it, and then [`Self::add`]
+    /// has one.
     #[inline]
     pub(crate) fn add_known(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> bool {
         let stripe = self.stripes.own();
@@ -190,8 +191,8 @@ impl RowBuffers {
         }
     }
 
-    /// Exchanges the buffer of a stripe for an empty one, if it has rows. Returns the number of rows of known calls up to which
-    /// all subjects are known with them.
+    /// Exchanges the buffer of a stripe for an empty one, if it has rows. Returns the number of rows of known calls up
+    /// to which all subjects are known with them.
     fn take(&self, stripe: usize, empty: &mut RowBuffer) -> usize {
         let stripe = self.stripes.get(stripe);
         let through = stripe.known.added();

@@ -1,13 +1,14 @@
 //! Settlements and releases: corrections of a call after its decision.
 //!
-//! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes by the
-//! call's own cost. A release frees the slots of `concurrency` rules; the store knows a slot by the instant of its decision, and
-//! the agent that has not told the store of it yet, by its call.
+//! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes
+//! by the call's own cost. A release frees the slots of `concurrency` rules; the store knows a slot by the instant of
+//! its decision, and the agent that has not told the store of it yet, by its call.
 //!
-//! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever agents
-//! they come through. What an agent corrects without the store, it remembers itself ([`Corrections`]) until the store learns of it: a refund with
-//! the units that it refunds, by [`backfill`](crate::backfill). Under `consistency: eventual`, no store knows the units: the agent corrects its own
-//! usage, and the aggregator the count. A repetition that comes to another agent is made again.
+//! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
+//! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`])
+//! until the store learns of it: a refund with the units that it refunds, by [`backfill`](crate::backfill). Under
+//! `consistency: eventual`, no store knows the units: the agent corrects its own usage, and the aggregator the count. A
+//! repetition at another agent is made again.
 
 #[cfg(test)]
 mod tests;
@@ -186,9 +187,9 @@ impl Engine {
         self.update_counter(matched, context.active.set.generation, event);
     }
 
-    /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none.
-    /// A slot is free at once. Other units reach the store with their refund, so that it knows the request of the refund when
-    /// another agent repeats it; those of one instant are alike.
+    /// Refunds units that were admitted without the store and that it was never told about; returns false if there are
+    /// none. A slot is free at once. Other units reach the store with their refund, so that it knows the request of the
+    /// refund when another agent repeats it; those of one instant are alike.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
         let Adjustment { at, request, unsynced, .. } = *adjustment;
         let Some(call) = unsynced else { return false };
@@ -206,8 +207,8 @@ impl Engine {
         })
     }
 
-    /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside one that is counted always:
-    /// nobody releases them, because a denied call has no permit.
+    /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside one that is counted
+    /// always: nobody releases them, because a denied call has no permit.
     pub(crate) fn give_back_slots(&self, context: &Context<'_>, matched: &MatchedRule<'_>, at: Timestamp) {
         let (generation, units) = (context.active.set.generation, matched.cost);
         if self.settings.owns_table {

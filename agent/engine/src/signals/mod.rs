@@ -1,8 +1,8 @@
 //! Signals of whole partitions: their freshness, and which rounds of the agent's own batches they contain.
 //!
-//! The age of a signal is measured by the bus's clock, which stamped it, and not by the store's, which may have been set. But
-//! counts are kept by the store's time, and aggregators count them by that of the bus. So signals decide only while the two may
-//! agree.
+//! The age of a signal is measured by the bus's clock, which stamped it, and not by the store's, which may have been
+//! set. But counts are kept by the store's time, and aggregators count them by that of the bus. So signals decide only
+//! while the two may agree.
 //!
 //! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
@@ -65,7 +65,8 @@ impl Signals {
         Self { partitions: (0..partitions).map(|_| Mutex::default()).collect(), bus_clock: RwLock::default() }
     }
 
-    /// Records the time at which the bus appended a heartbeat that this agent sent and received at these instants of its clock.
+    /// Records the time at which the bus appended a heartbeat that this agent sent and received at these instants of
+    /// its clock.
     pub(crate) fn note_bus_time(&self, sent: Timestamp, received: Timestamp, appended: Timestamp) {
         if sent > received {
             return;
@@ -74,8 +75,9 @@ impl Signals {
         *clock = clock.updated(sent, received, appended).map_or(*clock, |(updated, _)| updated);
     }
 
-    /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not outdated. After
-    /// a record that is too old to be of use, signals must again be read for a while: others may have been missed.
+    /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not
+    /// outdated. After a record that is too old to be of use, signals must again be read for a while: others may have
+    /// been missed.
     pub(crate) fn received(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch) -> bool {
         let bus = self.bus_clock.read().at(now);
         let Some(mut view) = self.partition(batch.partition) else { return false };
@@ -103,8 +105,8 @@ impl Signals {
         self.partition(partition).map(|view| view.followed)
     }
 
-    /// Forgets the record that the agent followed, because it counted beyond the end of the log. Signals must again be read for a
-    /// while.
+    /// Forgets the record that the agent followed, because it counted beyond the end of the log. Signals must again be
+    /// read for a while.
     pub(crate) fn begin_anew(&self, partition: Partition) {
         let Some(mut view) = self.partition(partition) else { return };
         view.begin_anew();
@@ -133,8 +135,8 @@ impl Signals {
         }
     }
 
-    /// Returns the authority about a partition while the store does not answer: its signals, if they are fresh, were read for
-    /// long enough, and count by the time of the store.
+    /// Returns the authority about a partition while the store does not answer: its signals, if they are fresh, were
+    /// read for long enough, and count by the time of the store.
     pub(crate) fn authority(&self, partition: Partition, now: Timestamp, store: TimeBounds) -> Authority {
         let bus = self.bus_clock.read().at(now);
         let Some(view) = self.partition(partition) else { return Authority::Fallback(CoveredRounds::default()) };

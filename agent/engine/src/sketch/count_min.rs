@@ -10,12 +10,12 @@
 //! rarely, as invented ones do: all cells rise together. So many callers that call once cost a newcomer, on average, 0.1
 //! units at 0.85 w, 1 unit at 3.1 w, and 10 units at 23 w.
 //!
-//! Size: a cell has 32 bits. Of a quota beyond them, it counts multiples of a power of two: 4 units of 10 billion. A charge is
-//! rounded up to them, so no caller gets more than the quota.
+//! Size: a cell has 32 bits. Of a quota beyond them, it counts multiples of a power of two: 4 units of 10 billion. A
+//! charge is rounded up to them, so no caller gets more than the quota.
 //!
-//! Time: there is a set of rows for each sub-window of a coarse [`Ring`], which does the arithmetic of the window. The cells of a
-//! caller lie in one stripe, so a charge takes one lock. Cells are chosen by a hash with a random key, because the key
-//! of counters may be public, and callers could be invented that fall on the cells of others.
+//! Time: there is a set of rows for each sub-window of a coarse [`Ring`], which does the arithmetic of the window. The
+//! cells of a caller lie in one stripe, so a charge takes one lock. Cells are chosen by a hash with a random key,
+//! because the key of counters may be public, and callers could be invented that fall on the cells of others.
 
 use std::hash::BuildHasher;
 

@@ -74,7 +74,8 @@ impl Sketches {
         Self { bytes_max, by_kind: RwLock::default(), is_used, used_ms }
     }
 
-    /// Charges a caller, and returns the verdict with the limit that gave it. Each of `kinds` rules has an equal part of the memory.
+    /// Charges a caller, and returns the verdict with the limit that gave it. Each of `kinds` rules has an equal part
+    /// of the memory.
     pub(crate) fn charge(&self, now: Timestamp, charge: &SketchCharge<'_>, kinds: usize) -> (Verdict, u64) {
         let limit = SketchLimit::of(charge.policy, charge.shares.as_ref());
         let form = SketchForm::of(charge.policy);

@@ -160,8 +160,9 @@ fn a_sketch_lives_from_the_first_caller_without_a_place_until_there_is_room() {
     }
 }
 
-/// The table of `docs/fleet.md`: after so many invented callers, less than 1% of the calls of newcomers who use up their quota are
-/// denied, and under `strict` after a third of them. The error depends on the callers per cell only, so a small sketch shows it.
+/// The table of `docs/fleet.md`: after so many invented callers, less than 1% of the calls of newcomers who use up
+/// their quota are denied, and under `strict` after a third of them. The error depends on the callers per cell only, so
+/// a small sketch shows it.
 #[test]
 fn a_sketch_holds_as_long_as_the_document_states() {
     for (quota, callers) in [(10, 1_600_000), (100, 6_000_000), (1_000, 45_000_000)] {

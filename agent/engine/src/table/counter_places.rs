@@ -1,7 +1,7 @@
 //! Places of the table: the cap on counters, and the part of it that one rule may hold.
 //!
-//! They are counted for the whole table and not for each shard, so that the cap is exact. Only a new counter and a sweep come
-//! here.
+//! They are counted for the whole table and not for each shard, so that the cap is exact. Only a new counter and a
+//! sweep come here.
 
 use std::collections::HashMap;
 use std::ops::RangeInclusive;

@@ -1,9 +1,9 @@
 //! Counters of one agent: the view of each, and its state as well if the counts live here. The table has a cap.
 //!
-//! Past the cap, idle counters make room; if none is idle, unknown callers are left to the [sketch](crate::sketch). The table
-//! stays small, nobody is unlimited, and known callers are not affected. Neither are callers of other rules: if several
-//! rules limit, a rule gets a place only while it holds less than a few times the free places, so a flooded rule leaves a fifth
-//! to all others (dynamic thresholds, Choudhury and Hahne, 1998). A rule alone may fill the table.
+//! Past the cap, idle counters make room; if none is idle, unknown callers are left to the [sketch](crate::sketch). The
+//! table stays small, nobody is unlimited, and known callers are not affected. Neither are callers of other rules: if
+//! several rules limit, a rule gets a place only while it holds less than a few times the free places, so a flooded
+//! rule leaves a fifth to all others (dynamic thresholds, Choudhury and Hahne, 1998). A rule alone may fill the table.
 
 mod counter_places;
 mod shard;
@@ -28,8 +28,8 @@ use shard::TableShard;
 const SHARDS: usize = 64;
 /// Minimum time between two sweeps of a shard for a table that is full, in ms.
 const SWEEP_INTERVAL_MS: u64 = 500;
-/// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its charge
-/// or its answer, after which the counter would come back without its rule.
+/// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its
+/// charge or its answer, after which the counter would come back without its rule.
 const PLACE_KEPT_MS: u64 = 10_000;
 /// Time by which a place is kept longer, in ms, so that most calls do not write it.
 const PLACE_KEPT_STEP_MS: u64 = 1_000;
@@ -74,8 +74,8 @@ impl AgentTable {
         LockedTable { table: self, shards }
     }
 
-    /// Applies a function to the entry of a counter that has a place. The position at which it was found last makes the search
-    /// shorter, and is updated.
+    /// Applies a function to the entry of a counter that has a place. The position at which it was found last makes the
+    /// search shorter, and is updated.
     #[inline]
     pub(crate) fn find<R>(
         &self,

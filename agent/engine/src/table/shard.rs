@@ -1,7 +1,7 @@
 //! A shard of the table: entries in chunks that never move as a whole, and their positions by counter.
 //!
-//! A table that doubles holds half its bytes for nothing and copies all entries at once; chunks do neither, and a sweep frees
-//! the chunks that it empties. Only the positions, 5 bytes each, are in a hash table.
+//! A table that doubles holds half its bytes for nothing and copies all entries at once; chunks do neither, and a sweep
+//! frees the chunks that it empties. Only the positions, 5 bytes each, are in a hash table.
 
 use hashbrown::HashTable;
 use tollgate_core::clock::Timestamp;

@@ -13,8 +13,8 @@ pub(crate) struct Acknowledgement {
     pub(crate) previous: Timestamp,
     /// Instant up to which acknowledged charges prove nothing, because the store's clock was set back.
     pub(crate) proves_after: Timestamp,
-    /// Instant up to which the charges that this agent remembers prove nothing. The agent forgets them after a large step back of
-    /// the clock.
+    /// Instant up to which the charges that this agent remembers prove nothing. The agent forgets them after a large
+    /// step back of the clock.
     pub(crate) own_proves_after: Timestamp,
     /// Instant before which the whole store has lost units; time 0 if no loss is known.
     pub(crate) lost_before: Timestamp,

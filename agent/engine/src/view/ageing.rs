@@ -14,8 +14,8 @@ pub(super) struct Ageing {
 }
 
 impl Ageing {
-    /// Returns the times of a policy. A burst over a window is free again once its reserve is refilled; the level of a bucket
-    /// may fall for any time.
+    /// Returns the times of a policy. A burst over a window is free again once its reserve is refilled; the level of a
+    /// bucket may fall for any time.
     pub(super) fn of(policy: &LimitPolicy) -> Self {
         let (width_ms, part_ms) = (policy.window.width_ms(), policy.window.part_ms());
         if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {

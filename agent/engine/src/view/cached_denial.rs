@@ -1,11 +1,11 @@
 //! Cached denials: denials of the store that the agent repeats without asking again.
 //!
-//! As long as no unit is given back, a count falls only as time passes: until the earliest instant at which the counter could
-//! admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release, or the refund
-//! of a call that was denied elsewhere), change the rules, or restart the store, and no message tells the others. So an agent
-//! checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock moves. That is one request
-//! for each denied counter in use, at any rate of calls. Only for a call that costs more than the counter ever admits, no unit
-//! that comes back makes a difference.
+//! As long as no unit is given back, a count falls only as time passes: until the earliest instant at which the counter
+//! could admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release,
+//! or the refund of a call that was denied elsewhere), change the rules, or restart the store, and no message tells the
+//! others. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock
+//! moves. That is one request for each denied counter in use, at any rate of calls. Only for a call that costs more
+//! than the counter ever admits, no unit that comes back makes a difference.
 
 use tollgate_core::algorithm::{Limit, Verdict};
 use tollgate_core::clock::Timestamp;
@@ -63,8 +63,8 @@ impl CachedDenial {
         self.check_at
     }
 
-    /// Returns true if the store would deny a charge of this cost, too, or would have at most [`CHECKED_MS`] ago. `now` is the
-    /// agent's own time.
+    /// Returns true if the store would deny a charge of this cost, too, or would have at most [`CHECKED_MS`] ago. `now`
+    /// is the agent's own time.
     pub(crate) fn holds(
         &self,
         policy: &LimitPolicy,
@@ -115,7 +115,8 @@ mod tests {
     /// C7, true-denial: every condition that ends a cached denial.
     #[test]
     fn a_cached_denial_ends_with_each_of_its_conditions() {
-        // Name; the quota and the cost of the denial; generation, cost, quota, and own and store time since; true if it holds.
+        // Name; the quota and the cost of the denial; generation, cost, quota, and own and store time since; true if it
+        // holds.
         type Case = (&'static str, (&'static str, u64), u64, u64, &'static str, u64, u64, bool);
         let (minute, second) = (("10/min", 2), ("10/1s", 2));
         let cases: [Case; 12] = [

@@ -1,5 +1,5 @@
-//! The view of one counter: a cached denial, a lease, the agent's local usage, its unsynced units, the count of the latest signal,
-//! and the pace of a bucket while the store is away.
+//! The view of one counter: a cached denial, a lease, the agent's local usage, its unsynced units, the count of the
+//! latest signal, and the pace of a bucket while the store is away.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -24,8 +24,8 @@ pub(crate) struct CounterView {
     pub(crate) denial: Option<CachedDenial>,
     pub(crate) local: Option<Box<LocalUsage>>,
     pub(super) lease: Option<Box<Lease>>,
-    /// Units that the store does not know, and units that it must give back, as long as the counter is in the queue of unsynced
-    /// counters or in a backfill request. They are empty if all were confirmed or refunded meanwhile.
+    /// Units that the store does not know, and units that it must give back, as long as the counter is in the queue of
+    /// unsynced counters or in a backfill request. They are empty if all were confirmed or refunded meanwhile.
     pub(super) unsynced: Option<Box<UnsyncedUnits>>,
     pub(crate) remote: Option<Box<RemoteCount>>,
     /// Meter of the units that the agent admitted from a bucket while the store was away.
@@ -55,8 +55,8 @@ impl CounterView {
         Some(if ring.window() == window { Cow::Borrowed(ring) } else { Cow::Owned(ring.carried_to(window)) })
     }
 
-    /// Returns the local usage over that window. Units move to the end of their sub-window if the window has changed, so that
-    /// none leaves too early.
+    /// Returns the local usage over that window. Units move to the end of their sub-window if the window has changed,
+    /// so that none leaves too early.
     pub(super) fn local(&mut self, policy: &LimitPolicy) -> &mut LocalUsage {
         let window = look_back(policy);
         let local = self.local.get_or_insert_with(|| Box::new(LocalUsage::new(window)));

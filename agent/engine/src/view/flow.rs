@@ -1,8 +1,9 @@
 //! Flow: the admissions on one counter by agent, as far as this agent's part of the free units depends on them.
 //!
-//! A part is half in proportion to the agent's own admissions and half equal (flow-proportional share; Raghavan et al., "Cloud
-//! Control with Distributed Rate Limiting", SIGCOMM 2007). All agents with the same signal and the same number of agents compute
-//! parts whose sum is at most what they divide: they cut it at the same places, in the order of the signal.
+//! A part is half in proportion to the agent's own admissions and half equal (flow-proportional share; Raghavan et al.,
+//! "Cloud Control with Distributed Rate Limiting", SIGCOMM 2007). All agents with the same signal and the same number
+//! of agents compute parts whose sum is at most what they divide: they cut it at the same places, in the order of the
+//! signal.
 
 use std::num::NonZeroU32;
 
@@ -106,7 +107,8 @@ mod tests {
     }
 
     proptest! {
-        /// The parts of agents with the same signal never exceed what they divide, and leave less than a unit for each agent.
+        /// The parts of agents with the same signal never exceed what they divide, and leave less than a unit for each
+        /// agent.
         #[test]
         fn the_parts_add_up(
             agents in 1_u32..12,

@@ -1,14 +1,16 @@
 //! Leases: units that the store has charged to this agent, which spends them without asking again.
 //!
-//! The store charges leased units into the sub-window of its answer. Spent until that sub-window ends, they are in the window
-//! of every later instant for exactly as long as units of calls that the store itself admits. Unspent units leave with it.
+//! The store charges leased units into the sub-window of its answer. Spent until that sub-window ends, they are in the
+//! window of every later instant for exactly as long as units of calls that the store itself admits. Unspent units
+//! leave with it.
 //!
 //! A lease ends
-//! * with its sub-window, at the instant that the agent computes from the *sending* of the request, by its own clock, less the
-//!   maximum drift between the two clocks: the store's clock cannot be later there than the agent believes;
+//! * with its sub-window, at the instant that the agent computes from the *sending* of the request, by its own clock,
+//!   less the maximum drift between the two clocks: the store's clock cannot be later there than the agent believes;
 //! * with its generation, and when another limit applies to the caller;
-//! * when a time sample contradicts the bounds of the store's time, when the store is another server or has lost units, and when
-//!   its clock steps: all leases have the number of the epoch in which they were *requested* ([`crate::lease_epoch`]);
+//! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when the store has
+//!   lost units, and when its clock steps. Each of these begins a new epoch of the agent ([`crate::lease_epoch`]), and
+//!   a lease has the number of the epoch in which it was *requested*;
 //! * when the store has lost the counter.
 //!
 //! While the store is away, leases are not spent: then the agents divide the units that its last answer left free.
@@ -33,11 +35,11 @@ const DRIFT_PPM: u64 = 400;
 const READ_MS: u64 = 2;
 /// Demand in the rest of a sub-window from which on a lease is worth its request, in units.
 const DEMAND_MIN: u64 = 3;
-/// Number of times the demand of an agent for which its part of the free units must last, if the agent leases all that it may
-/// need: what it does not spend is missed by nobody then.
+/// Multiple of an agent's demand from which on its part of the free units is ample: the agent then leases all that it
+/// may need, because no other agent lacks the units that stay unspent.
 const AMPLE: u64 = 4;
 
-/// Facts about an agent's own leases, which end all at once.
+/// Facts that decide if a lease of this agent may be spent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseFacts<'a> {
     pub(crate) policy: &'a LimitPolicy,
@@ -67,9 +69,7 @@ struct Granted {
     /// Units of the quota that are left by the store's answer, less those that were spent.
     remaining: u64,
     reset_at: Timestamp,
-    /// Bounds of the sub-window in store time: from the charge to the last instant.
-    charged_at: Timestamp,
-    last_at: Timestamp,
+    span: LeaseSpan,
     /// Agent's own time from which the sub-window may have ended.
     ends_at: Timestamp,
     generation: Generation,
@@ -83,9 +83,27 @@ struct Granted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeasedCall {
     pub(crate) verdict: Verdict,
-    /// Bounds of the instant at which it counts, in store time.
-    pub(crate) charged_at: Timestamp,
-    pub(crate) last_at: Timestamp,
+    pub(crate) span: LeaseSpan,
+}
+
+/// Time in which a lease may be spent, in store time: from its charge to the last instant of its sub-window.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LeaseSpan {
+    charged_at: Timestamp,
+    last_at: Timestamp,
+}
+
+impl LeaseSpan {
+    /// Returns the instant at which an admission counts: `at`, or the nearest one of the span.
+    #[inline]
+    pub(crate) fn nearest(self, at: Timestamp) -> Timestamp {
+        at.max(self.charged_at).min(self.last_at)
+    }
+
+    /// Returns the time in which both leases may be spent.
+    pub(crate) fn common_with(self, other: Self) -> Self {
+        Self { charged_at: self.charged_at.max(other.charged_at), last_at: self.last_at.min(other.last_at) }
+    }
 }
 
 impl Lease {
@@ -93,18 +111,17 @@ impl Lease {
     #[inline]
     pub(super) fn admits(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
         let granted = self.granted.as_ref()?;
-        let Granted { units, remaining, reset_at, charged_at, last_at, .. } = *granted;
+        let Granted { units, remaining, reset_at, span, .. } = *granted;
         let holds = cost <= units && granted.is_live(facts);
         holds.then(|| LeasedCall {
             verdict: Verdict {
                 admitted: true,
                 remaining: remaining.saturating_sub(cost),
-                retry_at: facts.store_now.latest.clamp(charged_at, last_at),
+                retry_at: span.nearest(facts.store_now.latest),
                 reset_at,
                 delay_ms: 0,
             },
-            charged_at,
-            last_at,
+            span,
         })
     }
 
@@ -137,10 +154,10 @@ impl Lease {
                 known.units = known.units.saturating_add(new.units);
                 known.remaining = new.remaining;
                 known.reset_at = new.reset_at;
-                known.charged_at = known.charged_at.max(new.charged_at);
+                known.span = known.span.common_with(new.span);
                 known.ends_at = known.ends_at.min(new.ends_at);
             }
-            Some(known) if known.last_at > new.last_at && known.epoch == new.epoch => new.end(),
+            Some(known) if known.span.last_at > new.span.last_at && known.epoch == new.epoch => new.end(),
             _ => {
                 if let Some(ended) = self.granted.replace(new) {
                     ended.end();
@@ -158,7 +175,7 @@ impl Lease {
 
     /// Returns true if no unit can be spent at `now`, the earliest that the store's time may be, or later.
     pub(super) fn is_over_at(&self, now: Timestamp) -> bool {
-        self.granted.as_ref().is_none_or(|granted| granted.last_at < now)
+        self.granted.as_ref().is_none_or(|granted| granted.span.last_at < now)
     }
 }
 
@@ -207,8 +224,7 @@ impl Granted {
             units,
             remaining: result.verdict.remaining,
             reset_at: result.verdict.reset_at,
-            charged_at: result.at,
-            last_at: window.end_of(window.sub_window(result.at)),
+            span: LeaseSpan { charged_at: result.at, last_at: window.end_of(window.sub_window(result.at)) },
             ends_at: ends_at(grant),
             generation: charge.generation,
             limit: charge.limit,
@@ -225,8 +241,8 @@ impl Granted {
     }
 
     fn is_of(&self, other: &Self) -> bool {
-        (self.last_at, self.generation, self.epoch, self.limit)
-            == (other.last_at, other.generation, other.epoch, other.limit)
+        (self.span.last_at, self.generation, self.epoch, self.limit)
+            == (other.span.last_at, other.generation, other.epoch, other.limit)
     }
 
     /// Counts the units that were never spent.
@@ -235,7 +251,8 @@ impl Granted {
     }
 }
 
-/// Returns the agent's own time from which the sub-window of a grant may have ended. The store's clock reads whole milliseconds.
+/// Returns the agent's own time from which the sub-window of a grant may have ended. The store's clock reads whole
+/// milliseconds.
 fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
     let (at, window) = (grant.result.at, grant.charge.limit.window);
     let left_ms = window.end_of(window.sub_window(at)).ms_since(at);
@@ -243,9 +260,10 @@ fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
     grant.sent_at.plus_ms(left_ms.saturating_sub(drift_ms + READ_MS))
 }
 
-/// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its admissions
-/// since the last one began. Where free units are scarce, a lease is so small that it is nearly always spent (of Poisson
-/// arrivals, two standard deviations less than the mean): units that nobody spends are denied to other agents for a window.
+/// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its
+/// admissions since the last one began. Where free units are scarce, a lease is so small that it is nearly always spent
+/// (of Poisson arrivals, two standard deviations less than the mean): units that nobody spends are denied to other
+/// agents for a window.
 pub(super) fn wanted(
     policy: &LimitPolicy,
     local: &LocalUsage,

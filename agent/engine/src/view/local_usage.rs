@@ -1,7 +1,8 @@
 //! Local usage: what the agent itself has admitted on one counter.
 //!
-//! The same units are kept in two forms: per sub-window for the last W (`on_failure: share`), and those that no signal contains
-//! yet (answers by signal). Beside them is the count in the last answer of the store. Those that the store does not know are in [`unsynced_units`](super::unsynced_units).
+//! The same units are kept in two forms: per sub-window for the last W (`on_failure: share`), and those that no signal
+//! contains yet (answers by signal). Beside them is the count in the last answer of the store. Those that the store
+//! does not know are in [`unsynced_units`](super::unsynced_units).
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::window::{Estimate, Ring, Window};
@@ -19,8 +20,8 @@ pub(crate) struct LocalUsage {
     pub(crate) uncovered: UncoveredUnits,
     /// Units that the store knew.
     by_store: StoreCount,
-    /// Instant of the newest charge that the store has acknowledged. Without a birth it proves nothing, and only tells that the
-    /// store has answered since its last loss. It ends when the store's clock steps back.
+    /// Instant of the newest charge that the store has acknowledged. Without a birth it proves nothing, and only tells
+    /// that the store has answered since its last loss. It ends when the store's clock steps back.
     pub(super) acknowledged: Timestamp,
 }
 

@@ -1,14 +1,15 @@
 //! Lost units: units that the store acknowledged, that are still inside the window, and that the store does not hold.
 //!
-//! The answer to a charge tells the birth of the stored counter and the instant of the step before. A young counter alone proves
-//! nothing, because a value also expires once all its units have left. A store keeps a counter for a window after its last
-//! charge, so it has lost one if it acknowledged a charge within the window that lies before the counter's birth, or after the
-//! step before: to this agent, or to others by a signal. Not taken for evidence: units that are counted and that the store has
-//! not acknowledged, because another agent may still enter them; instants of before the store's clock was set back, and
-//! counters that were re-based then; and charges under another window, because the counter may have expired by that one. A rule
-//! with `on_failure: limit` over a window of its own keeps the agent's own charges by that window: its losses are seen in
-//! signals only. After a loss of the whole store that a [witness](crate::losses) has shown, the first answer about each counter
-//! is not believed either, because a replica may hold an older value of it.
+//! The answer to a charge tells the birth of the stored counter and the instant of the step before. A young counter
+//! alone proves nothing, because a value also expires once all its units have left. A store keeps a counter for a
+//! window after its last charge, so it has lost one if it acknowledged a charge within the window that lies before the
+//! counter's birth, or after the step before: to this agent, or to others by a signal. Not taken for evidence: units
+//! that are counted and that the store has not acknowledged, because another agent may still enter them; instants of
+//! before the store's clock was set back, and counters that were re-based then; and charges under another window,
+//! because the counter may have expired by that one. A rule with `on_failure: limit` over a window of its own keeps the
+//! agent's own charges by that window: its losses are seen in signals only. After a loss of the whole store that a
+//! [witness](crate::losses) has shown, the first answer about each counter is not believed either, because a replica
+//! may hold an older value of it.
 
 use tollgate_core::algorithm::{Algorithm, CounterState};
 use tollgate_core::clock::Timestamp;
@@ -47,8 +48,8 @@ impl CounterView {
         (is_lost && (floor > 0 || self.known_units(policy, at).is_some())).then_some(LostUnits { noticed: at, floor })
     }
 
-    /// Returns the units that the counter had in the window at `at`, by the latest signal and by the agent's own admissions: of
-    /// each sub-window the larger count. Nothing if none are known.
+    /// Returns the units that the counter had in the window at `at`, by the latest signal and by the agent's own
+    /// admissions: of each sub-window the larger count. Nothing if none are known.
     pub(crate) fn known_units(&self, policy: &LimitPolicy, at: Timestamp) -> Option<Ring> {
         let mut known = Ring::new(policy.window);
         known.roll_to(policy.window.sub_window(at));
@@ -71,8 +72,8 @@ impl CounterView {
     }
 }
 
-/// Returns the instants and counts by which a counter with these units is opened again. A bucket opens with the level to which
-/// they would have filled it.
+/// Returns the instants and counts by which a counter with these units is opened again. A bucket opens with the level
+/// to which they would have filled it.
 pub(crate) fn reopening(policy: &LimitPolicy, known: &Ring, now: Timestamp) -> Vec<(Timestamp, u64)> {
     let window = known.window();
     let latest = |sub_window| window.end_of(sub_window).min(now);
@@ -112,7 +113,8 @@ mod tests {
         Acknowledgement { at: at(ms), born, previous, proves_after, own_proves_after, lost_before, floor: 0 }
     }
 
-    /// A view with a charge that the store acknowledged to this agent, and a signal with one that it acknowledged to another.
+    /// A view with a charge that the store acknowledged to this agent, and a signal with one that it acknowledged to
+    /// another.
     fn view(policy: &LimitPolicy, own_ms: Option<u64>, signalled_ms: Option<u64>) -> CounterView {
         let mut view = CounterView::default();
         if let Some(ms) = own_ms {
@@ -130,7 +132,8 @@ mod tests {
         view
     }
 
-    /// I12: a charge that was acknowledged before the birth of the counter, or after its last step, is lost. Nothing else is.
+    /// I12: a charge that was acknowledged before the birth of the counter, or after its last step, is lost. Nothing
+    /// else is.
     #[test]
     fn a_counter_is_lost_if_it_lacks_an_acknowledged_charge_of_the_window() {
         // Name, own and signalled charge, the answer's instant, the counter's birth and its step before, and the result.

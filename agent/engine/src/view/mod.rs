@@ -18,7 +18,7 @@ pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use cached_denial::CachedDenial;
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use flow::Flow;
-pub(crate) use lease::{LeaseFacts, LeaseGrant, LeasedCall};
+pub(crate) use lease::{LeaseFacts, LeaseGrant, LeaseSpan, LeasedCall};
 pub(crate) use lost_units::{LostUnits, reopening};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber};
 pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;

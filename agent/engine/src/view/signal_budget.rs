@@ -1,9 +1,9 @@
 //! Budget of a strict counter while signals divide its units: what this agent may admit by parts that other agents still
 //! reckon with.
 //!
-//! Agents have different signals at the same time. An agent that has a newer one than the others would take a part of units that
-//! the others may still admit by the older one. So an agent also keeps to its part as it was in this epoch and in the one
-//! before. A budget ends with its epochs, and when the store's clock steps back.
+//! Agents have different signals at the same time. An agent that has a newer one than the others would take a part of
+//! units that the others may still admit by the older one. So an agent also keeps to its part as it was in this epoch
+//! and in the one before. A budget ends with its epochs, and when the store's clock steps back.
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;

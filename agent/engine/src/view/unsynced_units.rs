@@ -1,14 +1,14 @@
-//! Unsynced units: units of one counter that were admitted without the store and must be backfilled, and units that the store
-//! charged for calls that were denied before its late answer, which must be refunded.
+//! Unsynced units: units of one counter that were admitted without the store and must be backfilled, and units that the
+//! store charged for calls that were denied before its late answer, which must be refunded.
 //!
-//! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to backfill have
-//! an id from their admission on, and the store charges an id once. So they are sent as often as it takes, with calls on the
-//! counter and by the maintenance, until an answer confirms them. A refund that names its request is repeated, too; another one
-//! is sent once.
+//! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to
+//! backfill have an id from their admission on, and the store charges an id once. So they are sent as often as it
+//! takes, with calls on the counter and by the maintenance, until an answer confirms them. A refund that names its
+//! request is repeated, too; another one is sent once.
 //!
-//! Units of calls without an id become one entry where there are many. A call with an id has an entry of its own, by which the
-//! store knows a retry of the call. Past the caps, such a call is one of many, too: no unit is lost, but the store charges a
-//! retry of it again. Units that no window holds any more make room first.
+//! Units of calls without an id become one entry where there are many. A call with an id has an entry of its own, by
+//! which the store knows a retry of the call. Past the caps, such a call is one of many, too: no unit is lost, but the
+//! store charges a retry of it again. Units that no window holds any more make room first.
 
 use std::collections::VecDeque;
 
@@ -20,19 +20,19 @@ use super::ageing::Ageing;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of entries that further units may join; past the cap, units of neighbouring times become one, and the oldest
-/// join the next ones.
+/// Maximum number of entries that further units may join; past the cap, units of neighbouring times become one, and the
+/// oldest join the next ones.
 const OPEN_LEN_MAX: usize = 128;
 /// Maximum number of entries of one counter that are closed to further units: of calls with an id, or sent.
 const CLOSED_LEN_MAX: usize = 4_096;
-/// Maximum number of refunds that wait for the maintenance. Past the cap, the oldest is forgotten and counted: its units stay
-/// charged, and leave the window first.
+/// Maximum number of refunds that wait for the maintenance. Past the cap, the oldest is forgotten and counted: its
+/// units stay charged, and leave the window first.
 const REFUNDS_LEN_MAX: usize = 1_024;
-/// Maximum number of calls whose unsynced slots are known one by one. Past the cap, the slot of the oldest call is backfilled
-/// even if the call is released before.
+/// Maximum number of calls whose unsynced slots are known one by one. Past the cap, the slot of the oldest call is
+/// backfilled even if the call is released before.
 const SLOTS_LEN_MAX: usize = 1_024;
-/// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store until the
-/// maintenance has sent them.
+/// Maximum number of entries that a call carries to the store. A call on a counter with more does not ask the store
+/// until the maintenance has sent them.
 const CARRIED_LEN_MAX: usize = 8;
 /// Maximum number of entries of one counter: a sent batch of open entries may come on top of those of calls with an id.
 pub const UNSYNCED_ENTRIES_OF_COUNTER_MAX: usize = CLOSED_LEN_MAX + 2 * (OPEN_LEN_MAX + 1) + CARRIED_LEN_MAX;
@@ -198,7 +198,8 @@ impl UnsyncedUnits {
         self.refunds.retain(|refund| !ageing.is_past(refund.at, now));
     }
 
-    /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a request.
+    /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a
+    /// request.
     pub(super) fn add_refund(&mut self, new: UnsyncedRefund) {
         let is_same = |known: &&mut UnsyncedRefund| (known.at, known.request, new.request) == (new.at, None, None);
         if let Some(known) = self.refunds.iter_mut().find(is_same) {
@@ -248,9 +249,9 @@ impl UnsyncedUnits {
         self.closed.iter().skip(self.closed.len().saturating_sub(len_max))
     }
 
-    /// Returns the next entries of the maintenance, so many at most: those that are closed, else the open ones. So what grows
-    /// while a store answers nothing stays in few entries. Refunds follow all entries, since the units that they refund may be
-    /// there.
+    /// Returns the next entries of the maintenance, so many at most: those that are closed, else the open ones. So what
+    /// grows while a store answers nothing stays in few entries. Refunds follow all entries, since the units that they
+    /// refund may be there.
     pub(super) fn send_next(&mut self, len_max: usize) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
         if self.closed.is_empty() {
             self.closed.extend(self.open.drain(..));

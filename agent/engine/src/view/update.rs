@@ -187,8 +187,9 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 }
 
 /// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
-/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant
-/// of the agent's own clock at which the charge was sent. Returns true if a cached denial ended before its time.
+/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the
+/// instant of the agent's own clock at which the charge was sent. Returns true if a cached denial ended before its
+/// time.
 #[inline]
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult, sent: Timestamp) -> bool {
     let was_live = view.denial.as_ref().is_some_and(|denial| denial.check_at() > sent);
@@ -226,8 +227,8 @@ pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
     view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }
 
-/// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next step, and the
-/// store enters unsynced units at its own time if theirs is later.
+/// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next
+/// step, and the store enters unsynced units at its own time if theirs is later.
 pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {
     view.denial = None;
     view.lease = None;

@@ -1,8 +1,8 @@
 //! Random histories of requests, compared with the reference semantics.
 //!
-//! They contain all events of a counter: costs of any size, several counters in a call and one several times, backfills and
-//! refunds, units that were lost and are entered again, repeated requests, rules that change quota, algorithm and window, agents with older rules, a clock that steps back
-//! a little or far, and loss.
+//! They contain all events of a counter: costs of any size, several counters in a call and one several times, backfills
+//! and refunds, units that were lost and are entered again, repeated requests, rules that change quota, algorithm and
+//! window, agents with older rules, a clock that steps back a little or far, and loss.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{
-    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, Counters, RequestId, SlotId, StoredCounter, step,
-    step_at_once,
+    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, RequestId, SlotId, StoredCounter, step, step_at_once,
 };
 use tollgate_core::window::{Estimate, Window};
 
@@ -84,7 +83,7 @@ impl Model {
             }
         }
         let apply = if container == Container::InProcess { step_at_once } else { step };
-        let results = apply(self, &known, now)?;
+        let results = apply(&mut self.counters, &known, now)?;
         if container == Container::RemoteSlots {
             *self = before;
             for place in self.charge_and_refund(now, &known, &results) {
@@ -116,28 +115,14 @@ impl Model {
                 refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
             }
         }
-        step(self, &applied, now).expect("nothing expires");
+        step(&mut self.counters, &applied, now).expect("nothing expires");
         for refund in &mut refunds {
             // A refund evaluates nothing, so it changes no limit.
             let limit = self.counters[&refund.counter].limit();
             *refund = Charge { limit, generation: 0, ..refund.clone() };
         }
-        step(self, &refunds, now).expect("nothing expires");
+        step(&mut self.counters, &refunds, now).expect("nothing expires");
         places
-    }
-}
-
-impl Counters for Model {
-    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
-        self.counters.get_mut(&counter)
-    }
-
-    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
-        Some(self.counters.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
-    }
-
-    fn remove(&mut self, counter: CounterId) {
-        self.counters.remove(&counter);
     }
 }
 
@@ -212,8 +197,8 @@ fn events(first: usize) -> impl Strategy<Value = HistoryEvent> {
     ]
 }
 
-/// Removes request ids where a request charges a counter twice, and gives all charges of a counter limits that differ in quota
-/// and burst only.
+/// Removes request ids where a request charges a counter twice, and gives all charges of a counter limits that differ
+/// in quota and burst only.
 fn charged_once(mut charges: Vec<PlannedCharge>) -> Vec<PlannedCharge> {
     for place in 1..charges.len() {
         let (earlier, later) = charges.split_at_mut(place);

@@ -182,9 +182,10 @@ fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: ChargeStore>(store: &
     }
 }
 
-/// never-over: all units of a quota, charged at the end of a sub-window; the next one begins, and the clock steps back by
-/// 30.15 s, to the end of another one. There is room again once a window has passed since the charge, and at most a sub-window
-/// later. An interpolated window begins to give room a sub-window earlier, a fixed window at its edge, and a bucket at its rate.
+/// never-over: all units of a quota, charged at the end of a sub-window; the next one begins, and the clock steps back
+/// by 30.15 s, to the end of another one. There is room again once a window has passed since the charge, and at most a
+/// sub-window later. An interpolated window begins to give room a sub-window earlier, a fixed window at its edge, and a
+/// bucket at its rate.
 fn no_unit_leaves_early_after_the_clock_stepped_back<S: ChargeStore>(fresh: &impl Fn(u64) -> (S, Arc<HandClock>)) {
     const EDGE_MS: u64 = 60_000_000;
     let (store, clock) = fresh(EDGE_MS);

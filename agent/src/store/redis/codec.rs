@@ -135,8 +135,8 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     let charge = charges.last()?;
     let flags = rest.try_get_u8().ok()?;
     let len = usize::try_from(number(rest, 2)?).ok()?;
-    // Only the first charge, a refund or another policy changes what the charges after it find: hundreds of backfilled ones need
-    // no repetition.
+    // Only the first charge, a refund or another policy changes what the charges after it find: hundreds of backfilled
+    // ones need no repetition.
     let first = charges.iter().find(|first| first.counter == charge.counter)?;
     let affects = |earlier: &Charge| {
         let is_same_policy = (earlier.limit, earlier.generation) == (charge.limit, charge.generation);

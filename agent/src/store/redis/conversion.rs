@@ -1,9 +1,10 @@
-//! The replacement of a value that the charge script cannot use: one in the layout of another algorithm or window, or one that
-//! is newer than the store's clock, which stepped back.
+//! The replacement of a value that the charge script cannot use: one in the layout of another algorithm or window, or
+//! one that is newer than the store's clock, which stepped back.
 //!
-//! Both are rare (once for each rule change and clock step), so the pure state machine converts and re-bases the counter here,
-//! and the result is written by compare-and-set (`lua/replace.lua`). A value that has changed meanwhile is not replaced; the
-//! step is repeated in either case ([`Steps`](super::steps::Steps)), and finds what the other agent made of it.
+//! Both are rare (once for each rule change and clock step), so the pure state machine converts and re-bases the
+//! counter here, and the result is written by compare-and-set (`lua/replace.lua`). A value that has changed meanwhile
+//! is not replaced; the step is repeated in either case ([`Steps`](super::steps::Steps)), and finds what the other
+//! agent made of it.
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::{Charge, ChargeMode};

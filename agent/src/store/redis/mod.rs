@@ -1,10 +1,11 @@
 //! Counters in Redis: one value for all agents, one round trip for each call.
 //!
-//! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for each
-//! slot ([`multi_slot`]). The script decides as the pure state machines of `tollgate_core::algorithm` do, which the
-//! conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a rule change
-//! or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter would be idle.
-//! Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
+//! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for
+//! each slot ([`multi_slot`]). The script decides as the pure state machines of `tollgate_core::algorithm` do, which
+//! the conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a
+//! rule change or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter
+//! would be idle. Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry
+//! share.
 
 mod value;
 mod codec;

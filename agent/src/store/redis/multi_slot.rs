@@ -1,9 +1,9 @@
 //! Calls whose counters lie in several slots: a step for each slot, all at once, and a refund of the others when one denies.
 //!
-//! A step charges tentatively until twice the time has passed that the call had left, by the server's own time; then the units
-//! are confirmed, and their refund is void. Units are not leased, because a lease could not be refunded. So no step waits for another, a denied call leaves nothing charged while its agent
-//! lives, and an agent that dies in between leaves as much as a lost answer would. The call continues in a task of its own when
-//! its caller has left.
+//! A step charges tentatively until twice the time has passed that the call had left, by the server's own time; then
+//! the units are confirmed, and their refund is void. Units are not leased, because a lease could not be refunded. So
+//! no step waits for another, a denied call leaves nothing charged while its agent lives, and an agent that dies in
+//! between leaves as much as a lost answer would. The call continues in a task of its own when its caller has left.
 
 use std::future::Future;
 use std::hash::{BuildHasher, Hasher, RandomState};

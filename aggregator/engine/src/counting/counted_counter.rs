@@ -29,11 +29,11 @@ pub struct CountedCounter {
     pub denied: Ring,
     /// The time of the newest charge.
     pub newest_at: Timestamp,
-    /// The time of the newest charge that the store has acknowledged under this window: then it held the counter for a window
-    /// from there on. It ends with the window.
+    /// The time of the newest charge that the store has acknowledged under this window: then it held the counter for a
+    /// window from there on. It ends with the window.
     pub(super) charged_at: Timestamp,
-    /// The time at which the bus appended the newest batch with it. It expires by this time, because its sub-windows are those
-    /// of the store's clock, which may be far behind.
+    /// The time at which the bus appended the newest batch with it. It expires by this time, because its sub-windows
+    /// are those of the store's clock, which may be far behind.
     pub(super) written_at: Timestamp,
     /// Units admitted by agent.
     pub(super) by_agent: UnitsByAgent,
@@ -101,8 +101,8 @@ impl CountedCounter {
         u32::try_from(permille).unwrap_or(u32::MAX).max(u32::from(used > 0))
     }
 
-    /// Takes over the quota and the window of a newer generation; the counts are carried into that window. Returns true if they
-    /// differ.
+    /// Takes over the quota and the window of a newer generation; the counts are carried into that window. Returns true
+    /// if they differ.
     pub(super) fn follow(&mut self, counter: &CounterEntry) -> bool {
         if counter.generation < self.generation {
             return false;

@@ -1,7 +1,7 @@
 //! Recognition of batches that were counted before, by writer: the last sequence number, and a bitmap of those before it.
 //!
-//! A retried batch has the name of the first attempt, so it counts once however often it is in the log. The same entries hold
-//! the completeness times of the writers, whose minimum is the watermark.
+//! A retried batch has the name of the first attempt, so it counts once however often it is in the log. The same
+//! entries hold the completeness times of the writers, whose minimum is the watermark.
 
 use std::collections::HashMap;
 use std::sync::Arc;

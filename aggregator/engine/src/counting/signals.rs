@@ -1,5 +1,6 @@
-//! The signals of a partition: every counter above the threshold when it changes, and again every 1.5 s; a heartbeat every
-//! 200 ms. A counter that refunds have taken below the threshold is signalled once more: agents would keep the count of before.
+//! The signals of a partition: every counter above the threshold when it changes, and again every 1.5 s; a heartbeat
+//! every 200 ms. A counter that refunds have taken below the threshold is signalled once more: agents would keep the
+//! count of before.
 //!
 //! A heartbeat promises: up to its offset, every counter that changed and was not signalled is below the threshold in force.
 //! If more counters changed than one record may hold, the threshold in force rises above those that are left out.
@@ -263,7 +264,8 @@ mod tests {
             partition.charge(id, units);
         }
         assert_eq!(partition.take(0), Some((vec![3], THRESHOLD)));
-        // Instant, whether the store is down, the oldest batch that is not reported on; signalled counters, and the threshold.
+        // Instant, whether the store is down, the oldest batch that is not reported on; signalled counters, and the
+        // threshold.
         let cases = [
             (10, true, None, Some((vec![2, 1], THRESHOLD))),
             (20, true, Some(2), None),

@@ -1,8 +1,8 @@
 //! The counters of a partition.
 //!
-//! Counters lie in one map with slots, which is swept in small steps, so that expiry never takes long and no timer is needed.
-//! The steps follow the time of the log: also after a flood, when the log has only heartbeats, the counters and their memory
-//! are gone after one turn.
+//! Counters lie in one map with slots, which is swept in small steps, so that expiry never takes long and no timer is
+//! needed. The steps follow the time of the log: also after a flood, when the log has only heartbeats, the counters and
+//! their memory are gone after one turn.
 
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
@@ -49,8 +49,9 @@ impl CounterTable {
         counter.generation >= GENERATION_MIN_ABSURD || (is_step && counter.generation > latest.as_ms())
     }
 
-    /// Returns the slot of a counter of a batch that was appended at `written_at`. The counter is added if it is new; the result
-    /// is true if it follows another policy, and nothing if the table is full. The slot is valid until the next sweep.
+    /// Returns the slot of a counter of a batch that was appended at `written_at`. The counter is added if it is new;
+    /// the result is true if it follows another policy, and nothing if the table is full. The slot is valid until the
+    /// next sweep.
     pub(super) fn slot(&mut self, counter: &CounterEntry, written_at: Timestamp) -> Option<(usize, bool)> {
         let has_room = self.counters.len() < self.len_max;
         let entry = match self.counters.entry(counter.id) {

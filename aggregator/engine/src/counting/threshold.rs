@@ -1,9 +1,9 @@
 //! The threshold in force. While the store is down, agents depend on signals for every caller, so it falls towards zero: a
 //! counter without a signal is then an unused counter.
 //!
-//! A lower threshold is a promise about all counters above it. It is announced once each of them was signalled and these
-//! signals are in the log. The table is examined from its end in small steps: a counter that moves into the place of a removed
-//! one moves towards the beginning and is examined there, and a new one is signalled because it changes.
+//! A lower threshold is a promise about all counters above it. It is announced once each of them was signalled and
+//! these signals are in the log. The table is examined from its end in small steps: a counter that moves into the place
+//! of a removed one moves towards the beginning and is examined there, and a new one is signalled because it changes.
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
@@ -53,7 +53,8 @@ struct Descent {
 }
 
 impl Threshold {
-    /// Follows the facts, and marks counters that are to be signalled. Returns the threshold from which changes are signalled.
+    /// Follows the facts, and marks counters that are to be signalled. Returns the threshold from which changes are
+    /// signalled.
     pub(super) fn follow(
         &mut self,
         now: Timestamp,

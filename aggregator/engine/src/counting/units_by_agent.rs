@@ -1,7 +1,7 @@
 //! The units of one counter by the agents that admitted them, from which agents compute their parts while the store is down.
 //!
-//! Two numbers per agent are enough, because only the proportions matter: the units of the current and of the previous span of
-//! one window. Agents past the cap are not told apart; their units count as those of others.
+//! Two numbers per agent are enough, because only the proportions matter: the units of the current and of the previous
+//! span of one window. Agents past the cap are not told apart; their units count as those of others.
 
 use std::sync::Arc;
 
@@ -53,8 +53,8 @@ impl UnitsByAgent {
         *self = Self::default();
     }
 
-    /// Returns the agents and their units in the window that ends in a sub-window, the greatest first, then by name. As in an
-    /// interpolated window, the previous span counts by its part that is left.
+    /// Returns the agents and their units in the window that ends in a sub-window, the greatest first, then by name. As
+    /// in an interpolated window, the previous span counts by its part that is left.
     pub(super) fn in_window(&self, window: Window, now: SubWindow) -> Vec<(&Arc<str>, u64)> {
         let parts = u64::from(window.parts());
         let (span, left) = (now / parts, parts - now % parts);

@@ -1,11 +1,12 @@
 //! The division of partitions among aggregators: rendezvous hashing over the live members.
 //!
-//! Membership follows the presence records in the order of their log, by their append times. A peer is removed when one's own
-//! heartbeats were read for a second and none of the peer's; a silent bus therefore removes nobody, and no clocks are
-//! compared. A peer is added once it was heard for as long as it listens itself before it owns anything. An unknown one that
-//! claims to count partitions already was never added, and its records are absurd; but they may also follow honest ones that
-//! were refused in a flood, so whoever goes on to claim is added after a longer time. Two owners of one partition for a moment are
-//! harmless, because signals carry offsets. A group protocol is not used: it takes seconds to notice a death.
+//! Membership follows the presence records in the order of their log, by their append times. A peer is removed when
+//! one's own heartbeats were read for a second and none of the peer's; a silent bus therefore removes nobody, and no
+//! clocks are compared. A peer is added once it was heard for as long as it listens itself before it owns anything. An
+//! unknown one that claims to count partitions already was never added, and its records are absurd; but they may also
+//! follow honest ones that were refused in a flood, so whoever goes on to claim is added after a longer time. Two
+//! owners of one partition for a moment are harmless, because signals carry offsets. A group protocol is not used: it
+//! takes seconds to notice a death.
 
 #[cfg(test)]
 mod tests;
@@ -21,11 +22,11 @@ use tollgate_core::rendezvous;
 
 /// Interval of an aggregator's heartbeats, in ms.
 pub const HEARTBEAT_MS: u64 = 200;
-/// Time of one's own heartbeats without any of a peer's after which the peer is removed, in ms; also the time for which a new
-/// member listens before it owns partitions.
+/// Time of one's own heartbeats without any of a peer's after which the peer is removed, in ms; also the time for which
+/// a new member listens before it owns partitions.
 pub(crate) const GONE_AFTER_MS: u64 = 1_000;
-/// Time for which an unknown aggregator claims partitions before it is a peer, in ms: one forged record is not enough, and two
-/// aggregators that do not know each other would both count for good.
+/// Time for which an unknown aggregator claims partitions before it is a peer, in ms: one forged record is not enough,
+/// and two aggregators that do not know each other would both count for good.
 const CLAIMED_MS: u64 = 3_000;
 /// Maximum number of peers.
 const PEERS_LEN_MAX: usize = 1_000;
@@ -146,8 +147,8 @@ impl Membership {
         self.own_heartbeats.is_some_and(|(first, newest)| newest.ms_since(first) >= GONE_AFTER_MS)
     }
 
-    /// Returns true if every peer has heard this aggregator for long enough to know it. Before that it may own partitions, but
-    /// announces none: a peer that came during a gap in its heartbeats would not believe it.
+    /// Returns true if every peer has heard this aggregator for long enough to know it. Before that it may own
+    /// partitions, but announces none: a peer that came during a gap in its heartbeats would not believe it.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.own_heartbeats.is_some_and(|(_, newest)| newest.ms_since(self.heard_since) >= GONE_AFTER_MS)
@@ -159,8 +160,8 @@ impl Membership {
         self.peers.contains_key(member)
     }
 
-    /// Returns the owner of a partition. Only the announcement of the owner itself proves that it counts: another peer may have
-    /// crashed since its announcement.
+    /// Returns the owner of a partition. Only the announcement of the owner itself proves that it counts: another peer
+    /// may have crashed since its announcement.
     #[must_use]
     pub fn owner(&self, partition: Partition) -> PartitionOwner {
         let heaviest = self.peers.iter().max_by_key(|(peer, _)| weight(peer, partition));

@@ -35,8 +35,8 @@ pub enum WorkerEffect {
     DeadLetter {
         /// The record.
         letter: DeadLetter,
-        /// The number of dead letters of this partition and topic that were not logged before this one; nothing if this one is not to
-        /// be logged either.
+        /// The number of dead letters of this partition and topic that were not logged before this one; nothing if this
+        /// one is not to be logged either.
         unlogged: Option<u64>,
     },
     /// Write a line to the log.

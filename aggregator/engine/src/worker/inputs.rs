@@ -36,8 +36,8 @@ pub enum WorkerInput<'a> {
         /// The end of its log; nothing if the bus did not answer.
         end: Option<LogEnd>,
     },
-    /// The reading position in a partition after [`Read`](super::WorkerEffect::Read). It is needed until the partition is restored, because
-    /// the last records before the end of the log may have been deleted or may be none of `calls`.
+    /// The reading position in a partition after [`Read`](super::WorkerEffect::Read). It is needed until the partition
+    /// is restored, because the last records before the end of the log may have been deleted or may be none of `calls`.
     Position {
         /// The partition of `calls`.
         partition: Partition,

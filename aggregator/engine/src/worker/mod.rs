@@ -1,18 +1,18 @@
 //! The worker: the one state machine of an aggregator, from records of `calls` to signals.
 //!
-//! It owns all distributed behaviour, so that a simulation exercises exactly what runs in production: which partitions to
-//! count (`rebalance`), the restore and hand-over of each (`partition`), and the pace of signals. It does no I/O and reads no
-//! clock; [`crate::counting`] and [`crate::membership`] are its parts.
+//! It owns all distributed behaviour, so that a simulation exercises exactly what runs in production: which partitions
+//! to count (`rebalance`), the restore and hand-over of each (`partition`), and the pace of signals. It does no I/O and
+//! reads no clock; [`crate::counting`] and [`crate::membership`] are its parts.
 //!
-//! Signals are published once the previous ones are acknowledged, or after 100 ms. When the bus is slow, each batch therefore
-//! holds more signals and there are fewer of them: each is a request to the bus and one more fetch of every agent. The signals
-//! of a batch that is lost, or that finds no room, are produced anew with the newest counts.
+//! Signals are published once the previous ones are acknowledged, or after 100 ms. When the bus is slow, each batch
+//! therefore holds more signals and there are fewer of them: each is a request to the bus and one more fetch of every
+//! agent. The signals of a batch that is lost, or that finds no room, are produced anew with the newest counts.
 //!
-//! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then the
-//! delivery reports, the reading positions of [`Worker::restoring`], the records of `presence`, and a tick. It executes the
-//! effects of each [`Worker::poll`] in order, before the next one where it can. Each [`WorkerEffect::FindLogEnd`] is answered
-//! exactly once, and a batch that finds no room is reported as lost before the next tick. A worker starts empty: after a crash,
-//! a new one restores the counts from the log.
+//! A shell drives it in rounds. In each round it reads records for at most [`Worker::wait_ms`], passes them on, then
+//! the delivery reports, the reading positions of [`Worker::restoring`], the records of `presence`, and a tick. It
+//! executes the effects of each [`Worker::poll`] in order, before the next one where it can. Each
+//! [`WorkerEffect::FindLogEnd`] is answered exactly once, and a batch that finds no room is reported as lost before the
+//! next tick. A worker starts empty: after a crash, a new one restores the counts from the log.
 
 mod inputs;
 mod effects;

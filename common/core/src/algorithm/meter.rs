@@ -125,9 +125,9 @@ impl Meter {
         self.level = self.level.saturating_add(size).min(LEVEL_MAX);
     }
 
-    /// Refunds units that were charged at `at`. What has drained since then holds a whole bucket less; a refund lowers the level
-    /// by no more than the rest. An instant that the counter has not reached is one from before a step back of its clock, and
-    /// gives nothing back.
+    /// Refunds units that were charged at `at`. What has drained since then holds a whole bucket less; a refund lowers
+    /// the level by no more than the rest. An instant that the counter has not reached is one from before a step back
+    /// of its clock, and gives nothing back.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         if at > self.last.plus_ms(CLOCK_ERROR_MAX_MS) {
             return;

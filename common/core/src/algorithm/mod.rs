@@ -34,8 +34,8 @@ pub enum Algorithm {
     /// Log of admitted timestamps. Exact; 4 bytes per unit, for quotas up to [`SLIDING_LOG_QUOTA_MAX`].
     SlidingLog,
     /// One count that restarts at each whole multiple of the window since the epoch (INCR with EXPIRE, as in the Redis
-    /// documentation's "rate limiter" pattern). Admits up to twice the quota around a window edge. The state is a ring with a
-    /// single sub-window, so the previous count is still available when a rule switches to another algorithm.
+    /// documentation's "rate limiter" pattern). Admits up to twice the quota around a window edge. The state is a ring
+    /// with a single sub-window, so the previous count is still available when a rule switches to another algorithm.
     FixedWindow,
     /// Tokens that accrue at the quota's rate up to the burst. Admits up to burst + quota in a window.
     TokenBucket,
@@ -67,8 +67,8 @@ impl Limit {
         if self.burst > 0 { self.burst } else { self.units }
     }
 
-    /// Returns true if units may be leased. A log or a bucket would admit units again that their holder spends late, and a burst
-    /// would be spent by units that nobody uses.
+    /// Returns true if units may be leased. A log or a bucket would admit units again that their holder spends late,
+    /// and a burst would be spent by units that nobody uses.
     #[must_use]
     pub const fn leases(&self) -> bool {
         match self.algorithm {

@@ -34,8 +34,8 @@ pub enum ChargeMode {
         /// Instant in store time after which the store charges nothing, because no caller waits any more.
         expires_at: Timestamp,
     },
-    /// Charges as `Enforce` does, and leases units besides: they are charged at once, and the caller may spend them until the
-    /// sub-window of the charge ends. They are a multiple of the cost. Only windows without a burst lease.
+    /// Charges as `Enforce` does, and leases units besides: they are charged at once, and the caller may spend them
+    /// until the sub-window of the charge ends. They are a multiple of the cost. Only windows without a burst lease.
     Lease {
         /// Instant in store time after which the store charges nothing.
         expires_at: Timestamp,
@@ -65,8 +65,8 @@ pub enum ChargeMode {
         /// Instant of the charge, in store time.
         at: Timestamp,
     },
-    /// Enters units that the store has lost: raises the count of the sub-window of `at` to at least the cost; of a bucket, the
-    /// level. A second time it changes nothing.
+    /// Enters units that the store has lost: raises the count of the sub-window of `at` to at least the cost; of a
+    /// bucket, the level. A second time it changes nothing.
     Reopen {
         /// Instant at which the units leave the window last, in store time.
         at: Timestamp,
@@ -88,12 +88,12 @@ pub struct ChargeResult {
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
     pub limit: u64,
-    /// Birth of the stored counter: the instant of its first step, which is this one if the counter was absent. Time 0 if it is
-    /// unknown, because the counter was re-based; and if the counter follows another window than the charge, by which it may
-    /// expire earlier.
+    /// Birth of the stored counter: the instant of its first step, which is this one if the counter was absent. Time 0
+    /// if it is unknown, because the counter was re-based; and if the counter follows another window than the charge,
+    /// by which it may expire earlier.
     pub born: Timestamp,
-    /// Instant of the step on the counter before this one. Of a counter that was absent, and in some stores of one whose form or
-    /// clock has changed, the instant of this step.
+    /// Instant of the step on the counter before this one. Of a counter that was absent, and in some stores of one
+    /// whose form or clock has changed, the instant of this step.
     pub previous: Timestamp,
 }
 

@@ -173,8 +173,8 @@ impl DigestKey {
         SlotId(self.digest(DigestDomain::Slot, [value]))
     }
 
-    /// Returns the identifier of a request with the caller's `id` and this cost. A retry has both; the same `id` with another
-    /// cost is another request, because a settlement refunds by the cost.
+    /// Returns the identifier of a request with the caller's `id` and this cost. A retry has both; the same `id` with
+    /// another cost is another request, because a settlement refunds by the cost.
     #[must_use]
     pub fn request(&self, id: &str, cost: u64) -> RequestId {
         RequestId(self.digest(DigestDomain::Request, [id.as_bytes(), &cost.to_be_bytes()]))

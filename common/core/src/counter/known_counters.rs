@@ -1,8 +1,8 @@
 //! Counters that a thread used lately, by the values that select them.
 //!
-//! The keyed digest is the same on every node, and therefore slow. A thread finds the digest of a known caller by a hash that only
-//! the process knows; of two callers in one place the later one stays. The 128 bits of the hash stand for the values: its seeds
-//! are random, so that nobody can aim at another caller's.
+//! The keyed digest is the same on every node, and therefore slow. A thread finds the digest of a known caller by a
+//! hash that only the process knows; of two callers in one place the later one stays. The 128 bits of the hash stand
+//! for the values: its seeds are random, so that nobody can aim at another caller's.
 
 use std::cell::RefCell;
 use std::hash::{BuildHasher, Hasher};

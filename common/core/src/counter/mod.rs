@@ -1,5 +1,5 @@
-//! Counters: their names (`id`), the charges of a request (`charge`), the stored record (`stored`), the reference semantics of
-//! charging ([`step()`]), and the errors of stores (`store_error`).
+//! Counters: their names (`id`), the charges of a request (`charge`), the stored record (`stored`), the reference
+//! semantics of charging ([`step()`]), and the errors of stores (`store_error`).
 
 mod id;
 mod known_counters;

@@ -83,8 +83,9 @@ impl StoredCounter {
         self.state.is_idle_at(now) && self.requests.as_deref().is_none_or(expired)
     }
 
-    /// Returns true if a store may drop the counter. One whose units were all refunded is kept for a window after its last step:
-    /// agents take it for lost if it is gone while a charge that was acknowledged would still be in the window.
+    /// Returns true if a store may drop the counter. One whose units were all refunded is kept for a window after its
+    /// last step: agents take it for lost if it is gone while a charge that was acknowledged would still be in the
+    /// window.
     #[must_use]
     pub fn may_be_dropped_at(&self, now: Timestamp) -> bool {
         has_expired(self.state.last(), self.limit.window.width_ms(), now) && self.is_idle_at(now)

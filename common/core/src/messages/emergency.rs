@@ -1,5 +1,5 @@
-//! Emergency switch as heartbeats carry it: every agent repeats the newest change that it knows, so an agent that starts later
-//! learns it, too.
+//! Emergency switch as heartbeats carry it: every agent repeats the newest change that it knows, so an agent that
+//! starts later learns it, too.
 
 use crate::clock::Timestamp;
 use crate::rules::Quota;

@@ -56,8 +56,8 @@ pub enum Role {
 /// The live agents in the store, as the answer to an announcement shows them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PresenceSet {
-    /// Time since the set was created, in ms. A step of the store's clock adds at most [`GAP_MS_MAX`]. A young set may lack live
-    /// agents.
+    /// Time since the set was created, in ms. A step of the store's clock adds at most [`GAP_MS_MAX`]. A young set may
+    /// lack live agents.
     pub age_ms: u64,
     /// Ids of the agents, and the time of the last announcement of each, by the clock of the set.
     pub agents: Vec<(Arc<str>, Timestamp)>,

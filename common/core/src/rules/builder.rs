@@ -6,8 +6,8 @@ use super::{Consistency, LimitPolicy, Matches, Pattern, Quota, Rule};
 use crate::algorithm::Algorithm;
 
 impl Rule {
-    /// Creates a rule for all calls that have these descriptors; each combination of their values has its own counter. Without
-    /// descriptors, all calls share one. The rule counts in a sliding window, interpolated and bounded.
+    /// Creates a rule for all calls that have these descriptors; each combination of their values has its own counter.
+    /// Without descriptors, all calls share one. The rule counts in a sliding window, interpolated and bounded.
     ///
     /// ```
     /// # use tollgate_core::rules::Rule;
@@ -26,15 +26,16 @@ impl Rule {
         Self { name: name.into(), matches, deny: true, ..Self::default() }
     }
 
-    /// Returns the same rule for fewer calls: the value of this descriptor must match. In the pattern, `*` is any text and `?`
-    /// any character.
+    /// Returns the same rule for fewer calls: the value of this descriptor must match. In the pattern, `*` is any text
+    /// and `?` any character.
     #[must_use]
     pub fn matching(mut self, descriptor: &str, pattern: &str) -> Self {
         self.matches.push((descriptor.into(), Pattern::parse(pattern)));
         self
     }
 
-    /// Returns the same rule with another algorithm. A bucket without a burst holds the units that its rate gives in a second.
+    /// Returns the same rule with another algorithm. A bucket without a burst holds the units that its rate gives in a
+    /// second.
     #[must_use]
     pub fn counted_by(mut self, algorithm: Algorithm) -> Self {
         self.policy = self.policy.map(|policy| policy.counted_by(algorithm));

@@ -37,8 +37,8 @@ pub enum Consistency {
     Strict,
     /// A small excess may pass. Until allowances exist it is decided as strict.
     Bounded,
-    /// No store decides or counts. Each agent decides by the signals of the aggregator and by its own admissions that they do
-    /// not contain yet; without fresh signals, by `on_failure`.
+    /// No store decides or counts. Each agent decides by the signals of the aggregator and by its own admissions that
+    /// they do not contain yet; without fresh signals, by `on_failure`.
     Eventual,
 }
 
@@ -137,7 +137,8 @@ impl LimitPolicy {
         }
     }
 
-    /// Returns the same policy with another algorithm. A bucket without a burst holds the units that its rate gives in a second.
+    /// Returns the same policy with another algorithm. A bucket without a burst holds the units that its rate gives in
+    /// a second.
     ///
     /// # Panics
     /// Never: a quota's width is always the width of a window.
@@ -221,8 +222,8 @@ impl LimitPolicy {
         if self.burst > 0 { self.burst } else { self.quota.units() }
     }
 
-    /// Returns the largest number of units that a window holds, as the algorithm and its estimate count them. A bucket adds to
-    /// its burst what its rate gives meanwhile.
+    /// Returns the largest number of units that a window holds, as the algorithm and its estimate count them. A bucket
+    /// adds to its burst what its rate gives meanwhile.
     #[doc(hidden)]
     #[must_use]
     pub fn most_in_window(&self) -> u64 {

@@ -22,7 +22,8 @@ pub struct ApplicableRule<'a> {
     pub index: usize,
     /// The rule.
     pub rule: &'a Arc<Rule>,
-    /// Policy for this caller; none when the rule does not limit it. Only a policy with the caller's own quota is not borrowed.
+    /// Policy for this caller; none when the rule does not limit it. Only a policy with the caller's own quota is not
+    /// borrowed.
     pub policy: Option<Cow<'a, LimitPolicy>>,
     /// Origin of the policy.
     pub origin: Origin<'a>,
@@ -116,8 +117,8 @@ impl RuleSet {
 }
 
 impl RuleSet {
-    /// Returns the only rule that applies among the candidates, and its position; none if several apply, or one that replaces
-    /// others.
+    /// Returns the only rule that applies among the candidates, and its position; none if several apply, or one that
+    /// replaces others.
     #[must_use]
     pub fn sole_applicable(&self, call: &ResolvedCall<'_>, candidates: &[usize]) -> Option<(usize, &Arc<Rule>)> {
         let candidates = candidates.iter().filter_map(|index| Some((*index, self.rules.get(*index)?)));
@@ -128,8 +129,8 @@ impl RuleSet {
 }
 
 impl ApplicableRule<'_> {
-    /// Returns true if the other rule is of the same group and wider, or equally narrow and further down. A rule that matches
-    /// by an unverified value overrides nothing, or a client could choose the wider limit.
+    /// Returns true if the other rule is of the same group and wider, or equally narrow and further down. A rule that
+    /// matches by an unverified value overrides nothing, or a client could choose the wider limit.
     pub(super) fn overrides(&self, other: &ApplicableRule<'_>, call: &ResolvedCall<'_>) -> bool {
         if self.rule.group.is_none() || self.rule.group != other.rule.group {
             return false;

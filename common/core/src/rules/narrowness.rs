@@ -1,7 +1,8 @@
 //! Narrowness: the order of the rules of a group, of which only the narrowest applies.
 //!
-//! An exact value is the narrowest; next come more literal characters. The parts of a pattern, and the conditions of a rule,
-//! add up. The measure says nothing about the values that two patterns share, so a rule that wins by it may match more calls.
+//! An exact value is the narrowest; next come more literal characters. The parts of a pattern, and the conditions of a
+//! rule, add up. The measure says nothing about the values that two patterns share, so a rule that wins by it may match
+//! more calls.
 
 use std::iter::Sum;
 use std::ops::Add;

@@ -1,5 +1,5 @@
-//! The bound of an outage: the most units that a window may hold while the store is down. Under `consistency: eventual`, where
-//! no store decides, it is the bound at all times.
+//! The bound of an outage: the most units that a window may hold while the store is down. Under `consistency:
+//! eventual`, where no store decides, it is the bound at all times.
 
 use std::num::NonZeroU32;
 

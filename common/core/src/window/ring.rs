@@ -55,8 +55,8 @@ impl Ring {
         self.newest
     }
 
-    /// Adds units to a sub-window. A sub-window after the newest one evicts the oldest. Returns false, and counts nothing, if
-    /// the sub-window had left the ring.
+    /// Adds units to a sub-window. A sub-window after the newest one evicts the oldest. Returns false, and counts
+    /// nothing, if the sub-window had left the ring.
     #[inline]
     pub fn add(&mut self, sub_window: SubWindow, units: u64) -> bool {
         self.roll_to(sub_window);
@@ -148,9 +148,10 @@ impl Ring {
         self.used(now, Estimate::Conservative) == 0
     }
 
-    /// Shifts all counts after a clock stepped back to `now`, so that none lies after the sub-window of `now`. `now` may be later
-    /// in its sub-window than the clock was in the newest one. So each count moves to one sub-window newer than that, and the two
-    /// newest become one: no unit leaves the window early. Where only the newest sub-window counts, each keeps its distance.
+    /// Shifts all counts after a clock stepped back to `now`, so that none lies after the sub-window of `now`. `now`
+    /// may be later in its sub-window than the clock was in the newest one. So each count moves to one sub-window newer
+    /// than that, and the two newest become one: no unit leaves the window early. Where only the newest sub-window
+    /// counts, each keeps its distance.
     pub fn rebase(&mut self, now: Timestamp, estimate: Estimate) {
         let current = self.window().sub_window(now);
         if self.newest <= current {

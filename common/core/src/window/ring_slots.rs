@@ -1,7 +1,8 @@
 //! Slots of a ring: its counts, in place and four bytes each as long as all are small.
 //!
-//! Most rings have at most the default number of sub-windows and counts far below 2^32. They need no memory of their own, so a
-//! look at a counter follows one pointer less. A greater count makes all slots wide, until the ring is empty again.
+//! Most rings have at most the default number of sub-windows and counts far below 2^32. They need no memory of their
+//! own, so a look at a counter follows one pointer less. A greater count makes all slots wide, until the ring is empty
+//! again.
 
 /// Maximum number of slots in place: those of a window with the default number of sub-windows, and the one before it.
 const NARROW_LEN_MAX: usize = 13;

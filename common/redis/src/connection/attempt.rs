@@ -1,5 +1,5 @@
-//! Attempts to connect: at most one at a time, and at growing intervals while they time out, so that the backlog of a stopped
-//! server does not fill.
+//! Attempts to connect: at most one at a time, and at growing intervals while they time out, so that the backlog of a
+//! stopped server does not fill.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,8 @@ pub(super) struct AttemptSchedule {
     pause_ms: u64,
 }
 
-/// Connects, and returns the server's time. If an attempt is in progress, its end is awaited, and its socket is asked: only the
-/// end says that the server cannot be reached. It may be too early for the next attempt.
+/// Connects, and returns the server's time. If an attempt is in progress, its end is awaited, and its socket is asked:
+/// only the end says that the server cannot be reached. It may be too early for the next attempt.
 pub(super) async fn connect(connection: Arc<Connection>) -> Result<Timestamp, StoreError> {
     let Ok(mut schedule) = connection.schedule.try_lock() else {
         connection.connecting_ends().await;

@@ -1,9 +1,9 @@
 //! The connection to a Redis: one socket at a time, replaced when it breaks, on which all requests are pipelined.
 //!
-//! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives up long
-//! before a distant server could answer. While an attempt is in progress, and before the first one, nothing says that the server
-//! cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise there is a socket or there is
-//! none.
+//! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives
+//! up long before a distant server could answer. While an attempt is in progress, and before the first one, nothing
+//! says that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise
+//! there is a socket or there is none.
 //!
 //! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
 //! one answers.
@@ -48,8 +48,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection to this server, made at the first [`Connection::ping`]. `ping` is a script that returns the server's time
-    /// in ms when it has no keys; a store gives its own script, so that a ping fails where a charge would.
+    /// A connection to this server, made at the first [`Connection::ping`]. `ping` is a script that returns the
+    /// server's time in ms when it has no keys; a store gives its own script, so that a ping fails where a charge
+    /// would.
     ///
     /// # Errors
     /// When the address is not that of a Redis.
@@ -75,8 +76,8 @@ impl Connection {
         if socket.is_full() { Err(StoreError::Busy) } else { Ok(socket) }
     }
 
-    /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is awaited,
-    /// at most as long as an attempt may take: the caller has a deadline of its own.
+    /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is
+    /// awaited, at most as long as an attempt may take: the caller has a deadline of its own.
     ///
     /// # Errors
     /// When there is none after the attempt.
@@ -161,13 +162,14 @@ impl Connection {
         self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
     }
 
-    /// The error for a foreign value under a key that holds no counter, which Redis took for one of the right type; it is logged.
+    /// The error for a foreign value under a key that holds no counter, which Redis took for one of the right type; it
+    /// is logged.
     pub(crate) fn own_value_unreadable(&self, key: &OwnKey) -> StoreError {
         self.errors.foreign_value(key, "a field cannot be read")
     }
 
-    /// The server's time. Connects if there is no socket or the socket is silent, or waits for the attempt in progress; must be
-    /// called inside a tokio runtime.
+    /// The server's time. Connects if there is no socket or the socket is silent, or waits for the attempt in progress;
+    /// must be called inside a tokio runtime.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.

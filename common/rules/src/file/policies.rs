@@ -1,8 +1,8 @@
 //! Policies of a rule: the one for all callers, and those for tiers and single keys.
 //!
-//! Precedence: defaults < the file's tiers < the rule < its `tiers` < its `keys`. Only tiers whose policy differs are kept. The
-//! exception of a key starts from the policy for all callers, because the tier of a key is known only when it calls. The
-//! merge of two layers is in `settings::layer`.
+//! Precedence: defaults < the file's tiers < the rule < its `tiers` < its `keys`. Only tiers whose policy differs are
+//! kept. The exception of a key starts from the policy for all callers, because the tier of a key is known only when it
+//! calls. The merge of two layers is in `settings::layer`.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ struct PolicyBuilder<'a, 'f> {
 /// A rule's own settings, and those that it inherits.
 type OwnAndInherited = (Layer, Layer);
 
-/// Reads the exceptions of a rule and sets its policies. There were `before` problems before the rule's own settings; if these
-/// have problems, no further ones follow from them.
+/// Reads the exceptions of a rule and sets its policies. There were `before` problems before the rule's own settings;
+/// if these have problems, no further ones follow from them.
 pub(super) fn read_policies(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
@@ -121,7 +121,8 @@ impl PolicyBuilder<'_, '_> {
         if of_file.is_empty() { &self.tiers } else { of_file }.iter().map(|(name, ..)| name.clone()).collect()
     }
 
-    /// Returns the layers of callers without an exception. Where no quota holds without a tier, they are in the default tier.
+    /// Returns the layers of callers without an exception. Where no quota holds without a tier, they are in the default
+    /// tier.
     fn base(&mut self) -> Option<OwnAndInherited> {
         if self.quota_of(None).is_some() {
             return Some(self.layers_of(None));

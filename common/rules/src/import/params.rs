@@ -13,9 +13,9 @@
 //! blacklist: ["sk_revoked_*"]
 //! ```
 //!
-//! The `tier` of a rule is only a remark (the pattern of keys selects the callers), so it becomes a comment. The file does not
-//! tell if the gateway verifies keys, so the key is not declared verified; a `whitelist` causes a warning about this. Numbers
-//! are converted in `numbers`.
+//! The `tier` of a rule is only a remark (the pattern of keys selects the callers), so it becomes a comment. The file
+//! does not tell if the gateway verifies keys, so the key is not declared verified; a `whitelist` causes a warning
+//! about this. Numbers are converted in `numbers`.
 
 mod numbers;
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The way of an operation: begun at the engine, asked of the store if need be, finished at the engine.
 //!
-//! Requests of the maintenance go the same way. Each request has a deadline; the late answer to charges goes to the engine, too,
-//! and any other is dropped.
+//! Requests of the maintenance go the same way. Each request has a deadline; the late answer to charges goes to the
+//! engine, too, and any other is dropped.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The sleep of an agent's two shells between their ticks, as in `agent/src/runtime`: each sleeps exactly until the time that
-//! its state machine named, unless the waker that it gave to the state machine is called earlier.
+//! The sleep of an agent's two shells between their ticks, as in `agent/src/runtime`: each sleeps exactly until the
+//! time that its state machine named, unless the waker that it gave to the state machine is called earlier.
 //!
 //! An agent without a bus does not sleep; calls tick its maintenance.
 

@@ -30,8 +30,8 @@ fn a_silent_store_is_probed_until_it_answers() {
     assert_eq!(fixture.notices[1..], [Notice::StoreRecovered]);
 }
 
-/// Calls wait for the first connection, each until its own deadline, so the breaker stays closed while it may be in progress. A
-/// store that never answers opens it, and an error after which none can answer opens it at once.
+/// Calls wait for the first connection, each until its own deadline, so the breaker stays closed while it may be in
+/// progress. A store that never answers opens it, and an error after which none can answer opens it at once.
 #[test]
 fn pings_that_are_not_answered_while_the_first_connection_is_made_open_no_breaker() {
     let opened_ms = |error| {

@@ -42,8 +42,8 @@ fn rule(counter: u128, units: u64) -> Charge {
     Charge { limit: Limit { algorithm, units, window, burst: 0 }, ..ask(counter, units) }
 }
 
-/// Many agents send calls over two or three counters, some of which are soon exhausted; in the end, the counters hold exactly
-/// the units of the admitted calls.
+/// Many agents send calls over two or three counters, some of which are soon exhausted; in the end, the counters hold
+/// exactly the units of the admitted calls.
 #[test]
 fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
     const COUNTERS: usize = 6;

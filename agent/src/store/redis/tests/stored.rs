@@ -56,8 +56,8 @@ fn a_window_may_be_a_year_wide() {
     }
 }
 
-/// A huge burst takes longer to refill than Redis accepts as a TTL: the step once failed for that, after it had written other
-/// counters.
+/// A huge burst takes longer to refill than Redis accepts as a TTL: the step once failed for that, after it had written
+/// other counters.
 #[test]
 fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
     const BURST: u64 = 750_599_937_895_082;

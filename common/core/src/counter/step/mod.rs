@@ -1,11 +1,14 @@
 //! One step on the counters of a request: the reference semantics of every store.
 //!
-//! All enforced charges of a request are charged, or none; every other one is charged in any case, or only evaluated. The function is generic
-//! over the container, so that the engine's own table, the memory store and the conformance model share it. The Redis scripts
-//! are the only second implementation.
+//! All enforced charges of a request are charged, or none; every other one is charged in any case, or only evaluated.
+//! The function is generic over the container, so that the engine's own table, the memory store and the conformance
+//! model share it. The Redis scripts are the only second implementation.
 
 #[cfg(test)]
 mod tests;
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
 
 use smallvec::SmallVec;
 
@@ -25,6 +28,21 @@ pub trait Counters {
     fn remove(&mut self, counter: CounterId);
 }
 
+/// Container without a cap, for models.
+impl<S: BuildHasher> Counters for HashMap<CounterId, StoredCounter, S> {
+    fn get(&mut self, counter: CounterId) -> Option<&mut StoredCounter> {
+        self.get_mut(&counter)
+    }
+
+    fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
+        Some(self.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
+    }
+
+    fn remove(&mut self, counter: CounterId) {
+        self.remove(&counter);
+    }
+}
+
 /// Applies the charges of one request at `now`, in a store that requests reach late.
 ///
 /// # Errors
@@ -36,8 +54,8 @@ pub fn step<C: Counters>(counters: &mut C, charges: &[Charge], now: Timestamp) -
     step_at_once(counters, charges, now)
 }
 
-/// Applies the charges of one request at `now`, in a container of the caller's process: none expires, because its caller waits
-/// for it however long the process was pre-empted.
+/// Applies the charges of one request at `now`, in a container of the caller's process: none expires, because its
+/// caller waits for it however long the process was pre-empted.
 ///
 /// # Errors
 /// If a counter is absent and the container is full. Nothing is charged then.

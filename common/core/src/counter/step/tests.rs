@@ -26,7 +26,7 @@ impl Counters for Map {
 
     fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
         let has_room = self.0.len() < self.1 || self.0.contains_key(&charge.counter);
-        has_room.then(|| self.0.entry(charge.counter).or_insert_with(|| StoredCounter::new(charge)))
+        if has_room { self.0.get_or_create(charge) } else { None }
     }
 
     fn remove(&mut self, counter: CounterId) {

@@ -1,17 +1,18 @@
 //! Import of a configuration of envoyproxy/ratelimit: files, each with a `domain` and a tree of descriptors.
 //!
-//! Each node of a tree that has a `rate_limit` becomes one rule. A request there is a list of descriptors, each an ordered
-//! list of entries; the tree is walked entry by entry, and at each level the exact value wins over the first wildcard that
-//! matches, which wins over the entry that has only a key. There is no backtracking when the chosen branch ends without a
-//! limit, so each rule excludes, level by level, the values of its preceding siblings. The names in `match` keep the order of
-//! the tree, `domain` first: an Envoy descriptor is limited by the rule with the same names in the same order
-//! (`MatchScope::exact_entries` in core).
+//! Each node of a tree that has a `rate_limit` becomes one rule. A request there is a list of descriptors, each an
+//! ordered list of entries; the tree is walked entry by entry, and at each level the exact value wins over the first
+//! wildcard that matches, which wins over the entry that has only a key. There is no backtracking when the chosen
+//! branch ends without a limit, so each rule excludes, level by level, the values of its preceding siblings. The names
+//! in `match` keep the order of the tree, `domain` first: an Envoy descriptor is limited by the rule with the same
+//! names in the same order (`MatchScope::exact_entries` in core).
 //!
-//! Three things differ, because envoyproxy/ratelimit joins a key and a value before it looks them up. Here the key `a_b` with
-//! the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused, and a value that
-//! equals the text of a wildcard is an ordinary value.
+//! Three things differ, because envoyproxy/ratelimit joins a key and a value before it looks them up. Here the key
+//! `a_b` with the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused,
+//! and a value that equals the text of a wildcard is an ordinary value.
 //!
-//! `read` parses a file to the tree in `tree`, `pattern` converts values, `names` chooses names, and `rules` writes the rules.
+//! `read` parses a file to the tree in `tree`, `pattern` converts values, `names` chooses names, and `rules` writes the
+//! rules.
 
 mod names;
 mod pattern;

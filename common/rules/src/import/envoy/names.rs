@@ -13,8 +13,8 @@ use tollgate_core::call::NAME_LEN_MAX;
 /// Name of the descriptor that holds the domain.
 pub(super) const DOMAIN: &str = "domain";
 
-/// Returns the names under which a call carries the entries of one Envoy descriptor. A call has each name once, so a repeated
-/// key (or `domain`, which is taken) is numbered: `files`, `files#2`.
+/// Returns the names under which a call carries the entries of one Envoy descriptor. A call has each name once, so a
+/// repeated key (or `domain`, which is taken) is numbered: `files`, `files#2`.
 pub fn envoy_names<'k>(keys: impl IntoIterator<Item = &'k str>) -> Vec<Cow<'k, str>> {
     let mut seen = HashMap::from([(DOMAIN, 1_u32)]);
     let numbered = |key: &'k str| {
@@ -31,9 +31,9 @@ const GENERIC: &str = "generic_key";
 /// Maximum number of characters of a secret in a name.
 const SECRET_LEN_MAX: usize = 4;
 
-/// Returns a unique name for each path. A name depends on its own path only, so that counters survive a reload. Paths that read
-/// the same, because of a `/` in a value, are distinguished by a digest. Names appear in metrics and headers, so a value that
-/// looks secret is cut, and the digest is added.
+/// Returns a unique name for each path. A name depends on its own path only, so that counters survive a reload. Paths
+/// that read the same, because of a `/` in a value, are distinguished by a digest. Names appear in metrics and headers,
+/// so a value that looks secret is cut, and the digest is added.
 pub(super) fn rule_names(limited: &[LimitedPath<'_>]) -> Vec<String> {
     let spelled_names: Vec<String> = limited.iter().map(spelled).collect();
     let mut uses: HashMap<String, u32> = HashMap::new();

@@ -12,8 +12,8 @@ use super::tree::{DomainTree, LimitedPath, TreeNode};
 use crate::FILE_LEN_MAX;
 use tollgate_core::rules::problem::Problem;
 
-/// Writes `rules:` after the text `above`. A result that is too large for a rules file is refused here, where the places in the
-/// foreign files are known.
+/// Writes `rules:` after the text `above`. A result that is too large for a rules file is refused here, where the
+/// places in the foreign files are known.
 pub(super) fn write_rules(
     above: String,
     domains: &[DomainTree],

@@ -1,9 +1,9 @@
 //! Conversion of `params` to a quota, from a rate per second or a limit per window.
 //!
-//! A `refill_rate` usually has two decimals: 1.67 a second stands for 100 a minute and not for 100.2. The units of a window
-//! are therefore rounded when the difference is within the precision of two decimals, which is 0.005 times the seconds of the
-//! window. Otherwise the quota is exact, over the smallest number of windows with whole units: 1.67 with a window of one second
-//! is 167 in 100 s. All arithmetic is in integers.
+//! A `refill_rate` usually has two decimals: 1.67 a second stands for 100 a minute and not for 100.2. The units of a
+//! window are therefore rounded when the difference is within the precision of two decimals, which is 0.005 times the
+//! seconds of the window. Otherwise the quota is exact, over the smallest number of windows with whole units: 1.67 with
+//! a window of one second is 167 in 100 s. All arithmetic is in integers.
 
 use crate::parse_decimal;
 use crate::yaml::{Fields, Node, YamlReader, line_of};

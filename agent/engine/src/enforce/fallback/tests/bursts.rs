@@ -54,8 +54,8 @@ impl BurstCase {
     }
 }
 
-/// A5, A6, I1: a caller who has used a part of a burst keeps this agent's part of the rest, in an outage and while the store is
-/// late, with signals and without. A new caller has this agent's part of the burst.
+/// A5, A6, I1: a caller who has used a part of a burst keeps this agent's part of the rest, in an outage and while the
+/// store is late, with signals and without. A new caller has this agent's part of the burst.
 #[test]
 fn a_caller_with_a_burst_has_this_agents_part_of_the_units_that_are_free() {
     let sliding = Algorithm::SlidingWindow(Estimate::Interpolated);
@@ -101,8 +101,8 @@ fn a_caller_with_a_burst_has_this_agents_part_of_the_units_that_are_free() {
     }
 }
 
-/// A5: a bucket that is used at nearly its rate for a long time has room for the next call whenever the store has; a large call
-/// passes without the store if it fits what is left.
+/// A5: a bucket that is used at nearly its rate for a long time has room for the next call whenever the store has; a
+/// large call passes without the store if it fits what is left.
 #[test]
 fn a_call_that_fits_into_the_bucket_is_not_denied_by_what_the_agent_admitted_before() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
@@ -123,7 +123,8 @@ fn a_call_that_fits_into_the_bucket_is_not_denied_by_what_the_agent_admitted_bef
     }
 }
 
-/// I4: one agent alone admits no more in any window than its part of the window that is printed, in a long outage after any use.
+/// I4: one agent alone admits no more in any window than its part of the window that is printed, in a long outage after
+/// any use.
 #[test]
 fn an_agent_alone_admits_its_part_of_the_window_and_then_of_the_rate() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket, Algorithm::SlidingWindow(Estimate::Interpolated)]
