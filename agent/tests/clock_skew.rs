@@ -31,7 +31,7 @@ fn agent(redis: &Redis, offset_ms: i64) -> Agent {
     let _guard = RUNTIME.enter();
     let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap())
         .strict()
-        .with(|policy| policy.deadline = DEADLINE);
+        .with(|policy| (policy.deadline, policy.leases) = (DEADLINE, false));
     let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
     let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
     let agent = agent.redis(&*redis.url()).start().expect("the agent starts");

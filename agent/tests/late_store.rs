@@ -25,8 +25,10 @@ async fn agent(redis: &Redis, rule: Rule) -> Agent {
     agent
 }
 
+/// A rule whose units in the store are those of calls.
 fn rule(quota: u64) -> Rule {
-    Rule::per("per-key", &["api_key"], format!("{quota}/h").parse().expect("a quota"))
+    let rule = Rule::per("per-key", &["api_key"], format!("{quota}/h").parse().expect("a quota"));
+    rule.with(|policy| policy.leases = false)
 }
 
 /// Units that the store has counted for a key.

@@ -20,7 +20,7 @@ use tollgate_engine::{Engine, EngineSettings, Exchange, ExchangeEffect, Exchange
 
 const RULES: &str = "
 version: 5
-defaults: { consistency: strict }
+defaults: { consistency: strict, leases: off }
 rules:
   - { name: key, per: [api_key], quota: 20/2s }
   - { name: log, match: { endpoint: /login }, per: [ip], quota: 6/3s, algorithm: sliding_log }

@@ -77,9 +77,12 @@ fn forward(mut from: TcpStream, mut to: TcpStream, gate: &Gate) {
 fn agent(url: &str, deadline: Duration) -> Agent {
     let _guard = RUNTIME.enter();
     let rule = Rule::per("per-key", &["api_key"], format!("{QUOTA}/h").parse().expect("a quota")).strict();
-    let agent = Agent::builder()
-        .rule(rule.with(|policy| (policy.on_failure, policy.deadline) = (OnFailure::Open, deadline)))
-        .redis(url);
+    let rule = rule.with(|policy| {
+        (policy.on_failure, policy.deadline) = (OnFailure::Open, deadline);
+        // The units in Redis are those of calls.
+        policy.leases = false;
+    });
+    let agent = Agent::builder().rule(rule).redis(url);
     let agent = agent.start().expect("the agent starts");
     wait_for("readiness", || RUNTIME.block_on(agent.missing_parts()).is_empty().then_some(()));
     agent
