@@ -119,7 +119,9 @@ fn on_failure_decides_with_signals_and_without() {
         [("share", 30, 30), ("open", 30, 120), ("closed", 0, 0), ("limit 4/min", 0, 0), ("limit 25/min", 15, 15)];
     for (on_failure, by_signal, alone) in cases {
         for (with_signals, expected) in [(true, by_signal), (false, alone)] {
-            let mut outage = Outage::of(3, &format!("quota: 90/min, estimate: conservative, on_failure: {on_failure}"));
+            // Units of leases that nobody has spent would be missing.
+            let settings = "quota: 90/min, estimate: conservative, leases: off";
+            let mut outage = Outage::of(3, &format!("{settings}, on_failure: {on_failure}"));
             assert_eq!(outage.calls(&[0, 1, 2], "k", 60, 0), 60);
             outage.fail(with_signals);
             let admitted = (0..3).map(|agent| outage.calls(&[agent], "k", 40, 0)).sum::<usize>();

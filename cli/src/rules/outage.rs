@@ -24,8 +24,8 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let seconds = FRESH_MS / 1_000;
     format!(
         "\n\nMost units in a window while Redis is down, in a fleet of {agents} (--agents).\n\
-         Units that Redis admitted before are among them. The signals of two agents can\n\
-         differ by {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
+         Units that Redis admitted or leased before are among them. The signals of two\n\
+         agents can differ by {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -41,11 +41,6 @@ fn deployments(set: &RuleSet) -> String {
         (_, 0) => "refused, because no rule is `consistency: eventual`".to_owned(),
         (others, _) => format!("refused; rules that are not `eventual`: {others}"),
     };
-    let leases = if set.rules.iter().any(|rule| rule.all_policies().any(LimitPolicy::may_lease)) {
-        "\n\nUnder `leases: on`, a window may also hold the units that are leased when Redis\nfails."
-    } else {
-        ""
-    };
     let eventual = if count(true) > 0 {
         "\n\nRules under `consistency: eventual` never ask Redis: their bounds hold at all\n\
          times, the first one while there are signals and the second one without. A retry\n\
@@ -56,7 +51,7 @@ fn deployments(set: &RuleSet) -> String {
     format!(
         "Redis without Kafka: no signals, so the last column holds while Redis is down.\n\
          Kafka without Redis: {without_redis}.\n\
-         One process without servers: all rules are counted exactly, in its memory.{eventual}{leases}"
+         One process without servers: all rules are counted exactly, in its memory.{eventual}"
     )
 }
 

@@ -46,8 +46,8 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
                                            5/15min
 
     Most units in a window while Redis is down, in a fleet of 10 (--agents).
-    Units that Redis admitted before are among them. The signals of two agents can
-    differ by 3 s, in which further calls pass.
+    Units that Redis admitted or leased before are among them. The signals of two
+    agents can differ by 3 s, in which further calls pass.
 
     RULE     REDIS DOWN             REDIS AND KAFKA DOWN
     per-key  100, and calls of 3 s  200

@@ -47,10 +47,13 @@ pub(crate) fn by_signal(
     let most_in_window = policy.most_in_window();
     let remote = view.remote.as_deref();
     let own = |at| own_beyond(view, &fresh.covered, policy, at);
-    // Units that the signal leaves free. A counter without a newer signal may hold any count below the threshold.
+    // Units that the signal leaves free. A counter without a newer signal may hold any count below the threshold, and agents
+    // may still spend leases, which no signal contains.
     let free = || {
         let unsignalled = policy.quota.units().saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
-        most_in_window.saturating_sub(remote.map_or(0, |remote| used(remote, policy, now)).max(unsignalled))
+        let signalled = remote.map_or(0, |remote| used(remote, policy, now)).max(unsignalled);
+        let charged = charged_with_leases(policy, view, now).map_or(0, |charged| charged.saturating_sub(own(now)));
+        most_in_window.saturating_sub(signalled.max(charged))
     };
     let next_sub_window = policy.window.start_of(policy.window.sub_window(now) + 1).max(now.plus_ms(1));
     let room = match policy.on_failure {
@@ -181,6 +184,18 @@ fn own_room(policy: &LimitPolicy, view: &CounterView, limit: u64, now: Timestamp
 /// Returns the agent's own units in the window that the signal does not contain.
 fn own_beyond(view: &CounterView, covered: &CoveredRounds, policy: &LimitPolicy, now: Timestamp) -> u64 {
     view.local.as_deref().map_or(0, |local| local.uncovered.beyond(covered, now, policy.window.width_ms()))
+}
+
+/// Returns the units of the counter that the store had charged by its last answer, with the agent's own admissions since, as
+/// long as another agent may spend a lease that is among them.
+fn charged_with_leases(policy: &LimitPolicy, view: &CounterView, now: Timestamp) -> Option<u64> {
+    let known = view.store_count(now).filter(|_| policy.may_lease())?;
+    // The newest units of a sliding window leave it a window after the end of their sub-window.
+    let leased_until = match policy.algorithm {
+        Algorithm::FixedWindow => known.until(),
+        _ => known.until().minus_ms(policy.window.width_ms()),
+    };
+    (now <= leased_until).then(|| known.units.saturating_add(known.since))
 }
 
 fn closed(now: Timestamp) -> Verdict {

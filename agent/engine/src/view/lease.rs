@@ -13,9 +13,10 @@
 //!   a lease has the number of the epoch in which it was *requested*;
 //! * when the store has lost the counter.
 //!
-//! While the store is away, leases are not spent: then the agents divide the units that its last answer left free.
+//! While the store is away, leases are not spent: then the agents divide the units that its last answer left free. An agent that
+//! has not noticed yet that the store is away may still spend its lease. No signal contains these units, so other agents take
+//! the last answer of the store into account until the sub-window of that answer has ended.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,6 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::local_usage::LocalUsage;
 use crate::lease_epoch::LeaseEpoch;
 use crate::metrics::RuleCounts;
 use crate::time_bounds::TimeBounds;
@@ -33,12 +33,6 @@ use crate::time_bounds::TimeBounds;
 const DRIFT_PPM: u64 = 400;
 /// Maximum time by which the agent's clock is read too late, in ms.
 const READ_MS: u64 = 2;
-/// Demand in the rest of a sub-window from which on a lease is worth its request, in units.
-const DEMAND_MIN: u64 = 3;
-/// Multiple of an agent's demand from which on its part of the free units is ample: the agent then leases all that it
-/// may need, because no other agent lacks the units that stay unspent.
-const AMPLE: u64 = 4;
-
 /// Facts that decide if a lease of this agent may be spent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseFacts<'a> {
@@ -173,6 +167,11 @@ impl Lease {
         }
     }
 
+    /// Returns the units that are left, even if they cannot be spent any more.
+    pub(super) fn units(&self) -> u64 {
+        self.granted.as_ref().map_or(0, |granted| granted.units)
+    }
+
     /// Returns true if no unit can be spent at `now`, the earliest that the store's time may be, or later.
     pub(super) fn is_over_at(&self, now: Timestamp) -> bool {
         self.granted.as_ref().is_none_or(|granted| granted.span.last_at < now)
@@ -258,40 +257,4 @@ fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
     let left_ms = window.end_of(window.sub_window(at)).ms_since(at);
     let drift_ms = (left_ms.saturating_mul(DRIFT_PPM)).div_ceil(1_000_000);
     grant.sent_at.plus_ms(left_ms.saturating_sub(drift_ms + READ_MS))
-}
-
-/// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its
-/// admissions since the last one began. Where free units are scarce, a lease is so small that it is nearly always spent
-/// (of Poisson arrivals, two standard deviations less than the mean): units that nobody spends are denied to other
-/// agents for a window.
-pub(super) fn wanted(
-    policy: &LimitPolicy,
-    local: &LocalUsage,
-    now: Timestamp,
-    cost: u64,
-    agents: NonZeroU32,
-) -> Option<NonZeroU32> {
-    if !policy.may_lease() {
-        return None;
-    }
-    let (ring, window) = (&local.ring, local.ring.window());
-    let newest = window.sub_window(now);
-    let admitted = ring.get(newest).saturating_add(newest.checked_sub(1).map_or(0, |before| ring.get(before)));
-    let observed_ms = window.part_ms() + now.ms_since(window.start_of(newest));
-    let rest_ms = policy.window.start_of(policy.window.sub_window(now) + 1).ms_since(now);
-    let demand = u128::from(admitted) * u128::from(rest_ms) / u128::from(observed_ms.max(1));
-    let demand = u64::try_from(demand).unwrap_or(u64::MAX);
-    if demand < DEMAND_MIN.saturating_mul(cost.max(1)) {
-        return None;
-    }
-    let known = local.store_count(now).map_or((0, 0), |known| (known.units, known.since));
-    let free = policy.quota.units().saturating_sub(known.0.saturating_add(known.1)) / u64::from(agents.get());
-    let calls = demand / cost.max(1);
-    let deviation = calls.isqrt().saturating_mul(cost.max(1));
-    let units = if free >= demand.saturating_mul(AMPLE) {
-        demand.saturating_add(deviation)
-    } else {
-        demand.saturating_sub(deviation.saturating_mul(2))
-    };
-    NonZeroU32::new(u32::try_from(units).unwrap_or(u32::MAX))
 }

@@ -63,9 +63,11 @@ impl LocalUsage {
         self.by_store.since = self.by_store.since.saturating_sub(units);
     }
 
-    /// Remembers the count of an answer of the store at `at`; all its units have left the window at `until`.
-    pub(super) fn answered(&mut self, at: Timestamp, used: u64, until: Timestamp) {
-        self.by_store = StoreCount::of_window(used, self.ring.used(at, Estimate::Conservative), until);
+    /// Remembers the count of an answer of the store at `at`, of which this agent has leased so many units and not spent them;
+    /// all its units have left the window at `until`.
+    pub(super) fn answered(&mut self, at: Timestamp, used: u64, leased: u64, until: Timestamp) {
+        let own = self.ring.used(at, Estimate::Conservative).saturating_add(leased);
+        self.by_store = StoreCount::of_window(used, own, until);
     }
 
     /// Remembers the level of a bucket in an answer of the store at `at`; all its units have drained at `until`.

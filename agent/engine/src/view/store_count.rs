@@ -7,7 +7,7 @@ use tollgate_core::clock::Timestamp;
 /// the bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoreCount {
-    /// Units that the agent did not know as its own; all units of a bucket.
+    /// Units that the agent did not know as its own; all units of a bucket. They include the unspent leases of other agents.
     others: u64,
     /// Units that the agent has admitted since the answer.
     pub(super) since: u64,
@@ -60,6 +60,11 @@ impl StoreCount {
 }
 
 impl KnownUnits {
+    /// Returns the instant from which all units of the answer have left.
+    pub(crate) fn until(&self) -> Timestamp {
+        self.count.until
+    }
+
     /// Returns the instant from which so many units of the answer are left at most. Those of a window leave together.
     pub(crate) fn falls_to(&self, units: u64) -> Timestamp {
         let StoreCount { others, until, drain_ms, .. } = self.count;

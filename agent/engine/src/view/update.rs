@@ -125,20 +125,24 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             }
         }
         ViewEvent::Answered { result, units, round, acknowledged } => {
+            let leased = view.lease.as_ref().map_or(0, |lease| lease.units());
             let (local, verdict) = (view.local(policy), &result.verdict);
             if let Some(answer) = acknowledged {
                 local.acknowledge(&answer);
             }
             if units > 0 {
                 local.admit(result.at, units, round.or(UNPUBLISHED));
+                // The counter has room again.
+                view.denial.take_if(|denial| denial.is_asked());
             }
+            let local = view.local(policy);
             let used = policy.at_once().saturating_sub(verdict.remaining);
             if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
                 local.answered_by_bucket(result.at, used, verdict.reset_at);
             } else {
                 // A reserve is refilled for longer than its units are in the window.
                 let left_at = result.at.plus_ms(policy.window.width_ms() + policy.window.part_ms());
-                local.answered(result.at, used, verdict.reset_at.min(left_at));
+                local.answered(result.at, used, leased, verdict.reset_at.min(left_at));
             }
         }
         ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged } => {

@@ -31,7 +31,9 @@ impl OutageBound {
             OnFailure::Share if is_short => (quota, quota),
             OnFailure::Share => (quota, quota / agents * agents),
             OnFailure::Closed => (quota, 0),
-            OnFailure::Open => return Self { by_signals: quota, alone: None },
+            OnFailure::Open => {
+                return Self { by_signals: quota.saturating_add(leased(policy, quota, agents)), alone: None };
+            }
             OnFailure::Limit(limit) => {
                 // A window contains parts of one window of the limit more than fit into it.
                 let windows = policy.quota.width_ms().div_ceil(limit.width_ms());
@@ -41,8 +43,15 @@ impl OutageBound {
         };
         // Without a store, each agent admits while the signals leave units free, whatever its part of them is.
         let by_signals = if policy.consistency == Consistency::Eventual { quota } else { by_signals };
+        let by_signals = by_signals.saturating_add(leased(policy, quota.min(parts), agents));
         Self { by_signals, alone: Some(quota.saturating_add(parts)) }
     }
+}
+
+/// Returns the units that agents admit beside leases which no signal contains: one agent may have leased all units just before
+/// the store went down, and spends them until it notices; the others divide the same units.
+fn leased(policy: &LimitPolicy, parts: u64, agents: u64) -> u64 {
+    if policy.may_lease() && agents > 1 { parts - parts / agents } else { 0 }
 }
 
 #[cfg(test)]
@@ -54,24 +63,28 @@ mod tests {
     #[test]
     fn the_bound_follows_on_failure_and_the_fleet() {
         let limit = |units, width_ms| OnFailure::Limit(Quota::new(units, width_ms).unwrap());
-        // `on_failure`, strict or not, agents; the bounds for 100/min.
+        // `on_failure`, strict or not, agents; the bounds for 100/min, by signals without and with leases.
         let cases = [
-            (OnFailure::Share, false, 3, 100, Some(199)),
-            (OnFailure::Share, true, 3, 100, Some(199)),
-            (OnFailure::Share, false, 200, 300, Some(300)),
-            (OnFailure::Share, true, 200, 100, Some(200)),
-            (OnFailure::Open, false, 3, 100, None),
-            (OnFailure::Closed, false, 3, 100, Some(100)),
-            (limit(5, 60_000), false, 3, 100, Some(115)),
-            (limit(5, 30_000), false, 3, 100, Some(145)),
+            (OnFailure::Share, false, 3, [100, 166], Some(199)),
+            (OnFailure::Share, true, 3, [100, 166], Some(199)),
+            (OnFailure::Share, true, 1, [100, 100], Some(200)),
+            (OnFailure::Share, false, 200, [300, 400], Some(300)),
+            (OnFailure::Share, true, 200, [100, 200], Some(200)),
+            (OnFailure::Open, false, 3, [100, 167], None),
+            (OnFailure::Closed, false, 3, [100, 100], Some(100)),
+            (limit(5, 60_000), false, 3, [100, 110], Some(115)),
+            (limit(5, 30_000), false, 3, [100, 130], Some(145)),
         ];
-        for (on_failure, is_strict, agents, by_signals, alone) in cases {
+        for (on_failure, is_strict, agents, [without, with], alone) in cases {
             let mut policy = LimitPolicy::of(Quota::new(100, 60_000).unwrap());
             policy.on_failure = on_failure;
             policy.set_consistency(if is_strict { Consistency::Strict } else { Consistency::Bounded });
             let agents = NonZeroU32::new(agents).unwrap();
-            let bound = OutageBound::of(&policy, agents);
-            assert_eq!(bound, OutageBound { by_signals, alone }, "{on_failure:?} {is_strict} {agents}");
+            for (leases, by_signals) in [(false, without), (true, with)] {
+                policy.leases = leases;
+                let bound = OutageBound::of(&policy, agents);
+                assert_eq!(bound, OutageBound { by_signals, alone }, "{on_failure:?} {is_strict} {agents} {leases}");
+            }
             // Free units are not divided under `eventual`, so no agent needs a unit of its own.
             policy.set_consistency(Consistency::Eventual);
             let eventual = OutageBound::of(&policy, agents).by_signals;
