@@ -19,7 +19,7 @@ use crate::decide::{PlannedCall, verdicts_of};
 use crate::enforce::StoreAccess;
 use crate::engine::{Context, Engine};
 use crate::joint_charge::{join, part_of};
-use crate::leases::Sending;
+use crate::leases::{Sending, want_leases};
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
@@ -228,8 +228,15 @@ impl Engine {
             return table;
         }
         let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest);
-        if may_lease && verdicts.is_none() {
-            self.want_leases(context, &mut planned.matched, &mut table);
+        if verdicts.is_none() && !self.settings.owns_table {
+            for matched in &planned.matched {
+                if let Some(denial) = &mut table.view(matched.counter).denial {
+                    denial.ask(context.now, context.bounds);
+                }
+            }
+            if may_lease {
+                want_leases(context, &mut planned.matched, &mut table);
+            }
         }
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
         table

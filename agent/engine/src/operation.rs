@@ -29,7 +29,7 @@ use crate::leases::Sending;
 use crate::matched_rule::Charges;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
-use crate::view::update_in_step;
+use crate::view::{hold, update_in_step};
 use tollgate_core::counter::StoreError;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
@@ -238,7 +238,8 @@ impl Engine {
             self.confirm_carried(carried);
             results.drain(..carried.len().min(results.len()));
         }
-        for (charge, result) in own.iter().zip(&results).filter(|(_, result)| !result.charged) {
+        for (charge, result) in own.iter().zip(&mut results).filter(|(_, result)| !result.charged) {
+            hold(charge, result);
             self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
         }
         results

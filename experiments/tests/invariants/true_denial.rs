@@ -3,16 +3,18 @@
 //! must be true at their arrival.
 //!
 //! So a refund of units of the counter, a charge under rules of another generation and a step of the store's clock
-//! excuse a denial for 250 ms. Not checked are callers that share an overflow counter, and agents that keep their own
+//! excuse a denial for 250 ms. Under the interpolated estimate, a denial of the store is held for a moment. Not checked are callers that share an overflow counter, and agents that keep their own
 //! table, which is not the store.
 
 use std::collections::HashMap;
 
 use tollgate::Source;
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, ListMatch};
+use tollgate_core::window::Estimate;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, StoreState};
 
 use super::facts::Facts;
@@ -20,10 +22,15 @@ use super::facts::Facts;
 /// Time for which an agent may repeat a denial that the store would not give any more, in ms.
 const STALE_MS_MAX: u64 = 250;
 
+/// Time from a denial of the store until the end of those that an agent holds by it, in ms: twice the minimum time, and the time
+/// in which an answer is awaited.
+const HELD_MS_MAX: u64 = 55;
+
 /// Instants that excuse a denial.
 #[derive(Default)]
 pub(crate) struct TrueDenial {
     refunded: HashMap<CounterId, Timestamp>,
+    denied: HashMap<CounterId, Timestamp>,
     charged: HashMap<CounterId, HashMap<Generation, Timestamp>>,
     stepped: Option<Timestamp>,
 }
@@ -39,8 +46,12 @@ impl TrueDenial {
         match observation {
             Observation::StoreClockStepped { .. } => self.stepped = Some(now),
             // An expired request leaves the counter under the rules that it had.
-            Observation::Executed { charges, answer: Ok(_), .. } => {
-                for charge in charges {
+            Observation::Executed { charges, answer: Ok(results), .. } => {
+                for (charge, result) in charges.iter().zip(results) {
+                    let is_interpolated = charge.limit.algorithm == Algorithm::SlidingWindow(Estimate::Interpolated);
+                    if is_interpolated && !result.verdict.admitted {
+                        self.denied.insert(charge.counter, now);
+                    }
                     self.charged.entry(charge.counter).or_default().insert(charge.generation, now);
                     if matches!(charge.mode, ChargeMode::Refund { .. }) {
                         self.refunded.insert(charge.counter, now);
@@ -93,7 +104,8 @@ impl TrueDenial {
         let is_recent = |at: &Timestamp| arrived.ms_since(*at) <= STALE_MS_MAX;
         let others = self.charged.get(&counter).into_iter().flatten();
         let mut others = others.filter(|(other, _)| **other != generation).map(|(_, at)| at);
-        self.stepped.as_ref().is_some_and(is_recent)
+        self.denied.get(&counter).is_some_and(|at| arrived.ms_since(*at) <= HELD_MS_MAX)
+            || self.stepped.as_ref().is_some_and(is_recent)
             || self.refunded.get(&counter).is_some_and(is_recent)
             || others.any(is_recent)
     }

@@ -151,6 +151,7 @@ impl Engine {
             };
             if let Some(known) = &mut known
                 && let Some(denial) = &entry.view.denial
+                && !denial.is_asked()
                 && denial.holds(policy, generation, cost, now, bounds)
             {
                 known.remember(denial, self.table.denials_ended(counter));

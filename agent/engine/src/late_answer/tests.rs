@@ -12,8 +12,9 @@ use crate::operation::{Operation, Output, Progress};
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const AT: Timestamp = Timestamp::from_ms(1_000_003);
 
+/// An engine whose rule has no leases: what a late answer charges is refunded.
 fn engine(is_strict: bool) -> Engine {
-    let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap());
+    let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).with(|policy| policy.leases = false);
     let rule = if is_strict { rule.strict() } else { rule };
     Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]))
 }

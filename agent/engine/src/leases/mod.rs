@@ -69,22 +69,6 @@ impl Engine {
         }
     }
 
-    /// Sets the units that a call asks for beside its own, for each of its counters.
-    pub(crate) fn want_leases(
-        &self,
-        context: &Context<'_>,
-        matched: &mut [MatchedRule<'_>],
-        table: &mut LockedTable<'_>,
-    ) {
-        for matched in matched {
-            if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
-                let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds.latest);
-                let view = table.view(matched.counter);
-                matched.wanted = view.ask_lease(policy, now, context.now, cost, self.fleet.size());
-            }
-        }
-    }
-
     /// Takes the units that the answer to a call leases.
     pub(crate) fn take_leases(
         &self,
@@ -136,6 +120,17 @@ impl Engine {
     /// Ends all leases: they may not be charged any more, or the store's time is not known.
     pub(crate) fn end_leases(&self) {
         self.lease_epochs.end();
+    }
+}
+
+/// Sets the units that a call asks for beside its own, for each of its counters.
+pub(crate) fn want_leases(context: &Context<'_>, matched: &mut [MatchedRule<'_>], table: &mut LockedTable<'_>) {
+    for matched in matched {
+        if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
+            let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds);
+            let view = table.view(matched.counter);
+            matched.wanted = view.ask_lease(policy, now, context.now, cost);
+        }
     }
 }
 

@@ -4,18 +4,28 @@
 //! could admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release,
 //! or the refund of a call that was denied elsewhere), change the rules, or restart the store, and no message tells the
 //! others. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock
-//! moves. That is one request for each denied counter in use, at any rate of calls. Only for a call that costs more
-//! than the counter ever admits, no unit that comes back makes a difference.
+//! moves. That is one request for each denied counter in use, at any rate of calls: the first call that finds the check
+//! due asks, and the denial holds for the others for another [`ANSWER_MS`], in which the answer should come. Only for a
+//! call that costs more than the counter ever admits, no unit that comes back makes a difference.
+//!
+//! A window with the interpolated estimate frees a unit as often as its quota has units: of 1,000 per second, each ms. The
+//! calls of a caller far past such a quota would all ask the store. A denial by the store is therefore held for at least
+//! [`HOLD_MS`], and the caller is told so ([`hold`]). No unit is lost by it: those that become free stay free.
 
-use tollgate_core::algorithm::{Limit, Verdict};
+use tollgate_core::algorithm::{Algorithm, Limit, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::rules::{Generation, LimitPolicy};
+use tollgate_core::window::Estimate;
 
 use crate::time_bounds::TimeBounds;
 
 /// Maximum time for which a denial is repeated that a refund may end, in ms.
 const CHECKED_MS: u64 = 250;
+/// Minimum time for which a denial under the interpolated estimate is repeated, in ms.
+const HOLD_MS: u64 = 20;
+/// Part of this time in which the answer to a check is awaited, in ms.
+const ANSWER_MS: u64 = 15;
 /// Maximum time for which any other denial is repeated, in ms.
 const RESYNC_MS: u64 = 10_000;
 
@@ -36,8 +46,30 @@ pub(crate) struct CachedDenial {
     generation: Generation,
     /// Limit of the caller, which another policy may change.
     limit: Limit,
-    /// Instant of the agent's own clock from which the store is asked again.
-    check_at: Timestamp,
+    check: Check,
+}
+
+/// Instant of the agent's own clock from which the store is asked again, in ms, and in the lowest bit 1 if it is being
+/// asked: a counter has one word for both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Check(u64);
+
+impl Check {
+    fn due(at: Timestamp) -> Self {
+        Self(at.as_ms() << 1)
+    }
+
+    fn at(self) -> Timestamp {
+        Timestamp::from_ms(self.0 >> 1)
+    }
+
+    fn is_asked(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    fn asked(self, answer_ms: u64) -> Self {
+        Self((self.at().plus_ms(answer_ms).as_ms() << 1) | 1)
+    }
 }
 
 impl CachedDenial {
@@ -48,8 +80,29 @@ impl CachedDenial {
         // The store may know the limit of a newer generation.
         let never_fits = cost > limit.capacity() && result.limit == limit.units;
         let checked_ms = if never_fits { RESYNC_MS } else { CHECKED_MS };
-        let check_at = sent.plus_ms(checked_ms.min(limit.window.part_ms()));
-        Self { remaining, retry_at, reset_at, cost, generation, limit, check_at }
+        let checked_ms = checked_ms.min(limit.window.part_ms());
+        let check = Check::due(sent.plus_ms(checked_ms - answer_ms(&limit)));
+        Self { remaining, retry_at, reset_at, cost, generation, limit, check }
+    }
+
+    /// Notes that a call asks the store at the agent's own `now`. If the denial has just ended, it holds for the others until the
+    /// answer should be there.
+    pub(crate) fn ask(&mut self, now: Timestamp, store_now: TimeBounds) {
+        let is_live = now < self.check.at() && store_now.latest < self.retry_at;
+        let late_ms = store_now.latest.ms_since(self.retry_at);
+        if is_live || self.check.is_asked() || late_ms > HOLD_MS {
+            return;
+        }
+        let answer_ms = answer_ms(&self.limit);
+        self.check = self.check.asked(answer_ms);
+        if frees_units_singly(&self.limit) && store_now.latest >= self.retry_at {
+            self.retry_at = store_now.latest.plus_ms(answer_ms);
+        }
+    }
+
+    /// Returns true if a call asks the store.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.check.is_asked()
     }
 
     /// Returns the verdict of the store.
@@ -60,7 +113,7 @@ impl CachedDenial {
 
     /// Returns the instant of the agent's own clock from which the store is asked again.
     pub(crate) fn check_at(&self) -> Timestamp {
-        self.check_at
+        self.check.at()
     }
 
     /// Returns true if the store would deny a charge of this cost, too, or would have at most [`CHECKED_MS`] ago. `now`
@@ -75,18 +128,35 @@ impl CachedDenial {
     ) -> bool {
         generation == self.generation
             && cost >= self.cost
-            && now < self.check_at
+            && now < self.check.at()
             && store_now.latest < self.retry_at
             && policy.limit() == self.limit
     }
 }
 
+/// Holds a denial by the store for the minimum time.
+pub(crate) fn hold(charge: &Charge, result: &mut ChargeResult) {
+    if frees_units_singly(&charge.limit) && !result.verdict.admitted {
+        let held_ms = HOLD_MS.min(charge.limit.window.part_ms());
+        result.verdict.retry_at = result.verdict.retry_at.max(result.at.plus_ms(held_ms));
+        result.verdict.reset_at = result.verdict.reset_at.max(result.verdict.retry_at);
+    }
+}
+
+/// Returns true if units leave the window one by one, and none is lost if it is used late.
+fn frees_units_singly(limit: &Limit) -> bool {
+    limit.algorithm == Algorithm::SlidingWindow(Estimate::Interpolated)
+}
+
+/// Returns the time in which the answer to a check is awaited, in ms.
+fn answer_ms(limit: &Limit) -> u64 {
+    ANSWER_MS.min(limit.window.part_ms() / 2)
+}
+
 #[cfg(test)]
 mod tests {
-    use tollgate_core::algorithm::Algorithm;
     use tollgate_core::counter::CounterId;
     use tollgate_core::rules::Rule;
-    use tollgate_core::window::Estimate;
 
     use super::*;
 
@@ -112,6 +182,21 @@ mod tests {
         CachedDenial::new(&charge, &result, SENT)
     }
 
+    /// B9: one call checks a denial. For the others it holds while the answer is awaited, within 250 ms of its sending.
+    #[test]
+    fn a_denial_holds_while_it_is_checked() {
+        let (policy, mut denial) = (policy("10/min"), denial(&policy("10/min"), 2));
+        let holds = |denial: &CachedDenial, ms| {
+            let store_now = TimeBounds::exactly(STORE_SENT.plus_ms(ms));
+            denial.holds(&policy, 3, 2, SENT.plus_ms(ms), store_now)
+        };
+        assert!(!holds(&denial, 235));
+        for _ in 0..3 {
+            denial.ask(SENT.plus_ms(235), TimeBounds::exactly(STORE_SENT.plus_ms(235)));
+            assert!(holds(&denial, 249) && !holds(&denial, 250), "it is asked once");
+        }
+    }
+
     /// C7, true-denial: every condition that ends a cached denial.
     #[test]
     fn a_cached_denial_ends_with_each_of_its_conditions() {
@@ -121,17 +206,17 @@ mod tests {
         let (minute, second) = (("10/min", 2), ("10/1s", 2));
         let cases: [Case; 12] = [
             ("at once", minute, 3, 2, "10/min", 0, 0, true),
-            ("until it is checked", minute, 3, 2, "10/min", 249, 249, true),
-            ("it is checked", minute, 3, 2, "10/min", 250, 250, false),
-            ("it is checked whatever the store's clock does", minute, 3, 2, "10/min", 250, 0, false),
+            ("until it is checked", minute, 3, 2, "10/min", 234, 234, true),
+            ("it is checked", minute, 3, 2, "10/min", 235, 235, false),
+            ("it is checked whatever the store's clock does", minute, 3, 2, "10/min", 235, 0, false),
             ("the store's time may be that of its end", minute, 3, 2, "10/min", 100, 40_000, false),
-            ("a sub-window has passed", second, 3, 2, "10/1s", 100, 100, false),
+            ("a sub-window has nearly passed", second, 3, 2, "10/1s", 85, 85, false),
             ("newer rules", minute, 4, 2, "10/min", 0, 0, false),
             ("an override of the caller", minute, 3, 2, "20/min", 0, 0, false),
             ("a smaller cost", minute, 3, 1, "10/min", 0, 0, false),
             ("a greater cost", minute, 3, 3, "10/min", 0, 0, true),
-            ("a cost that never fits", ("10/min", 11), 3, 11, "10/min", 4_999, 4_999, true),
-            ("a cost that never fits is checked, too", ("10/h", 11), 3, 11, "10/h", 10_000, 10_000, false),
+            ("a cost that never fits", ("10/min", 11), 3, 11, "10/min", 4_984, 4_984, true),
+            ("a cost that never fits is checked, too", ("10/h", 11), 3, 11, "10/h", 9_985, 9_985, false),
         ];
         for (name, (quota, denied), generation, cost, now_quota, own_ms, store_ms, holds) in cases {
             let store_now = TimeBounds::exactly(STORE_SENT.plus_ms(store_ms));

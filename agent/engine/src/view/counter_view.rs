@@ -12,11 +12,13 @@ use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
 use super::flow::Flow;
-use super::lease::{self, Lease, LeaseFacts, LeasedCall};
+use super::lease::{Lease, LeaseFacts, LeasedCall};
+use super::lease_size::lease_size;
 use super::local_usage::LocalUsage;
 use super::signal_budget::SignalBudget;
 use super::store_count::KnownUnits;
 use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
+use crate::time_bounds::TimeBounds;
 
 /// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
@@ -84,12 +86,11 @@ impl CounterView {
     pub(crate) fn ask_lease(
         &mut self,
         policy: &LimitPolicy,
-        now: Timestamp,
+        now: TimeBounds,
         own_now: Timestamp,
         cost: u64,
-        agents: NonZeroU32,
     ) -> Option<NonZeroU32> {
-        let units = lease::wanted(policy, self.local.as_ref()?, now, cost, agents)?;
+        let units = lease_size(policy, self.local.as_ref()?, now, cost)?;
         self.lease.get_or_insert_default().ask(own_now, policy.deadline).then_some(units)
     }
 

@@ -10,12 +10,13 @@ mod local_usage;
 mod ageing;
 mod unsynced_units;
 mod lease;
+mod lease_size;
 mod counter_view;
 mod lost_units;
 mod update;
 
 pub(crate) use acknowledgement::Acknowledgement;
-pub(crate) use cached_denial::CachedDenial;
+pub(crate) use cached_denial::{CachedDenial, hold};
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use flow::Flow;
 pub(crate) use lease::{LeaseFacts, LeaseGrant, LeaseSpan, LeasedCall};

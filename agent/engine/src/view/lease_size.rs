@@ -1,0 +1,67 @@
+//! Size of a lease: the demand of the counter at this agent for as long as the lease lasts.
+
+use std::num::NonZeroU32;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::LimitPolicy;
+use tollgate_core::window::Estimate;
+
+use super::local_usage::LocalUsage;
+use crate::time_bounds::TimeBounds;
+
+/// Part of the quota that the demand of all agents may use up, in percent, if leases may be larger than the demand: units
+/// that nobody spends are denied to nobody then.
+const AMPLE_PERCENT: u128 = 85;
+
+/// Thousandths of a unit, in which demands are computed.
+const MILLI: u128 = 1_000;
+/// Least number of calls for which more units than their demand are leased, in thousandths.
+const CALLS_MIN: u128 = 3_000;
+
+/// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its
+/// admissions since the last one began. Where the counter is used far below its quota, a lease is a standard deviation
+/// larger. Elsewhere it is two standard deviations smaller, so that it is nearly always spent: units that nobody spends
+/// are denied to other agents for a window. Arrivals are taken as a Poisson process.
+///
+/// No lease is asked for while the sub-window may be about to end: the store might charge the demand of the next one into it.
+pub(super) fn lease_size(policy: &LimitPolicy, local: &LocalUsage, now: TimeBounds, cost: u64) -> Option<NonZeroU32> {
+    let sub_window = policy.window.sub_window(now.latest);
+    if !policy.may_lease() || policy.window.sub_window(now.earliest) != sub_window {
+        return None;
+    }
+    let now = now.latest;
+    let (ring, window, cost) = (&local.ring, local.ring.window(), cost.max(1));
+    let newest = window.sub_window(now);
+    let admitted = ring.get(newest).saturating_add(newest.checked_sub(1).map_or(0, |before| ring.get(before)));
+    let observed_ms = window.part_ms() + now.ms_since(window.start_of(newest));
+    let rest_ms = policy.window.start_of(sub_window + 1).ms_since(now);
+    let demand = u128::from(admitted) * u128::from(rest_ms) * MILLI / u128::from(observed_ms.max(1));
+    // The variance of the arrivals, and of their number in the time that was observed.
+    let calls = demand / u128::from(cost);
+    let variance = calls + calls * u128::from(rest_ms) / u128::from(observed_ms.max(1));
+    let deviation = (variance * MILLI).isqrt() * u128::from(cost);
+    let units = if calls >= CALLS_MIN && is_ample(policy, local, now) {
+        demand.div_ceil(MILLI)
+    } else {
+        demand.saturating_sub(2 * deviation) / MILLI
+    };
+    let units = u32::try_from(units).unwrap_or(u32::MAX);
+    NonZeroU32::new(units).filter(|units| u64::from(units.get()) >= cost)
+}
+
+/// Returns true if the counter is used far below its quota: by the count in the last answer of the store, and the admissions of
+/// this agent before and after it. The count of a window that is not full yet is extrapolated, but not from the first
+/// sub-window alone.
+fn is_ample(policy: &LimitPolicy, local: &LocalUsage, now: Timestamp) -> bool {
+    let (Some(known), window) = (local.store_count(now), local.ring.window()) else { return false };
+    let oldest = local.ring.counts().next().map_or(now, |(sub_window, _)| window.start_of(sub_window));
+    let counted_ms = now.ms_since(oldest).min(window.width_ms());
+    let own = local.ring.used(now, Estimate::Conservative);
+    let own_before = own.saturating_sub(known.since);
+    if own_before == 0 || counted_ms < window.part_ms() {
+        return false;
+    }
+    let counted = u128::from(known.units) * u128::from(own) / u128::from(own_before);
+    let in_window = counted * u128::from(window.width_ms()) / u128::from(counted_ms);
+    in_window * 100 <= u128::from(policy.quota.units()) * AMPLE_PERCENT
+}
