@@ -71,7 +71,14 @@ impl Leases {
         // The others are counted in any case.
         for applied in applied.into_iter().filter(|applied| !applied.counts_denials()) {
             let (window, agent, rule) = (applied.policy.window, answered.agent, &applied.rule.name);
-            let key = (agent, applied.counter, window, window.sub_window(decision.at));
+            let mut key = (agent, applied.counter, window, window.sub_window(decision.at));
+            if !by_lease {
+                // A counter that was re-based after a step of the clock is charged in an earlier sub-window than others of the call.
+                let enough =
+                    |newest: &SubWindow| self.free.get(&(key.0, key.1, key.2, *newest)) >= Some(&signed(applied.cost));
+                let earliest = key.3.saturating_sub(window.parts().into());
+                key.3 = (earliest..=key.3).rev().find(enough).unwrap_or(key.3);
+            }
             let free = self.free.entry(key).or_default();
             *free -= signed(applied.cost);
             if !by_lease {

@@ -9,19 +9,18 @@ use tollgate_core::window::Estimate;
 use super::local_usage::LocalUsage;
 use crate::time_bounds::TimeBounds;
 
-/// Part of the quota that the demand of all agents may use up, in percent, if leases may be larger than the demand: units
-/// that nobody spends are denied to nobody then.
+/// Part of the quota that all agents may use, in percent, unspent leases included, if a lease may be as large as the demand.
 const AMPLE_PERCENT: u128 = 85;
-
 /// Thousandths of a unit, in which demands are computed.
 const MILLI: u128 = 1_000;
-/// Least number of calls for which more units than their demand are leased, in thousandths.
+/// Least number of calls for which a lease may be as large as the demand, in thousandths: of a smaller lease, too large a part is
+/// never spent.
 const CALLS_MIN: u128 = 3_000;
 
 /// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its
-/// admissions since the last one began. Where the counter is used far below its quota, a lease is a standard deviation
-/// larger. Elsewhere it is two standard deviations smaller, so that it is nearly always spent: units that nobody spends
-/// are denied to other agents for a window. Arrivals are taken as a Poisson process.
+/// admissions since the last one began. Where the counter is used up to its quota, a lease is two standard deviations
+/// smaller, so that it is nearly always spent: units that nobody spends are denied to other agents for a window.
+/// Arrivals are taken as a Poisson process.
 ///
 /// No lease is asked for while the sub-window may be about to end: the store might charge the demand of the next one into it.
 pub(super) fn lease_size(policy: &LimitPolicy, local: &LocalUsage, now: TimeBounds, cost: u64) -> Option<NonZeroU32> {
