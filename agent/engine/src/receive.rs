@@ -174,6 +174,7 @@ impl Engine {
         };
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
         lags.extend(batch.signals.iter().filter(is_news).map(lag));
+        self.signals.applied(batch);
     }
 
     /// Returns the admissions by agent in a signal. Agents that are gone leave their part to all others.

@@ -51,6 +51,8 @@ pub(crate) struct Followed {
 #[derive(Default)]
 struct SignalPartition {
     followed: Followed,
+    /// Offset through which the counters' views contain the signals; none if nothing is followed.
+    applied_as_of: Option<Offset>,
     as_of_appended: Timestamp,
     threshold_permille: u32,
     /// Times at which the first and the last record that were read had been appended.
@@ -96,8 +98,15 @@ impl Signals {
         view.followed = Followed { log: Some(batch.log), as_of: batch.as_of, appended };
         view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
         view.threshold_permille = batch.threshold_permille;
-        view.cover_delivered();
         true
+    }
+
+    /// Records that all signals of a received batch are in the views of their counters. Until then, own units that the signals
+    /// contain may count twice, but are never missing.
+    pub(crate) fn applied(&self, batch: &SignalBatch) {
+        let Some(mut view) = self.partition(batch.partition) else { return };
+        view.applied_as_of = Some(batch.as_of);
+        view.cover_delivered();
     }
 
     /// Returns the record of a partition that the agent follows; nothing if there is no such partition.
@@ -173,13 +182,13 @@ impl SignalPartition {
         // Rows say a round at most two later than the last one that their batch completes.
         self.covered.none_through = self.covered.none_through.max(through + 2);
         self.followed = Followed::default();
+        self.applied_as_of = None;
     }
 
     /// Takes the rounds of batches that the followed signal contains for covered.
     fn cover_delivered(&mut self) {
         while let Some((round, offset)) = self.delivered.front().copied()
-            && self.followed.log.is_some()
-            && offset <= self.followed.as_of
+            && self.applied_as_of.is_some_and(|as_of| offset <= as_of)
         {
             self.delivered.pop_front();
             self.covered.through = self.covered.through.max(round);

@@ -107,16 +107,23 @@ fn own_batches_are_covered_once_signals_count_them() {
     signals.delivered(0, 1, 3);
     signals.lost(0, 2..=2);
     signals.delivered(0, 3, 8);
+    let take = |ms, batch: &SignalBatch| {
+        signals.received(at(ms), at(ms), batch);
+        signals.applied(batch);
+    };
     signals.received(at(10_000), at(10_000), &heartbeat(1, 5, 10_000));
     signals.received(at(12_000), at(12_000), &heartbeat(1, 5, 12_000));
     let covered = heard(&signals, 12_000).unwrap().covered;
+    assert_eq!(covered.through, 0, "the counters' views do not contain the signals yet");
+    take(12_000, &heartbeat(1, 5, 12_000));
+    let covered = heard(&signals, 12_000).unwrap().covered;
     assert_eq!(covered, CoveredRounds { none_through: 0, through: 1, lost: [2].into() });
-    signals.received(at(12_001), at(12_001), &heartbeat(1, 9, 12_001));
+    take(12_001, &heartbeat(1, 9, 12_001));
     signals.delivered(0, 4, 9);
     signals.delivered(0, 5, 10);
     let covered = heard(&signals, 12_001).unwrap().covered;
     assert_eq!(covered.through, 4, "the report on a batch may come after the signal that counts it");
-    signals.received(at(12_001), at(12_001), &heartbeat(2, 0, 12_001));
+    take(12_001, &heartbeat(2, 0, 12_001));
     let covered = heard(&signals, 12_001).unwrap().covered;
     assert!(covered.none_through >= 3, "a new log contains nothing of the old one");
 }
