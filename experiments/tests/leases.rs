@@ -83,9 +83,6 @@ impl Fleet {
             match observation {
                 Observation::Executed { .. } => self.tally.requests += 1,
                 Observation::Answered(call) => {
-                    if std::env::var_os("DBG").is_some() && !call.is_admitted {
-                        println!("denied {:?} {:?} rem", call.arrived.ms_since(START), call.decision.by);
-                    }
                     self.tally.calls += 1;
                     self.tally.admitted += u64::from(call.is_admitted);
                     self.tally.leased += u64::from(call.decision.by == Some(LocalAnswer::Lease));

@@ -230,9 +230,7 @@ impl Engine {
         let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest);
         if verdicts.is_none() && !self.settings.owns_table {
             for matched in &planned.matched {
-                if let Some(denial) = &mut table.view(matched.counter).denial {
-                    denial.ask(context.now, context.bounds);
-                }
+                table.view(matched.counter).ask_store(context.now, context.bounds);
             }
             if may_lease {
                 want_leases(context, &mut planned.matched, &mut table);

@@ -105,8 +105,11 @@ impl Signals {
     /// contain may count twice, but are never missing.
     pub(crate) fn applied(&self, batch: &SignalBatch) {
         let Some(mut view) = self.partition(batch.partition) else { return };
-        view.applied_as_of = Some(batch.as_of);
-        view.cover_delivered();
+        // The record may have been forgotten meanwhile.
+        if view.followed.log == Some(batch.log) {
+            view.applied_as_of = Some(batch.as_of);
+            view.cover_delivered();
+        }
     }
 
     /// Returns the record of a partition that the agent follows; nothing if there is no such partition.
@@ -185,7 +188,7 @@ impl SignalPartition {
         self.applied_as_of = None;
     }
 
-    /// Takes the rounds of batches that the followed signal contains for covered.
+    /// Takes the rounds of batches that the applied signals contain for covered.
     fn cover_delivered(&mut self) {
         while let Some((round, offset)) = self.delivered.front().copied()
             && self.applied_as_of.is_some_and(|as_of| offset <= as_of)

@@ -95,10 +95,13 @@ fn a_partition_that_begins_anew_follows_the_next_record() {
     }
     assert!(!signals.received(at(12_100), at(12_100), &heartbeat(1, 4, 12_100)), "it is behind");
     signals.begin_anew(0);
+    signals.applied(&heartbeat(1, 9_000, 12_000));
+    signals.delivered(0, 9, 20);
     assert!(signals.received(at(13_100), at(13_100), &heartbeat(1, 5, 13_100)) && heard(&signals, 13_100).is_none());
     assert!(signals.received(at(15_100), at(15_100), &heartbeat(1, 6, 15_100)));
     let covered = heard(&signals, 15_100).expect("fresh signals").covered;
     assert!(covered.none_through >= 3, "batches that the forged record seemed to count may be in no signal");
+    assert!(covered.through < 9, "the forged record covers no later batch");
 }
 
 #[test]

@@ -22,18 +22,19 @@ use crate::time_bounds::TimeBounds;
 
 /// Maximum time for which a denial is repeated that a refund may end, in ms.
 const CHECKED_MS: u64 = 250;
+/// Part of [`CHECKED_MS`] in which the answer to a check is awaited, in ms.
+const ANSWER_MS: u64 = 15;
 /// Minimum time for which a denial under the interpolated estimate is repeated, in ms.
 const HOLD_MS: u64 = 20;
-/// Part of this time in which the answer to a check is awaited, in ms.
-const ANSWER_MS: u64 = 15;
 /// Maximum time for which any other denial is repeated, in ms.
 const RESYNC_MS: u64 = 10_000;
 
 /// A denial of the store, and the conditions under which it holds.
 ///
-/// It ends when the store's time may have reached `retry_at`, at `check_at`, with its generation, and when another limit
+/// It ends when the store's time may have reached `retry_at`, when its check is due, with its generation, and when another limit
 /// applies to the caller (by an override of a key, or by a tier). The agent drops it after a refund of its own, and when the
-/// store's clock has stepped.
+/// store's clock has stepped. A call that asks the store lengthens it once, by [`ANSWER_MS`]; if that call is admitted, the
+/// denial is dropped, and if no answer comes, the next calls ask the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
     /// Units left, and the times from which the call is admitted and the quota is free, by the store.
@@ -46,6 +47,7 @@ pub(crate) struct CachedDenial {
     generation: Generation,
     /// Limit of the caller, which another policy may change.
     limit: Limit,
+    /// Time of the next check.
     check: Check,
 }
 

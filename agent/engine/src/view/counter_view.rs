@@ -82,6 +82,13 @@ impl CounterView {
         lease.admits(facts, cost)
     }
 
+    /// Notes that a call asks the store.
+    pub(crate) fn ask_store(&mut self, own_now: Timestamp, now: TimeBounds) {
+        if let Some(denial) = &mut self.denial {
+            denial.ask(own_now, now);
+        }
+    }
+
     /// Returns the units to lease beside a call of this cost, if any are wanted and none are asked for yet.
     pub(crate) fn ask_lease(
         &mut self,

@@ -33,6 +33,7 @@ use crate::time_bounds::TimeBounds;
 const DRIFT_PPM: u64 = 400;
 /// Maximum time by which the agent's clock is read too late, in ms.
 const READ_MS: u64 = 2;
+
 /// Facts that decide if a lease of this agent may be spent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseFacts<'a> {

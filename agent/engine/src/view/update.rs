@@ -126,16 +126,17 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         }
         ViewEvent::Answered { result, units, round, acknowledged } => {
             let leased = view.lease.as_ref().map_or(0, |lease| lease.units());
+            if units > 0 {
+                // The counter has room again.
+                view.denial.take_if(|denial| denial.is_asked());
+            }
             let (local, verdict) = (view.local(policy), &result.verdict);
             if let Some(answer) = acknowledged {
                 local.acknowledge(&answer);
             }
             if units > 0 {
                 local.admit(result.at, units, round.or(UNPUBLISHED));
-                // The counter has room again.
-                view.denial.take_if(|denial| denial.is_asked());
             }
-            let local = view.local(policy);
             let used = policy.at_once().saturating_sub(verdict.remaining);
             if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
                 local.answered_by_bucket(result.at, used, verdict.reset_at);

@@ -10,8 +10,8 @@ use super::{Consistency, LimitPolicy, OnFailure};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutageBound {
     /// With fresh signals, beside the units that callers use while the signals of two agents differ: for at most
-    /// [`FRESH_MS`](crate::messages::signals::FRESH_MS). `closed` admits none, so nothing is added, unless the rule is
-    /// `eventual`.
+    /// [`FRESH_MS`](crate::messages::signals::FRESH_MS). Units that were leased when the store went down are included.
+    /// `closed` admits none, so nothing is added, unless the rule is `eventual`.
     pub by_signals: u64,
     /// Without signals; nothing if all calls pass.
     pub alone: Option<u64>,
