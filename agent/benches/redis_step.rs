@@ -1,13 +1,17 @@
 //! Cost of a decision at Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
 //!
-//! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here.
-//! Run: `cargo bench -p tollgate --bench redis_step`; the server comes from scripts/servers.
+//! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here. Steps
+//! of many calls share a script; a row that says `alone` has a script for each. Limits stand behind `<`; the program exits with 1
+//! if one is missed.
+//!
+//! Run: `cargo bench -p tollgate --features redis --bench redis_step`; the server comes from `apt-get install redis-server`.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use tollgate::store::{ChargeStore, RedisSettings, RedisStore};
+use tollgate::store::{ChargeStore, RedisSettings, RedisStore, Slots};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeMode};
@@ -20,6 +24,13 @@ const DECISIONS: u64 = 32_000;
 const ROUNDS: u32 = 4;
 const COUNTERS: u64 = 1_000;
 
+/// Largest CPU time of a step of a window, in INCRs: admitted and denied alone, and in a script of many steps.
+const ADMITTED_MAX: f64 = 12.0;
+const DENIED_MAX: f64 = 9.0;
+const SHARED_MAX: f64 = 6.0;
+/// Largest CPU time of a step of a bucket or a short log, in INCRs.
+const OTHERS_MAX: f64 = 1.5 * ADMITTED_MAX;
+
 /// A kind of step: its name, its limit, the number of counters, and the units charged on each before.
 struct Step {
     name: &'static str,
@@ -31,28 +42,26 @@ struct Step {
     /// True if each call has a request id of its own.
     named: bool,
     width_ms: u64,
+    is_alone: bool,
+    /// Largest CPU time, in INCRs.
+    max: Option<f64>,
 }
 
 struct Bench {
+    redis: Redis,
     store: Arc<RedisStore>,
+    /// Store with a script for each step.
+    alone: Arc<RedisStore>,
     connection: MultiplexedConnection,
 }
 
 impl Bench {
-    /// The CPU that the server has used so far.
-    async fn cpu_us(&self) -> f64 {
-        let info: String =
-            redis::cmd("INFO").arg("cpu").query_async(&mut self.connection.clone()).await.expect("Redis answers");
-        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
-        1e6 * (field("used_cpu_user:").expect("a number") + field("used_cpu_sys:").expect("a number"))
-    }
-
     /// Runs one command `DECISIONS` times, `PIPELINE` at once. Returns the server's CPU for each, from the best of several
     /// rounds, because other processes use the machine too.
     async fn measure<F: Future<Output = ()> + Send + 'static>(&self, command: impl Fn(u64) -> F) -> f64 {
         let mut best_us = f64::INFINITY;
         for _ in 0..ROUNDS {
-            let before = self.cpu_us().await;
+            let before = self.redis.cpu_us();
             for batch in 0..DECISIONS / PIPELINE {
                 let numbers = batch * PIPELINE..(batch + 1) * PIPELINE;
                 let sent: Vec<_> = numbers.map(|number| tokio::spawn(command(number))).collect();
@@ -60,7 +69,7 @@ impl Bench {
                     answer.await.expect("an answer");
                 }
             }
-            best_us = best_us.min(self.cpu_us().await - before);
+            best_us = best_us.min(self.redis.cpu_us() - before);
         }
         best_us / f64::from(u32::try_from(DECISIONS).expect("a few"))
     }
@@ -91,7 +100,7 @@ impl Bench {
         let ask = |number: u64| {
             let request = || RequestId::from_u128(u128::from(requests.fetch_add(1, Ordering::Relaxed)));
             let take = Charge { request: named.then(request), ..take(counter(number, counters), 1) };
-            let store = self.store.clone();
+            let store = if step.is_alone { self.alone.clone() } else { self.store.clone() };
             async move { drop(store.charge(&[take]).await.expect("an answer")) }
         };
         let each_us = self.measure(ask).await;
@@ -103,13 +112,18 @@ impl Bench {
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn main() {
+async fn main() -> ExitCode {
     let redis = Redis::start();
-    let store = RedisStore::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start())).expect("an address");
+    let store = |slots| {
+        let settings = RedisSettings::new(&redis.url()).with_slots(slots);
+        Arc::new(RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address"))
+    };
+    let (store, alone) = (store(Slots::Together), store(Slots::Multi));
     store.ping().await.expect("Redis answers");
+    alone.ping().await.expect("Redis answers");
     let client = redis::Client::open(redis.url()).expect("an address");
     let connection = client.get_multiplexed_async_connection().await.expect("a connection");
-    let bench = Bench { store: Arc::new(store), connection };
+    let bench = Bench { redis, store, alone, connection };
 
     let incr = |number: u64| {
         let mut connection = bench.connection.clone();
@@ -118,38 +132,57 @@ async fn main() {
         async move { command.query_async::<()>(&mut connection).await.expect("an answer") }
     };
     let incr_us = bench.measure(incr).await;
-    println!("{:<46} {:>8} {:>7} {:>10}", "", "us each", "x INCR", "bytes/key");
-    println!("{:<46} {incr_us:>8.2} {:>7.1} {:>10}", "INCR", 1.0, "");
+    println!("{:<42} {:>8} {:>7} {:<4} {:>10}", "", "us each", "x INCR", "max", "bytes/key");
+    println!("{:<42} {incr_us:>8.2} {:>7.1}", "INCR", 1.0);
 
     let window = Algorithm::SlidingWindow;
     let step = |name, algorithm, units, counters, filled| {
         let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { units } else { 0 };
-        Step { name, algorithm, units, burst, counters, filled, named: false, width_ms: 60_000 }
+        let (named, width_ms, is_alone, max) = (false, 60_000, false, None);
+        Step { name, algorithm, units, burst, counters, filled, named, width_ms, is_alone, max }
     };
+    let within = |max, step: Step| Step { max: Some(max), ..step };
+    let alone = |max, step: Step| Step { is_alone: true, ..within(max, step) };
     let bursting = |step: Step| Step { burst: 2 * step.units, ..step };
     let named = |step: Step| Step { named: true, ..step };
     let (conservative, many) = (window(Estimate::Conservative), 1 << 36);
     let steps = [
-        step("sliding_window, conservative, admitted", window(Estimate::Conservative), 1 << 40, COUNTERS, 0),
-        step("sliding_window, interpolated, admitted", window(Estimate::Interpolated), 1 << 40, COUNTERS, 0),
+        alone(ADMITTED_MAX, step("sliding_window, alone, admitted", conservative, many, COUNTERS, 0)),
+        alone(DENIED_MAX, step("sliding_window, alone, denied", conservative, 1_000, COUNTERS, 1_000)),
+        within(SHARED_MAX, step("sliding_window, conservative, admitted", conservative, many, COUNTERS, 0)),
+        within(
+            SHARED_MAX,
+            step("sliding_window, interpolated, admitted", window(Estimate::Interpolated), many, COUNTERS, 0),
+        ),
         Step { width_ms: 12, ..step("sliding_window, first in its sub-window", conservative, many, COUNTERS, 0) },
-        step("sliding_window, denied", window(Estimate::Conservative), 1_000, COUNTERS, 1_000),
+        step("sliding_window, denied", conservative, 1_000, COUNTERS, 1_000),
         bursting(step("sliding_window with a burst, admitted", conservative, many, COUNTERS, 0)),
         named(step("sliding_window, request ids, admitted", conservative, many, COUNTERS, 0)),
         step("fixed_window, admitted", Algorithm::FixedWindow, many, COUNTERS, 0),
         step("fixed_window, denied", Algorithm::FixedWindow, 1_000, COUNTERS, 1_000),
-        step("token_bucket, admitted", Algorithm::TokenBucket, many, COUNTERS, 0),
+        within(OTHERS_MAX, step("token_bucket, admitted", Algorithm::TokenBucket, many, COUNTERS, 0)),
         step("token_bucket, denied", Algorithm::TokenBucket, 10, COUNTERS, 10),
-        step("leaky_bucket, admitted", Algorithm::LeakyBucket, many, COUNTERS, 0),
+        within(OTHERS_MAX, step("leaky_bucket, admitted", Algorithm::LeakyBucket, many, COUNTERS, 0)),
         step("concurrency of 200, admitted and denied", Algorithm::Concurrency, 200, COUNTERS, 0),
-        step("sliding_log of 10, denied", Algorithm::SlidingLog, 10, COUNTERS, 10),
+        within(OTHERS_MAX, step("sliding_log of 10, denied", Algorithm::SlidingLog, 10, COUNTERS, 10)),
+        within(OTHERS_MAX, step("sliding_log of 100, admitted and denied", Algorithm::SlidingLog, 100, COUNTERS, 0)),
         step("sliding_log of 200, admitted and denied", Algorithm::SlidingLog, 200, COUNTERS, 0),
         step("sliding_log of 10,000, all admitted", Algorithm::SlidingLog, 10_000, 20, 0),
         step("sliding_log of 10,000, full, denied", Algorithm::SlidingLog, 10_000, 20, 10_000),
         step("sliding_log of 10,000, full, admitted", Algorithm::SlidingLog, 30_000, 20, 10_000),
     ];
+    let mut missed = Vec::new();
     for (first_counter, step) in (0_u64..).step_by(1_000_000).zip(&steps) {
         let (each_us, bytes) = bench.step(step, first_counter).await;
-        println!("{:<46} {each_us:>8.2} {:>7.1} {bytes:>10}", step.name, each_us / incr_us);
+        let ratio = each_us / incr_us;
+        let max = step.max.map_or_else(String::new, |max| format!("<{max}"));
+        println!("{:<42} {each_us:>8.2} {ratio:>7.1} {max:<4} {bytes:>10}", step.name);
+        if let Some(max) = step.max.filter(|max| ratio > *max) {
+            missed.push(format!("missed: {}: {ratio:.1} times an INCR, at most {max}", step.name));
+        }
     }
+    for missed in &missed {
+        println!("{missed}");
+    }
+    ExitCode::from(u8::from(!missed.is_empty()))
 }

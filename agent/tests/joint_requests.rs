@@ -28,7 +28,7 @@ impl Clock for StoppedClock {
 impl Subject {
     fn check(&self, calls: &[Call<'_>]) -> Vec<Decision> {
         let output = match self.engine.begin(START, Operation::Check { calls, scope: MatchScope::default() }) {
-            Progress::Done(output) => output,
+            Progress::Done(output) | Progress::Deferred(output, _) => output,
             Progress::NeedsStore(mut request) => {
                 let store = self.store.as_ref().expect("an agent with an own table needs no store");
                 let answer = store.try_charge(request.charges()).expect("a memory store answers at once");

@@ -66,7 +66,7 @@ fn fleet(rule: &Rule) -> (Vec<Arc<Engine>>, Vec<Maintenance>) {
 fn is_admitted(engine: &Engine, now: Timestamp, key: &str) -> bool {
     let call = Call::new().with("api_key", key);
     let output = match engine.begin(now, Operation::check(&call)) {
-        Progress::Done(output) => output,
+        Progress::Done(output) | Progress::Deferred(output, _) => output,
         Progress::NeedsStore(mut request) => engine.finish(now, &mut request, Err(StoreError::Refused)),
     };
     output.into_decisions()[0].allowed

@@ -120,7 +120,7 @@ impl Subject {
             return Output::Decisions([decision].into_iter().collect());
         }
         match (self.engine.begin(now, operation), &self.store) {
-            (Progress::Done(output), _) => output,
+            (Progress::Done(output) | Progress::Deferred(output, _), _) => output,
             (Progress::NeedsStore(mut request), Some(store)) => {
                 let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
                 self.engine.finish(now, &mut request, answer)
@@ -207,17 +207,22 @@ fn same_status(a: Option<&LimitStatus>, b: Option<&LimitStatus>) -> Result<(), T
     Ok(())
 }
 
-fn same_decision(own: &Decision, stored: &Decision) -> Result<(), TestCaseError> {
+/// Compares two decisions. Returns false if one agent repeats a denial and the other asks again: a settlement that refunds
+/// nothing ends a denial in the own table alone, and a denial that is being checked holds for other calls in a fleet alone.
+fn same_decision(own: &Decision, stored: &Decision) -> Result<bool, TestCaseError> {
     prop_assert_eq!((own.allowed, own.delay_ms, &own.id), (stored.allowed, stored.delay_ms, &stored.id));
     if own.source != stored.source {
-        prop_assert!(!own.allowed && own.source == Source::Local && stored.source == Source::Store);
-        return Ok(());
+        let sources = [own.source, stored.source];
+        prop_assert!(!own.allowed && sources.contains(&Source::Local) && sources.contains(&Source::Store));
+        return Ok(false);
     }
-    same_status(own.status.as_ref(), stored.status.as_ref())
+    same_status(own.status.as_ref(), stored.status.as_ref())?;
+    Ok(true)
 }
 
 #[test]
 fn counts_in_the_own_table_decide_as_a_memory_store() {
+    let whole = AtomicU64::new(0);
     let mut runner = TestRunner::new(Config { cases: 300, failure_persistence: None, ..Config::default() });
     let run = runner.run(&prop::collection::vec(events(), 1..120), |history| {
         let clock = Arc::new(HandClock(AtomicU64::new(START.as_ms())));
@@ -245,7 +250,10 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
                         panic!("a check decides")
                     };
                     prop_assert_eq!(&a, &c);
-                    same_decision(&a, &b)?;
+                    if !same_decision(&a, &b)? {
+                        // Only one of them charges the rules in shadow.
+                        return Ok(());
+                    }
                     let of_call = DecidedCall::new(&DigestKey::default(), &call, &b);
                     decided.push((call, of_call));
                 }
@@ -259,7 +267,9 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
                     prop_assert_eq!(&a, &c);
                     prop_assert_eq!(a.len(), calls.len());
                     for (a, b) in a.iter().zip(&b) {
-                        same_decision(a, b)?;
+                        if !same_decision(a, b)? {
+                            return Ok(());
+                        }
                     }
                 }
                 Event::Settle(index, units) => {
@@ -300,7 +310,10 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
             subject.decisions().into_iter().map(|(name, _, allowed)| (name, allowed)).collect::<Vec<_>>()
         };
         prop_assert_eq!(admissions(&own), admissions(&stored));
+        whole.fetch_add(1, Ordering::Relaxed);
         Ok(())
     });
     run.unwrap();
+    let whole = whole.into_inner();
+    assert!(whole >= 200, "{whole} of 300 histories were compared to their end");
 }

@@ -23,6 +23,9 @@ struct Gate {
     opened: Condvar,
     /// True if a flush has waited in vain.
     timed_out: AtomicBool,
+    /// True if the bus acknowledges no record, and if it takes none.
+    is_mute: AtomicBool,
+    is_full: AtomicBool,
 }
 
 /// Embedded bus that flushes only once its gate is open.
@@ -76,11 +79,16 @@ impl Bus for SlowBus {
 
 impl LogWriter for SlowWriter {
     fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull> {
-        self.0.append(partition, payload, tag)
+        if self.1.is_full.load(Ordering::Relaxed) {
+            Err(QueueFull(payload))
+        } else {
+            self.0.append(partition, payload, tag)
+        }
     }
 
     fn reports(&mut self) -> Vec<DeliveryReport> {
-        self.0.reports()
+        let reports = self.0.reports();
+        if self.1.is_mute.load(Ordering::Relaxed) { Vec::new() } else { reports }
     }
 
     fn flush(&mut self, wait: Duration) {
@@ -130,4 +138,37 @@ async fn a_shutdown_flushes_and_lets_other_tasks_run() {
     assert_eq!(published(&bus), 1);
     assert!(!bus.1.timed_out.load(Ordering::Relaxed), "the shutdown blocked the only thread of the runtime");
     assert!(agent.check(&Call::new().with("api_key", "k1")).await.is_ok(), "calls are decided as before");
+}
+
+/// Log of the test's process.
+#[derive(Clone, Default)]
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for CapturedLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The log tells of calls that the bus did not acknowledge before the agent ended.
+#[tokio::test]
+async fn calls_without_an_acknowledgement_are_told_of_at_the_end() {
+    let log = CapturedLog::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    tracing::subscriber::set_global_default(subscriber).expect("it is the only one");
+    for (is_mute, is_full, warnings) in [(false, false, 0), (true, false, 1), (false, true, 2)] {
+        let (agent, bus) = agent();
+        bus.1.is_mute.store(is_mute, Ordering::Relaxed);
+        bus.1.is_full.store(is_full, Ordering::Relaxed);
+        bus.1.open();
+        agent.shutdown().await;
+        let text = String::from_utf8(log.0.lock().clone()).expect("UTF-8");
+        assert_eq!(text.matches("ends before the bus has acknowledged").count(), warnings, "{text}");
+    }
 }

@@ -18,11 +18,14 @@ use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
-use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
+use tollgate_core::decision::LocalAnswer;
 use tollgate_engine::HeldEntries;
 
 /// Quota that no call of the bench exhausts.
 const ADMITS: &str = "1000000000/min";
+/// Units of a lease that no call of its sub-window exhausts.
+const LEASED: u64 = 1 << 40;
 /// Quota that the first call of a key exhausts until the end of the bench.
 const DENIES: &str = "1/24d";
 /// Largest ratio to governor on one thread: an answer from a view, an admission in memory, an admission with a bus.
@@ -31,6 +34,10 @@ const MEMORY_RATIO_MAX: f64 = 4.0;
 const BUS_RATIO_MAX: f64 = 6.0;
 /// Largest ratio of an answer from a view to governor when both run on two threads.
 const TWO_THREADS_RATIO_MAX: f64 = 1.5;
+/// Largest ratio of a call that a lease admits to a cached denial.
+const LEASE_RATIO_MAX: f64 = 1.5;
+/// Position of the cached denial among the contenders.
+const CACHED_DENIAL: usize = 4;
 /// Cap on counters: no rule of a million callers may reach its share.
 const COUNTERS_MAX: usize = 4_000_000;
 const PARTITIONS: u32 = 8;
@@ -54,6 +61,8 @@ pub(crate) struct Contender {
     pub(crate) name: &'static str,
     /// Position of the contender that this one is compared with.
     pub(crate) reference: usize,
+    /// Set whose times are limited.
+    pub(crate) timed_set: &'static str,
     /// Largest ratio to the reference on one thread and on two.
     pub(crate) ratios_max: [Option<Limit>; 2],
     /// True if the bytes of a counter are limited.
@@ -84,12 +93,16 @@ enum Decided {
 }
 
 /// Store that admits everything and holds nothing: only the agent's own memory is left.
-struct InstantStore(SystemClock);
+struct InstantStore {
+    clock: SystemClock,
+    /// Units of a lease that is asked for.
+    leased: u64,
+}
 
 /// Returns all contenders, in the order of the table.
 pub(crate) fn contenders() -> Vec<Contender> {
     let (denying, admitting) = (with_bus(DENIES), with_bus(ADMITS));
-    let store = Arc::new(InstantStore(SystemClock::start()));
+    let store = |leased| Arc::new(InstantStore { clock: SystemClock::start(), leased });
     vec![
         Contender::new("governor denies", 0, governor(governor::Quota::per_hour(NonZeroU32::MIN), false)),
         Contender::new("governor admits", 1, governor(governor::Quota::per_second(NonZeroU32::MAX), true)),
@@ -105,18 +118,30 @@ pub(crate) fn contenders() -> Vec<Contender> {
         Contender::new("admission, bus", 1, check(admitting.clone(), admission))
             .limited([Some(Limit::Must(BUS_RATIO_MAX)), None])
             .on_bus(admitting),
-        Contender::new("admission, store", 1, try_check(start(builder(ADMITS).store(store)), admission))
+        Contender::new("admission, store", 1, try_check(start(builder(ADMITS).store(store(0))), admission))
             .limited([None, None]),
+        Contender::new(
+            "lease (x a denial)",
+            CACHED_DENIAL,
+            try_check(start(builder(ADMITS).store(store(LEASED))), lease),
+        )
+        .limited([Some(Limit::Must(LEASE_RATIO_MAX)), None])
+        .timed_with("hot"),
     ]
 }
 
 impl Contender {
     fn new(name: &'static str, reference: usize, decide: Decide) -> Self {
-        Self { name, reference, ratios_max: [None; 2], limits_bytes: false, decide, flush: None }
+        Self { name, reference, timed_set: "10k", ratios_max: [None; 2], limits_bytes: false, decide, flush: None }
     }
 
     fn limited(self, ratios_max: [Option<Limit>; 2]) -> Self {
         Self { ratios_max, limits_bytes: true, ..self }
+    }
+
+    /// Limits the times with another set: of many keys, some have too few calls for a lease.
+    fn timed_with(self, timed_set: &'static str) -> Self {
+        Self { timed_set, ..self }
     }
 
     fn on_bus(self, agent: Agent) -> Self {
@@ -180,6 +205,15 @@ fn admission(answer: &Answer) -> Decided {
     Decided::as_named(answer.as_ref().is_ok_and(|admission| admission.decision.source == Source::Store))
 }
 
+/// A call that a lease admits, or one that asks for it.
+fn lease(answer: &Answer) -> Decided {
+    match answer {
+        Ok(admission) if admission.decision.by == Some(LocalAnswer::Lease) => Decided::AsNamed,
+        Ok(admission) if admission.decision.source == Source::Store => Decided::Checked,
+        _ => Decided::Unexpected,
+    }
+}
+
 fn builder(quota: &str) -> Builder<AnyStore> {
     let rule = Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")).strict();
     Agent::builder().rule(rule).counters_max(COUNTERS_MAX)
@@ -230,10 +264,11 @@ impl Decided {
 
 impl InstantStore {
     fn admit(&self, charge: &Charge) -> ChargeResult {
-        let at = self.0.now();
+        let at = self.clock.now();
         let limit = charge.limit.units;
+        let leased = if matches!(charge.mode, ChargeMode::Lease { .. }) { self.leased } else { 0 };
         let verdict = Verdict { admitted: true, remaining: limit, retry_at: at, reset_at: at, delay_ms: 0 };
-        ChargeResult { verdict, charged: true, repeated: false, leased: 0, at, limit, born: at, previous: at }
+        ChargeResult { verdict, charged: true, repeated: false, leased, at, limit, born: at, previous: at }
     }
 }
 
@@ -247,6 +282,6 @@ impl ChargeStore for InstantStore {
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        Ok(self.0.now())
+        Ok(self.clock.now())
     }
 }

@@ -15,12 +15,13 @@ use tollgate_core::decision::Decision;
 use tollgate_core::rules::{Consistency, MatchScope, Positions};
 
 use crate::active_rules::ActiveRules;
-use crate::decide::{PlannedCall, verdicts_of};
+use crate::decide::verdicts_of;
 use crate::enforce::StoreAccess;
 use crate::engine::{Context, Engine};
 use crate::joint_charge::{join, part_of};
-use crate::leases::{Sending, want_leases};
+use crate::leases::Sending;
 use crate::matched_rule::{Charges, MatchedRule};
+use crate::planned_call::PlannedCall;
 use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
 
@@ -30,23 +31,32 @@ pub(crate) type PlannedCalls<'a> = SmallVec<[PlannedCall<'a>; 1]>;
 /// Decisions of the calls of one request, in their order.
 pub type Decisions = SmallVec<[Decision; 1]>;
 
+/// Decision on the only call of a request, as far as it needs no store.
+pub(crate) enum CheckedAlone<'a> {
+    Decided(Decision),
+    /// The call is decided, and is charged afterwards.
+    Deferred(Decision, PlannedCall<'a>),
+    /// The store must be asked.
+    AsksStore(PlannedCall<'a>),
+}
+
 impl Engine {
     /// Decides the only call of a request, unless the store must be asked. With counts in the own table it is charged in the
     /// same step: each of its counters is locked once.
-    #[expect(clippy::result_large_err, reason = "a box would cost each request to the store an allocation")]
     pub(crate) fn check_alone<'a>(
         &self,
         context: &Context<'a>,
         call: &Call<'_>,
         scope: MatchScope<'_>,
-    ) -> Result<Decision, PlannedCall<'a>> {
+        may_ask: bool,
+    ) -> CheckedAlone<'a> {
         let mut planned = self.unplanned(context, call);
         // A request that may have been charged asks the store.
         let may_lease = planned.request.is_none() && !self.settings.owns_table;
-        let mut table = self.plan_call(context, call, scope, &mut planned, may_lease);
+        let mut table = self.plan_call(context, call, scope, &mut planned, may_lease, may_ask);
         if planned.asks_store() {
             if !self.settings.owns_table {
-                return Err(planned);
+                return CheckedAlone::AsksStore(planned);
             }
             let mut charges = Charges::new();
             self.add_charges(context, &planned, false, Self::expiry(context, &planned).1, &mut charges);
@@ -58,7 +68,8 @@ impl Engine {
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
-        Ok(self.answer(context, call, &planned, false))
+        let decision = self.answer(context, call, &planned, false);
+        if planned.is_deferred { CheckedAlone::Deferred(decision, planned) } else { CheckedAlone::Decided(decision) }
     }
 
     /// Plans the calls of a request.
@@ -73,7 +84,7 @@ impl Engine {
         let plan = |call| {
             let mut planned = self.unplanned(context, call);
             // Another call of the request may hold back this one, so it spends no lease.
-            drop(self.plan_call(context, call, scope, &mut planned, false));
+            drop(self.plan_call(context, call, scope, &mut planned, false, true));
             planned
         };
         calls.iter().map(plan).collect()
@@ -82,7 +93,7 @@ impl Engine {
     /// Begins the charges of planned calls. Returns them and the shortest deadline of the rules that are charged. If another
     /// call is denied already, the enforced charges are only evaluated.
     pub(crate) fn begin_check(&self, context: &Context<'_>, planned: &[PlannedCall<'_>]) -> (Charges, Duration) {
-        let asking = || planned.iter().filter(|planned| planned.asks_store());
+        let asking = || planned.iter().filter(|planned| planned.has_charges());
         let expiries = asking().map(|planned| Self::expiry(context, planned));
         let (deadline, expires_at) = expiries.min().unwrap_or_default();
         let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
@@ -128,6 +139,7 @@ impl Engine {
                 Some(known) => join(known, &charge, &self.settings.digest_key),
                 None => charges.push(charge),
             }
+            charges.extend(matched.line_charges(context.active.set.generation, expires_at));
         }
     }
 
@@ -176,10 +188,14 @@ impl Engine {
                     let is_late = error.is_late() && !self.breaker.is_open_for(deadline);
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
                     let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
-                    let leased =
-                        (is_late && may_lease).then(|| self.spend_leases(context, &planned.matched, &mut table, at));
+                    let may_spend = is_late && may_lease;
+                    let leased = may_spend.then(|| self.spend_leases(context, &planned.matched, &mut table, at));
                     if let Some((verdicts, leased_at)) = leased.flatten() {
                         at = leased_at;
+                        verdicts
+                    } else if let Some(verdicts) =
+                        may_spend.then(|| self.draw_lines(context, &mut planned.matched, &mut table, true)).flatten()
+                    {
                         verdicts
                     } else {
                         self.plan(context, &mut planned.matched, &mut table, store, at).unwrap_or_default()
@@ -198,7 +214,8 @@ impl Engine {
     }
 
     /// Plans one call, and returns the shards of its counters, locked. The store may not be asked while the breaker is open,
-    /// nor about a counter that lacks more units than the call can carry to it.
+    /// nor about a counter that lacks more units than the call can carry to it. If the request may not be sent, the views do not
+    /// note that the store is asked.
     fn plan_call<'a>(
         &self,
         context: &Context<'a>,
@@ -206,6 +223,7 @@ impl Engine {
         scope: MatchScope<'_>,
         planned: &mut PlannedCall<'a>,
         may_lease: bool,
+        may_ask: bool,
     ) -> LockedTable<'_> {
         let PlannedCall { matched, shadowed, .. } = planned;
         if let Err(rejection) = self.match_call(context, call, scope, false, matched, shadowed) {
@@ -227,13 +245,20 @@ impl Engine {
             planned.at = at;
             return table;
         }
+        if may_lease && let Some(verdicts) = self.draw_lines(context, &mut planned.matched, &mut table, false) {
+            planned.set_verdicts(context.bounds, verdicts);
+            // As for a call whose answer is late.
+            (planned.is_deferred, planned.error) = (true, Some(StoreError::TimedOut));
+            self.want_leases(context, &mut planned.matched, &mut table);
+            return table;
+        }
         let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest);
-        if verdicts.is_none() && !self.settings.owns_table {
+        if verdicts.is_none() && !self.settings.owns_table && may_ask {
             for matched in &planned.matched {
-                table.view(matched.counter).ask_store(context.now, context.bounds);
+                table.view(matched.counter).ask_store(&matched.policy, context.now, context.bounds);
             }
             if may_lease {
-                want_leases(context, &mut planned.matched, &mut table);
+                self.want_leases(context, &mut planned.matched, &mut table);
             }
         }
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());

@@ -3,11 +3,10 @@
 //! Every call comes here, so that it is published, counted and answered in the same way whoever decided it. The
 //! decision of a single counter is in [`enforce`](crate::enforce).
 
-use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, ChargeResults, CounterId, RequestId};
+use tollgate_core::counter::{ChargeResult, CounterId};
 use tollgate_core::decision::{Decision, DecisionId, LocalAnswer, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
@@ -16,70 +15,12 @@ use crate::enforce::{
     Authority, ChargeFacts, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
 };
 use crate::engine::{Context, Engine};
-use crate::match_rules::{Rejection, ShadowedRules};
-use crate::matched_rule::{EventualVerdict, MatchedRule, MatchedRules};
+use crate::matched_rule::{EventualVerdict, MatchedRule};
+use crate::planned_call::{PlannedCall, Verdicts};
 use crate::record::{CallRow, signed};
 use crate::table::LockedTable;
-use crate::time_bounds::TimeBounds;
 use crate::view::{Unsynced, ViewEvent, update};
 use tollgate_core::counter::StoreError;
-
-/// Verdict of each rule of a call; none for a rule that was not evaluated.
-pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
-
-/// A call of a request, from its plan to its decision.
-#[derive(Debug)]
-pub(crate) struct PlannedCall<'a> {
-    pub(crate) number: u64,
-    pub(crate) matched: MatchedRules<'a>,
-    pub(crate) rejection: Option<Rejection>,
-    pub(crate) shadowed: ShadowedRules,
-    /// Bounds of the store's time at the evaluation.
-    pub(crate) bounds: TimeBounds,
-    /// Instant of the decision, at which its admission counts.
-    pub(crate) at: Timestamp,
-    /// Verdicts of the rules; empty while the store must be asked.
-    pub(crate) verdicts: Verdicts,
-    pub(crate) combined: Combined,
-    /// Results of the store for each rule; empty if it was not asked or did not answer.
-    pub(crate) results: ChargeResults,
-    /// Reason for which the store did not answer, if it was asked.
-    pub(crate) error: Option<StoreError>,
-    /// Identifier of the call, if it has one and is alone in its request.
-    pub(crate) request: Option<RequestId>,
-}
-
-impl PlannedCall<'_> {
-    /// Creates a call that nothing is known about.
-    pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
-        let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
-        let (rejection, shadowed, combined) = (None, ShadowedRules::new(), combine(&[]));
-        let (at, error, request) = (bounds.latest, None, None);
-        Self { number, matched, rejection, shadowed, bounds, at, verdicts, combined, results, error, request }
-    }
-
-    /// Returns the same without a borrow.
-    pub(crate) fn into_owned(self) -> PlannedCall<'static> {
-        PlannedCall { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
-    }
-
-    /// Returns true if the store must be asked.
-    pub(crate) fn asks_store(&self) -> bool {
-        self.verdicts.is_empty() && !self.matched.is_empty()
-    }
-
-    /// Counts the denials of the rules in shadow that deny every call, once the call is decided.
-    pub(crate) fn count_shadowed(&self, context: &Context<'_>) {
-        self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
-    }
-
-    /// Sets the verdicts.
-    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
-        self.combined = combine_enforced(&self.matched, &verdicts);
-        self.combined.allowed &= self.rejection.is_none();
-        (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
-    }
-}
 
 impl Engine {
     /// Plans a call, whose admission counts at `at`: the verdicts of its rules, up to the first denial; none if the
@@ -218,9 +159,13 @@ impl Engine {
                     let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
                     ViewEvent::Answered { result, units, round, acknowledged: answer }
                 }
-                (None, Some(rule)) if rule.by == Some(LocalAnswer::Lease) => {
+                (None, Some(rule)) if matches!(rule.by, Some(LocalAnswer::Lease | LocalAnswer::Allowance)) => {
                     let (units, is_planned) = (matched.cost, false);
-                    ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None }
+                    // The units of a lease are charged already. The late answer says whether those of a line are.
+                    let needs_backfill = planned.error.is_some_and(StoreError::needs_backfill);
+                    let is_unsynced = needs_backfill && rule.by == Some(LocalAnswer::Allowance);
+                    let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
+                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None }
                 }
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
                     let units = matched.cost;
@@ -279,12 +224,6 @@ impl Engine {
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
         DecisionId { life: self.life.clone(), call: number }
     }
-}
-
-/// Combines the verdicts of the rules that are enforced. A rule in shadow is counted and decides nothing.
-pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleVerdict>]) -> Combined {
-    let enforced = |(verdict, matched): (&Option<RuleVerdict>, &MatchedRule)| verdict.filter(|_| !matched.rule.shadow);
-    combine(&verdicts.iter().zip(matched).map(enforced).collect::<SmallVec<[_; 8]>>())
 }
 
 /// Returns the verdicts of a call from the answer of the store.

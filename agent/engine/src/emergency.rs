@@ -18,10 +18,10 @@ use tollgate_core::messages::emergency::{EMERGENCY_PER, EmergencySwitch};
 use tollgate_core::rules::{MatchScope, Quota, ResolvedCall};
 
 use crate::check::Decisions;
-use crate::decide::PlannedCall;
 use crate::emergency_limit::EmergencyLimit;
 use crate::engine::{Context, Engine};
 use crate::notice::Notice;
+use crate::planned_call::PlannedCall;
 use crate::record::{CallRow, signed};
 
 /// Maximum time by which a change may lie ahead of this agent's clock, in ms. A change from the far future could not be

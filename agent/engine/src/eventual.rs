@@ -84,7 +84,9 @@ mod tests {
     /// Returns the units that the eventual rule has left for a call that asks no store.
     fn left(engine: &Engine) -> u64 {
         let of = |cost| match engine.begin(START, Operation::check(&Call::new().with("api_key", "k").costing(cost))) {
-            Progress::Done(output) => output.into_decisions().pop().expect("a decision"),
+            Progress::Done(output) | Progress::Deferred(output, _) => {
+                output.into_decisions().pop().expect("a decision")
+            }
             Progress::NeedsStore(request) => panic!("{request:?}"),
         };
         let denied = of(11);
@@ -116,7 +118,7 @@ mod tests {
     #[test]
     fn a_call_that_would_wait_for_the_store_enters_nothing() {
         let engine = engine(false);
-        assert!(engine.try_begin(START, &Call::new().with("api_key", "k").with("ip", "i")).is_none());
+        assert!(engine.try_begin(START, &Call::new().with("api_key", "k").with("ip", "i"), false).is_none());
         assert_eq!(left(&engine), 10);
     }
 

@@ -1,4 +1,5 @@
-//! Requests that the store read in time and yet found expired: one of the clocks was set.
+//! Requests that the store read in time and yet found expired: one of the clocks was set, or the request shared its charge with
+//! one that expired up to 2 ms earlier.
 //!
 //! A request expires by the store's clock, at the latest time that this clock may show at the deadline. After a step
 //! forward, each request would seem expired until a ping tells the new time. But the answer tells it, too, and nothing

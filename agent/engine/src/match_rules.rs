@@ -98,6 +98,8 @@ impl Engine {
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
                 wanted: None,
+                wanted_line: None,
+                drawn: None,
             });
         }
         Ok(())

@@ -17,6 +17,7 @@ use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule}
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
 use crate::row_buffer::ChargedCounter;
+use crate::view::{LineNumber, LineRequest};
 
 pub(crate) type MatchedRules<'a> = SmallVec<[MatchedRule<'a>; 2]>;
 
@@ -44,6 +45,10 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) enforcement: Enforcement,
     /// Units to lease with the charge.
     pub(crate) wanted: Option<NonZeroU32>,
+    /// Line of credit to ask for with the charge.
+    pub(crate) wanted_line: Option<Box<LineRequest>>,
+    /// Line of credit that has admitted the call.
+    pub(crate) drawn: Option<LineNumber>,
 }
 
 /// Verdict of a rule that no store decides.
@@ -94,6 +99,19 @@ impl MatchedRule<'_> {
     pub(crate) fn charge(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
         let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
         Charge { counter, slot, request: None, limit, generation, cost, mode }
+    }
+
+    /// Returns the charges that ask for a line of credit: what is left of the line before is handed back first.
+    pub(crate) fn line_charges(&self, generation: Generation, expires_at: Timestamp) -> impl Iterator<Item = Charge> {
+        let slot = self.slot;
+        let request = self.wanted_line.as_deref().map(|line| (self.counter.line(), *line));
+        request.into_iter().flat_map(move |(counter, line)| {
+            let charge =
+                |cost, mode| Charge { counter, slot, request: None, limit: line.limit, generation, cost, mode };
+            let handed_back = line.handed_back.map(|(at, units)| charge(units, ChargeMode::Refund { at }));
+            let lease = ChargeMode::Lease { expires_at, units_max: line.units_max.get(), agents: 1 };
+            handed_back.into_iter().chain([charge(0, lease)])
+        })
     }
 
     /// Returns true if this is the charge of the rule, which calls of one request share.

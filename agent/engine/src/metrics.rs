@@ -63,6 +63,10 @@ pub struct RuleCounts {
     pub lease_units: Total,
     /// Units of leases that ended unspent.
     pub lease_units_stranded: Total,
+    /// Units of calls that were admitted by a line of credit.
+    pub line_units_drawn: Total,
+    /// Units of these that the store did not charge, because a counter of the call had no room.
+    pub line_units_burned: Total,
 }
 
 /// Counts of one engine.
@@ -151,8 +155,15 @@ impl StripedTotal {
 
 impl RuleCounts {
     fn of_stripes(len: usize) -> Self {
-        let [shadow_denials, sketch_charges, lease_units, lease_units_stranded] = Default::default();
-        Self { decisions: Stripes::of_len(len), shadow_denials, sketch_charges, lease_units, lease_units_stranded }
+        Self {
+            decisions: Stripes::of_len(len),
+            shadow_denials: Total::default(),
+            sketch_charges: Total::default(),
+            lease_units: Total::default(),
+            lease_units_stranded: Total::default(),
+            line_units_drawn: Total::default(),
+            line_units_burned: Total::default(),
+        }
     }
 
     /// Counts a decision.

@@ -4,7 +4,7 @@
 //! answer is a [`StoreRequest`], it sends the charges to the store, waits at most the request's deadline, and calls
 //! [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps the calls and the rules under which
 //! they were matched. With counts in the engine's own table the charges are applied here, and every operation is done at
-//! once. A request whose answer is [`Engine::renew`]ed is sent once more. It is finished once; if it missed its deadline,
+//! once. A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to [`Engine::late_answer`]. Any other is finished once; if it missed its deadline,
 //! its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
 //! ([`StoreRequest::leave`]). The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
 //! [`backfill`](crate::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
@@ -17,13 +17,13 @@ use std::time::Duration;
 use smallvec::smallvec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
 use crate::active_rules::ActiveRules;
-use crate::check::Decisions;
+use crate::check::{CheckedAlone, Decisions};
 use crate::engine::{Context, Engine};
 use crate::leases::Sending;
 use crate::matched_rule::Charges;
@@ -74,7 +74,9 @@ pub enum Operation<'a, 'c> {
 pub enum Progress {
     /// The operation is done.
     Done(Output),
-    /// The store must apply these charges.
+    /// The operation is done. The store must apply these charges; their answer goes to [`Engine::late_answer`].
+    Deferred(Output, StoreRequest),
+    /// The store must apply these charges, and their answer decides.
     NeedsStore(StoreRequest),
 }
 
@@ -112,24 +114,31 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation)
+        self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation, true)
     }
 
     /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and
     /// that the sketch or the signals decide for another of its counters, is not begun: what they have entered could
-    /// not be given back.
+    /// not be given back. If the store does not charge at once, the request is dropped, and the views note nothing of it.
     #[must_use]
-    pub fn try_begin(&self, now: Timestamp, call: &Call<'_>) -> Option<Progress> {
+    pub fn try_begin(&self, now: Timestamp, call: &Call<'_>, charges_at_once: bool) -> Option<Progress> {
         let mut rules = ThreadRules::of(&self.rules);
         let active = rules.load().0;
         let context = Context { now, bounds: self.store_time(now), active };
         let may_ask = !self.settings.owns_table && active.emergency.is_none();
         let begins = !may_ask || !self.is_partly_local(&context, call);
-        begins.then(|| self.begin_under(active, now, Operation::check(call)))
+        begins.then(|| self.begin_under(active, now, Operation::check(call), charges_at_once))
     }
 
-    fn begin_under(&self, active: &Arc<ActiveRules>, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
+    fn begin_under(
+        &self,
+        active: &Arc<ActiveRules>,
+        now: Timestamp,
+        operation: Operation<'_, '_>,
+        may_ask: bool,
+    ) -> Progress {
         let context = Context { now, bounds: self.store_time(now), active };
+        let mut deferred = None;
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
                 if let Some(limit) = &active.emergency {
@@ -137,9 +146,15 @@ impl Engine {
                     return Progress::Done(Output::Decisions(decisions));
                 }
                 let planned = match calls {
-                    [call] => match self.check_alone(&context, call, scope) {
-                        Ok(decision) => return Progress::Done(Output::Decisions(smallvec![decision])),
-                        Err(planned) => smallvec![planned],
+                    [call] => match self.check_alone(&context, call, scope, may_ask) {
+                        CheckedAlone::Decided(decision) => {
+                            return Progress::Done(Output::Decisions(smallvec![decision]));
+                        }
+                        CheckedAlone::Deferred(decision, planned) => {
+                            deferred = Some(decision);
+                            smallvec![planned]
+                        }
+                        CheckedAlone::AsksStore(planned) => smallvec![planned],
                     },
                     calls => self.plan_calls(&context, calls, scope),
                 };
@@ -193,7 +208,11 @@ impl Engine {
             request.carried = carried.len();
             request.charges.insert_many(0, carried);
         }
-        Progress::NeedsStore(StoreRequest(Box::new(request)))
+        let request = StoreRequest(Box::new(request));
+        match deferred {
+            Some(decision) => Progress::Deferred(Output::Decisions(smallvec![decision]), request),
+            None => Progress::NeedsStore(request),
+        }
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
@@ -238,7 +257,9 @@ impl Engine {
             self.confirm_carried(carried);
             results.drain(..carried.len().min(results.len()));
         }
-        for (charge, result) in own.iter().zip(&mut results).filter(|(_, result)| !result.charged) {
+        // A line of credit is never denied, and its counter has no view.
+        let is_denied = |result: &ChargeResult| !result.charged && !result.verdict.admitted;
+        for (charge, result) in own.iter().zip(&mut results).filter(|(_, result)| is_denied(result)) {
             hold(charge, result);
             self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
         }

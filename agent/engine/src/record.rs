@@ -47,13 +47,14 @@ impl Engine {
         self.rows.add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home))
     }
 
-    /// Returns the round that publishes what this thread has published, at the latest.
-    pub(crate) fn published_round(&self) -> RoundNumber {
-        self.settings.publishes.then(|| self.rows.round_of_added())
+    /// Returns the round that publishes a row which is added before this round begins.
+    #[inline]
+    pub(crate) fn next_round(&self) -> RoundNumber {
+        self.settings.publishes.then(|| self.rows.next_round())
     }
 
-    /// Publishes the only row of a call. Of a call that its thread knows, it keeps the place of the row's subject, and
-    /// further rows say no more than they must.
+    /// Publishes the only row of a call; returns false if it was dropped. Of a call that its thread knows, it keeps the
+    /// place of the row's subject, and further rows say no more than they must.
     #[inline]
     pub(crate) fn publish_sole(
         &self,
@@ -63,22 +64,23 @@ impl Engine {
         counter: ChargedCounter,
         row: CallRow,
         home: (Option<&str>, Source),
-    ) {
+    ) -> bool {
         if !self.settings.publishes {
-            return;
+            return false;
         }
         let CallRow { call: number, at, outcome, .. } = row;
         if let Some(place) = place.as_deref().copied().flatten() {
             let admitted = outcome.is_admitted();
             if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source: home.1 }) {
-                return;
+                return true;
             }
         }
         let row = |buffer: &mut RowBuffer| buffered(buffer, context.active, call, Some(counter), row, Some(home));
-        match place {
+        let round = match place {
             Some(place) => self.rows.add_subject(context.now, place, row),
-            None => drop(self.rows.add(context.now, row)),
-        }
+            None => self.rows.add(context.now, row),
+        };
+        round.is_some()
     }
 }
 

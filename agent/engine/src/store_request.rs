@@ -11,10 +11,10 @@ use tollgate_core::counter::{Charge, StoreError};
 
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
-use crate::decide::PlannedCall;
 use crate::leases::Sending;
 use crate::losses::LostCounter;
 use crate::matched_rule::Charges;
+use crate::planned_call::PlannedCall;
 use crate::settle_release::Adjustment;
 use crate::unsynced_queue::UnsyncedCounter;
 

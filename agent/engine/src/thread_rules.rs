@@ -91,7 +91,7 @@ mod tests {
             |decision| decision.allowed,
             || match engine.begin(NOW, Operation::check(&call)) {
                 Progress::Done(output) => output.into_decisions()[0].allowed,
-                Progress::NeedsStore(_) => unreachable!("the table is its own"),
+                Progress::Deferred(..) | Progress::NeedsStore(_) => unreachable!("the table is its own"),
             },
         )
     }

@@ -47,12 +47,20 @@ pub(crate) async fn check_call<S: ChargeStore>(State(agent): State<Agent<S>>, re
     Ok(decide(&agent, &parsed.call).await)
 }
 
-/// `POST /explain`: explains how the rules apply to the call in the body, without counting it.
+/// `POST /explain`: explains how the rules apply to the call in the body, and for which of them this agent
+/// holds an answer, without counting it.
 pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
     let body = body::read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
     let engine = agent.engine();
     let mut explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
+    let answers = agent.local_answers(&parsed.call);
+    for rule in explanation["rules"].as_array_mut().into_iter().flatten() {
+        let held = answers.iter().find(|(name, _)| rule["rule"].as_str() == Some(&**name));
+        if rule["applies"] == true {
+            rule["by"] = held.map(|(_, answer)| answer.as_str()).into();
+        }
+    }
     // While it is on, its quota decides in place of the rules that follow.
     let quota = engine.emergency().and_then(|switch| switch.quota);
     explanation["emergency"] = quota.map(|quota| quota.to_string()).into();

@@ -79,12 +79,28 @@ impl<S: ChargeStore> Shared<S> {
         output
     }
 
+    /// Sends a request to the store whose call is decided. Its answer goes to the engine.
+    pub(super) fn charge_afterwards(&self, request: StoreRequest) {
+        let Some(store) = &self.store else {
+            return self.engine.late_answer(self.clock.now(), request, Err(StoreError::Unreachable));
+        };
+        match self.late_requests.take_place() {
+            Some(place) => self.follow(charge(store.clone(), &request), request, place),
+            None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::Busy)),
+        }
+    }
+
     /// Keeps a request in flight after its deadline.
     fn await_late_answer(&self, request: StoreRequest, charging: ChargeInFlight) {
+        match self.late_requests.take_place() {
+            Some(place) => self.follow(charging, request, place),
+            None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::AnswerLost)),
+        }
+    }
+
+    /// Takes the answer to a request, whenever it comes.
+    fn follow(&self, charging: ChargeInFlight, request: StoreRequest, place: LatePlace) {
         let (engine, clock) = (self.engine.clone(), self.clock.clone());
-        let Some(place) = self.late_requests.take_place() else {
-            return engine.late_answer(clock.now(), request, Err(StoreError::AnswerLost));
-        };
         self.runtime.spawn(async move {
             let answer = timeout(LATE_ANSWER_WAIT_MAX, charging).await;
             engine.late_answer(clock.now(), request, answer.unwrap_or(Err(StoreError::AnswerLost)));

@@ -31,8 +31,13 @@ impl<S: ChargeStore> Agent<S> {
     )]
     fn try_check_generally(&self, now: Timestamp, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
         let Shared { engine, store, .. } = &*self.shared;
-        let output = match engine.try_begin(now, call)? {
+        let charges_at_once = store.as_ref().is_some_and(|store| store.try_charge(&[]).is_some());
+        let output = match engine.try_begin(now, call, charges_at_once)? {
             Progress::Done(output) => output,
+            Progress::Deferred(output, request) => {
+                self.shared.charge_afterwards(request);
+                output
+            }
             Progress::NeedsStore(mut request) => {
                 let answer = ask_store::try_charge(&**store.as_ref()?, &request)?;
                 engine.finish(now, &mut request, answer)

@@ -21,7 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::runtime::Handle;
+use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::decision::LocalAnswer;
 use tollgate_core::rules::Quota;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
@@ -99,6 +101,13 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
+    /// Returns the rules for which this agent holds an answer to a call: a lease with room for it, or a denial.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn local_answers(&self, call: &Call<'_>) -> Vec<(Arc<str>, LocalAnswer)> {
+        self.shared.engine.local_answers(self.shared.clock.now(), call)
+    }
+
     /// Switches the emergency on, or off without a quota: while it is on, each caller (by `ip`) may use this quota at
     /// each agent, and no rule is counted. The other agents learn it over the bus.
     pub fn switch_emergency(&self, quota: Option<Quota>) {
@@ -171,6 +180,12 @@ impl<S: ChargeStore> Shared<S> {
                 self.metrics.check.at_once();
                 Ok(output)
             }
+            Progress::Deferred(output, request) => {
+                #[cfg(feature = "metrics")]
+                self.metrics.check.at_once();
+                self.charge_afterwards(request);
+                Ok(output)
+            }
             Progress::NeedsStore(request) => Err(request),
         }
     }
@@ -192,6 +207,10 @@ impl<S: ChargeStore> Shared<S> {
     async fn run(&self, operation: Operation<'_, '_>) -> Output {
         match self.engine.begin(self.clock.now(), operation) {
             Progress::Done(output) => output,
+            Progress::Deferred(output, request) => {
+                self.charge_afterwards(request);
+                output
+            }
             Progress::NeedsStore(request) => self.ask_store(request).await,
         }
     }

@@ -1,6 +1,6 @@
 //! Threads between an agent and its bus, which no call waits for.
 //!
-//! The writer executes the effects of the [`Exchange`]. The reader decodes signals, presence and published rules and hands
+//! The writer ([`bus_writer`](super::bus_writer)) executes the effects of the exchange. The reader decodes signals, presence and published rules and hands
 //! them to the engine. A third thread keeps the bus prepared and waits for one that is unavailable. When they
 //! end, the writer sends what is left and announces that the agent leaves.
 
@@ -10,16 +10,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
-use tollgate_bus::{Bus, BusError, BusRecord, LogReader, LogWriter, ReadFrom, Topic, supervise};
+use tollgate_bus::{Bus, BusError, BusRecord, LogReader, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::{LogEnd, SignalBatch};
-use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput, IgnoredRecord, Incoming, Receipt};
+use tollgate_engine::{Engine, IgnoredRecord, Incoming, Receipt};
 use tollgate_wire::{Record, WireError};
 
-use super::{RulesListener, WakeFn};
+use super::bus_writer::BusWriter;
+use super::{RulesListener, report_panic};
 #[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
 
@@ -29,8 +30,6 @@ const READ_WAIT: Duration = Duration::from_millis(50);
 const READ_RECORDS_LEN_MAX: usize = 1_000;
 /// Time for which an end of the log is remembered, in ms.
 const LOG_END_KEPT_MS: u64 = 1_000;
-/// Time for which a stop waits until the last records are in the log.
-const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 /// Running threads of one agent. A drop tells them to end and does not wait for them.
 pub(crate) struct BusThreads {
@@ -68,14 +67,6 @@ struct BusReader<B: Bus> {
     lags: Vec<Duration>,
 }
 
-/// The thread that writes.
-struct BusWriter<L> {
-    exchange: Exchange,
-    clock: Arc<dyn Clock>,
-    calls: L,
-    presence: L,
-}
-
 impl BusThreads {
     /// Starts the threads.
     pub(crate) fn start<B: Bus>(
@@ -105,12 +96,7 @@ impl BusThreads {
         let stopped = stop.clone();
         threads.spawn("tollgate-read", move || reader.run(&stopped))?;
 
-        let mut writer = BusWriter {
-            exchange: Exchange::new(engine.clone()),
-            clock: clock.clone(),
-            calls: bus.writer(Topic::Calls),
-            presence: bus.writer(Topic::Presence),
-        };
+        let mut writer = BusWriter::new(engine, clock, bus.writer(Topic::Calls), bus.writer(Topic::Presence));
         threads.spawn("tollgate-write", move || writer.run(&stop, supervisor))?;
         Ok(threads)
     }
@@ -138,12 +124,6 @@ impl BusThreads {
 impl Drop for BusThreads {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-fn report_panic(joined: &std::thread::Result<()>) {
-    if joined.is_err() {
-        tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
     }
 }
 
@@ -236,65 +216,5 @@ impl<B: Bus> BusReader<B> {
             %node, topic, partition, offset, reason, unlogged,
             "a record is a dead letter and changes nothing; find the producer that writes such records, and let only Tollgate write to this topic"
         );
-    }
-}
-
-impl<L: LogWriter> BusWriter<L> {
-    fn run(&mut self, stop: &AtomicBool, supervisor: JoinHandle<()>) {
-        let thread = std::thread::current();
-        self.exchange.set_waker(Arc::new(WakeFn(move || thread.unpark())).into());
-        while !stop.load(Ordering::Relaxed) {
-            self.fetch_reports();
-            self.poll(ExchangeInput::Tick);
-            let now = self.clock.now();
-            let wake_at = self.exchange.wake_at(now);
-            let wake_at = self.exchange.reports_at(now).map_or(wake_at, |reports_at| reports_at.min(wake_at));
-            std::thread::park_timeout(Duration::from_millis(wake_at.ms_since(now)));
-        }
-        let is_refused = self.stop();
-        // An attempt to prepare the bus may be under way, after which there is room. This is so in a short life.
-        report_panic(&supervisor.join());
-        if is_refused {
-            self.stop();
-        }
-    }
-
-    /// Sends what is left and waits for its reports. Returns true if the bus refused a batch.
-    fn stop(&mut self) -> bool {
-        let is_refused = self.poll(ExchangeInput::Stop);
-        self.calls.flush(FLUSH_WAIT);
-        self.presence.flush(FLUSH_WAIT);
-        self.fetch_reports();
-        is_refused
-    }
-
-    fn fetch_reports(&mut self) {
-        for report in self.calls.reports() {
-            let (partition, sequence, offset) = (report.partition, report.tag, report.offset);
-            self.poll(ExchangeInput::Delivered { partition, sequence, offset });
-        }
-    }
-
-    /// Polls the state machine with this input, and with the answers to its effects. Returns true if the bus refused a
-    /// batch.
-    fn poll(&mut self, input: ExchangeInput) -> bool {
-        let (mut effects, mut is_refused) = (Vec::new(), false);
-        self.exchange.poll(self.clock.now(), input, &mut effects);
-        for effect in effects {
-            match effect {
-                ExchangeEffect::Append(batch) => {
-                    let (partition, sequence) = (batch.name.partition, batch.name.sequence);
-                    let is_accepted = self.calls.append(partition, batch.encode(), sequence).is_ok();
-                    let accepted = ExchangeInput::Accepted { partition };
-                    is_refused |= self.poll(if is_accepted { accepted } else { ExchangeInput::Refused(batch) });
-                    is_refused |= !is_accepted;
-                }
-                ExchangeEffect::Announce(presence) => {
-                    let _ = self.presence.append(0, presence.encode(), 0);
-                    self.presence.reports();
-                }
-            }
-        }
-        is_refused
     }
 }

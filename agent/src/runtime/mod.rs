@@ -1,6 +1,8 @@
 //! Threads and tasks of an agent. They execute the effects of the engine's state machines and decide nothing.
 
 #[cfg(feature = "bus")]
+mod bus_writer;
+#[cfg(feature = "bus")]
 mod bus_threads;
 mod deadline;
 mod maintenance_task;
@@ -28,5 +30,12 @@ struct WakeFn<F>(F);
 impl<F: Fn() + Send + Sync + 'static> Wake for WakeFn<F> {
     fn wake(self: Arc<Self>) {
         self.0();
+    }
+}
+
+#[cfg(feature = "bus")]
+fn report_panic(joined: &std::thread::Result<()>) {
+    if joined.is_err() {
+        tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
     }
 }

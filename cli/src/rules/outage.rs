@@ -20,12 +20,14 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let table: Table = table(&["RULE", "REDIS DOWN", "REDIS AND KAFKA DOWN"], rows);
+    let table: Table = table(&["RULE", "REDIS UP", "REDIS DOWN", "REDIS AND KAFKA DOWN"], rows);
     let seconds = FRESH_MS / 1_000;
     format!(
-        "\n\nMost units in a window while Redis is down, in a fleet of {agents} (--agents).\n\
-         Units that Redis admitted or leased before are among them. The signals of two\n\
-         agents can differ by {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
+        "\n\nThe table shows the most units in a window. The value at worst holds if many\n\
+         calls come around the edge of a sub-window or of a fixed window. The bounds\n\
+         while Redis is down are for a fleet of {agents} (--agents). They contain the units\n\
+         that Redis admitted or leased before. The signals of two agents can differ by\n\
+         {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -43,7 +45,7 @@ fn deployments(set: &RuleSet) -> String {
     };
     let eventual = if count(true) > 0 {
         "\n\nRules under `consistency: eventual` never ask Redis: their bounds hold at all\n\
-         times, the first one while there are signals and the second one without. A retry\n\
+         times: REDIS DOWN while there are signals, the last column without. A retry\n\
          with the `id` of a call is counted again."
     } else {
         ""
@@ -59,16 +61,26 @@ fn deployments(set: &RuleSet) -> String {
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let beyond_ms = if admits_by_signals(policy) { FRESH_MS } else { 0 };
-    json!({ "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone })
+    let with_store = (policy.consistency != Consistency::Eventual)
+        .then(|| json!({ "units": policy.most_with_store(), "at_worst": policy.most_at_worst() }));
+    json!({
+        "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone
+    })
 }
 
-fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
+fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let shown = |units| show_units(units, policy.quota.unit());
     let beyond =
         if admits_by_signals(policy) { format!(", and calls of {} s", FRESH_MS / 1_000) } else { String::new() };
     let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), shown);
-    [name, format!("{}{beyond}", shown(by_signals)), alone]
+    let (usual, worst) = (policy.most_with_store(), policy.most_at_worst());
+    let up = match policy.consistency {
+        Consistency::Eventual => "not asked".to_owned(),
+        _ if worst > usual => format!("{}, at worst {}", shown(usual), shown(worst)),
+        _ => shown(usual),
+    };
+    [name, up, format!("{}{beyond}", shown(by_signals)), alone]
 }
 
 /// Returns true if agents admit calls by signals, which may differ.

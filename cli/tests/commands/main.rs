@@ -23,4 +23,3 @@ mod tokens;
 mod check;
 mod config;
 mod caps;
-mod experiment;

@@ -17,7 +17,7 @@ pub const EMERGENCY: &str = "emergency";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Source {
-    /// The agent, from a cached denial of the store, or because no rule applies.
+    /// The agent, by a lease, an allowance or a cached denial of the store, or because no rule applies.
     Local,
     /// The store.
     Store,
@@ -35,6 +35,8 @@ pub enum LocalAnswer {
     CachedDenial,
     /// A lease: the store had charged the units before.
     Lease,
+    /// An allowance: the store charges the units afterwards. It had granted a line of credit before.
+    Allowance,
 }
 
 /// Identifier of a decision, unique in the fleet.
@@ -164,6 +166,7 @@ impl LocalAnswer {
         match self {
             Self::CachedDenial => "cached_denial",
             Self::Lease => "lease",
+            Self::Allowance => "allowance",
         }
     }
 }

@@ -110,6 +110,28 @@ impl Server<RedisKind> {
         self.try_command(line).expect("Redis responds")
     }
 
+    /// Returns the number of scripts that the server has run by their hashes.
+    ///
+    /// # Panics
+    /// Panics if the server does not respond within 30 s.
+    #[must_use]
+    pub fn scripts_run(&self) -> u64 {
+        let info = self.command("INFO commandstats");
+        let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+        line.and_then(|line| line.split(',').next()?.parse().ok()).unwrap_or_default()
+    }
+
+    /// Returns the CPU time that the server has used, in microseconds.
+    ///
+    /// # Panics
+    /// Panics if the server does not respond within 30 s.
+    #[must_use]
+    pub fn cpu_us(&self) -> f64 {
+        let info = self.command("INFO cpu");
+        let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<f64>().ok());
+        1e6 * (field("used_cpu_user:").expect("a number") + field("used_cpu_sys:").expect("a number"))
+    }
+
     /// Sends inline commands, one a line, and returns the responses.
     ///
     /// # Errors

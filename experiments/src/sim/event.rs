@@ -7,6 +7,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::signals::Offset;
+use tollgate_engine::{GatherRound, GatheredStep};
 
 use super::observation::{RecordName, SimNode, Ticket};
 
@@ -15,7 +16,6 @@ pub(super) type Life = u64;
 
 /// A thing that happens at an instant.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "most events are answers of the store")]
 pub(super) enum SimEvent {
     /// A request reaches the store.
     StoreReads(StoreMessage),
@@ -38,6 +38,10 @@ pub(super) enum AgentEvent {
     Wakes(AgentShell),
     /// The answer of the store to a request arrives, or the connection is lost.
     StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
+    /// The answer of the store to a step arrives, or the connection is lost.
+    StepReplies(GatherRound, GatheredStep<Ticket>, Result<ChargeResults, StoreError>),
+    /// Others have waited for the answers to the steps of this round as long as they may.
+    RoundOverdue(GatherRound),
     /// The timer of a request fires.
     DeadlinePasses(Ticket),
     /// The agent runs again after a pause.
@@ -91,12 +95,15 @@ pub(super) struct StoreMessage {
 }
 
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most requests are steps of calls")]
 pub(super) enum StoreCommand {
     Ping,
     Announce,
     Witness(u64),
     /// Charges, by step.
     Charge(Vec<Vec<Charge>>),
+    /// A step of calls, which name their requests, and its round.
+    Step(GatherRound, GatheredStep<Ticket>),
 }
 
 /// An answer of the store: its time after a ping, the live agents after an announcement, the number before

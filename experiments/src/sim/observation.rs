@@ -62,6 +62,8 @@ pub enum Observation<'c> {
         store_time: Timestamp,
         /// The store's answer.
         answer: Result<ChargeResults, StoreError>,
+        /// True if it is a part of the charge that was observed before it.
+        is_part: bool,
     },
     /// The late answer to a request of an agent arrived, or its connection was lost.
     LateAnswer {

@@ -30,6 +30,8 @@ pub(crate) struct Charged {
     asked: BTreeSet<CounterId>,
     /// Number of rules whose charges were found.
     pub(crate) compared: usize,
+    /// Calls whose charge was a part of one for several.
+    pub(crate) coalesced: usize,
     /// Number of calls that were admitted before a late answer, under rules that allow it.
     pub(crate) late: usize,
     /// Last instant at which the breaker of each agent was seen open.
@@ -58,7 +60,8 @@ impl Charged {
             self.asked.extend(charges.iter().map(|charge| charge.counter));
         }
         match observation {
-            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
+            Observation::Executed { ticket, charges, answer: Ok(results), is_part, .. } => {
+                self.coalesced += usize::from(*is_part);
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
                 let counters = made.map(|(charge, _)| charge.counter);
                 self.requests.entry(*ticket).or_default().extend(counters);

@@ -6,7 +6,8 @@
 //! Leased units are left to [`super::leases`], and so are those of a late charge that stands for no call: where the
 //! agent may lease, it spends or refunds them, and else it refunds them. Such a refund is sent once; if its answer is
 //! lost, it counts as made. These count as the store executed them: a call with a request id, which the store charges
-//! once however the agent learns of it; one that a rule of `charge: each` denies after the other rules have charged it;
+//! once however the agent learns of it; a call of a line of credit, of which the store has charged nothing if it had no
+//! room; one that a rule of `charge: each` denies after the other rules have charged it;
 //! and several calls of one request that are not all admitted. After a release that failed, the slots of its counter
 //! are not balanced, nor are they after a call that was denied or held back: what it was charged is given back, at a
 //! time that the agent chooses. Agents that crash take their unsynced units with them. Callers that share an overflow
@@ -14,8 +15,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tollgate::Source;
 use tollgate::store::StoreError;
+use tollgate::{LocalAnswer, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId, DigestKey, RequestId};
@@ -33,6 +34,8 @@ pub(crate) struct Ledger {
     executed: HashMap<Ticket, Vec<Effect>>,
     /// Units of calls that were decided while their request was late, by request and counter.
     decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
+    /// Requests of calls that lines of credit admitted.
+    by_lines: HashSet<Ticket>,
     /// Backfill requests that the agent has given up, which the store may execute later.
     given_up: HashSet<Ticket>,
     /// Ids of calls.
@@ -80,7 +83,11 @@ impl Ledger {
     /// Enters executed charges: units that are backfilled under an id at once, because the store executes them once; other
     /// units, and refunds, when the agent learns of them.
     fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
-        for effect in charges.iter().zip(results).filter_map(effect_of) {
+        let is_line = |charge: &Charge| {
+            let of_line = |asked: &Charge| matches!(asked.mode, ChargeMode::Lease { .. }) && asked.cost == 0;
+            charges.iter().any(|asked| asked.counter == charge.counter && of_line(asked))
+        };
+        for effect in charges.iter().zip(results).filter(|(charge, _)| !is_line(charge)).filter_map(effect_of) {
             let (counter, width_ms) = (effect.charge.counter, effect.charge.limit.window.width_ms());
             // The store forgets an id with the window of its units, at once if its clock steps forward.
             let is_again = |known: Option<Timestamp>| known.is_some_and(|known| effect.at.ms_since(known) >= width_ms);
@@ -151,6 +158,7 @@ impl Ledger {
     fn answered_late(&mut self, agent: usize, ticket: Ticket, error: Option<StoreError>) {
         let mut executed = self.executed.remove(&ticket).unwrap_or_default();
         let mut decided = self.decided_late.remove(&ticket).unwrap_or_default();
+        let is_by_line = self.by_lines.remove(&ticket);
         if error.is_some() {
             return;
         }
@@ -169,6 +177,9 @@ impl Ledger {
                 _ => units,
             };
             accounts.enter(charge.counter, -units);
+        }
+        for (counter, units) in decided.into_iter().filter(|_| is_by_line) {
+            accounts.enter(counter, -units);
         }
     }
 
@@ -205,7 +216,8 @@ impl Ledger {
         for applied in applied {
             let counts_always = applied.counts_denials() || is_listed;
             let counts = if answered.decision.allowed {
-                answered.decision.source != Source::Local && (!is_held_back || counts_always)
+                let by_line = answered.decision.by == Some(LocalAnswer::Allowance);
+                (answered.decision.source != Source::Local || by_line) && (!is_held_back || counts_always)
             } else {
                 by_store && counts_always
             };
@@ -214,6 +226,9 @@ impl Ledger {
                 if let Some(ticket) = answered.ticket.filter(|_| is_late) {
                     let decided = self.decided_late.entry(ticket).or_default();
                     *decided.entry(applied.counter).or_default() += signed(applied.cost);
+                    if answered.decision.by == Some(LocalAnswer::Allowance) {
+                        self.by_lines.insert(ticket);
+                    }
                 }
             }
         }

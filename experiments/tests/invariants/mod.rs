@@ -6,6 +6,7 @@ mod answers;
 mod never_over;
 mod charged;
 mod leases;
+mod lines;
 mod true_denial;
 mod degraded;
 mod store_time;
@@ -38,6 +39,7 @@ use hand_over::HandOver;
 use last_good::LastGood;
 use leases::Leases;
 use ledger::Ledger;
+use lines::Lines;
 use never_over::NeverOver;
 use notices::Notices;
 use store_time::StoreTime;
@@ -54,6 +56,7 @@ pub(crate) struct Invariants {
     never_over: NeverOver,
     charged: Charged,
     leases: Leases,
+    lines: Lines,
     true_denial: TrueDenial,
     store_time: StoreTime,
     degraded: Degraded,
@@ -86,8 +89,12 @@ pub(crate) struct Totals {
     pub(crate) balanced: usize,
     /// Admissions by the store that were compared with the charges that it made.
     pub(crate) charged: usize,
+    /// Calls whose charge was a part of one for several.
+    pub(crate) coalesced: usize,
     /// Admissions by leases that were compared with the units that the store had leased.
     pub(crate) leased: usize,
+    /// Admissions by lines of credit.
+    pub(crate) drawn: usize,
     /// Admissions before a late answer.
     pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
@@ -107,6 +114,7 @@ impl Invariants {
             never_over: NeverOver::default(),
             charged: Charged::default(),
             leases: Leases::default(),
+            lines: Lines::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
             degraded: Degraded::default(),
@@ -137,6 +145,7 @@ impl Invariants {
             self.never_over.observe(&self.facts, sim, &observation)?;
             self.charged.observe(&self.facts, sim, &observation)?;
             self.leases.observe(&self.facts, sim, &observation)?;
+            self.lines.observe(&self.facts, sim, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
             self.degraded.observe(&self.facts, &observation)?;
@@ -181,7 +190,9 @@ impl Invariants {
             restored: self.hand_over.restored,
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
+            coalesced: self.charged.coalesced,
             leased: self.leases.compared,
+            drawn: self.lines.compared,
             late: self.charged.late,
             bounded: self.degraded.bounded,
             forged: self.forgeries.passed_over,

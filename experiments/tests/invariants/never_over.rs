@@ -65,8 +65,13 @@ impl NeverOver {
     ) -> Result<(), String> {
         match observation {
             Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
-                for (charge, result) in charges.iter().zip(results) {
-                    self.executed(charge, *store_time, result)?;
+                // All charges of a step are evaluated on the counters as they are before it. So those that are only counted
+                // count after the enforced ones.
+                for is_counted in [false, true] {
+                    let is_now = |charge: &Charge| matches!(charge.mode, ChargeMode::CountOnly { .. }) == is_counted;
+                    for (charge, result) in charges.iter().zip(results).filter(|(charge, _)| is_now(charge)) {
+                        self.executed(charge, *store_time, result)?;
+                    }
                 }
                 Ok(())
             }

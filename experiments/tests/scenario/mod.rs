@@ -18,6 +18,8 @@ use incidents::Incidents;
 /// Virtual time of a run, in ms, and its minimum number of calls.
 const RUN_MS: u64 = 10_000;
 const CALLS_MIN: usize = 500;
+/// Maximum number of times that a request is made at once.
+const BURST_LEN_MAX: usize = 6;
 /// Maximum time between two calls, in ms.
 const GAP_MS_MAX: u64 = 30;
 /// Quiet time at the end, after which everything must be settled, in ms. A store that relapsed is probed twice a second.
@@ -52,10 +54,14 @@ pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
         let agent = rng.usize(0..sim.agents().len());
         if sim.agents()[agent].is_scheduled(sim.now()) {
             let request = workload.request(group(&sim, agent));
-            calls += request.len();
-            checks.arrive(agent, request.len());
-            sim.check(agent, request);
-            check(&mut sim, &mut checks, &mut workload, &mut trace)?;
+            // Now and then, a client makes the same request several times at once.
+            let times = if rng.u8(0..8) == 0 { rng.usize(2..=BURST_LEN_MAX) } else { 1 };
+            for _ in 0..times {
+                calls += request.len();
+                checks.arrive(agent, request.len());
+                sim.check(agent, request.clone());
+                check(&mut sim, &mut checks, &mut workload, &mut trace)?;
+            }
         }
         incidents.strike(&mut rng, &mut sim);
     }

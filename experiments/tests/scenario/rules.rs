@@ -13,10 +13,10 @@ defaults: { consistency: strict }
 rules:
   - { name: key, match: { endpoint: { not: [/hot] } }, per: [api_key], quota: 20/2s }
   - { name: log, match: { endpoint: /login }, per: [ip], quota: 6/3s, algorithm: sliding_log }
-  - { name: fine, match: { endpoint: /search* }, per: [api_key], quota: 9/1s, sub_windows: 4, on_failure: limit 3/1s }
+  - { name: fine, match: { endpoint: /search* }, per: [api_key], quota: 9/1s, sub_windows: 4, on_failure: limit 3/1s, leases: off }
   - { name: about, match: { endpoint: /about }, per: [], quota: 40/1500ms, estimate: interpolated, consistency: bounded, deadline: 9ms }
   - { name: bucket, match: { endpoint: /search* }, per: [ip], quota: 12/2s, algorithm: token_bucket, burst: 7 }
-  - { name: fixed, match: { endpoint: /other }, per: [ip], quota: 9/1s, algorithm: fixed_window }
+  - { name: fixed, match: { endpoint: /other }, per: [ip], quota: 9/1s, algorithm: fixed_window, leases: off }
   - { name: queue, match: { endpoint: /other }, per: [api_key], quota: 30/1s, algorithm: leaky_bucket, burst: 12 }
   - { name: burst, group: g, match: { endpoint: /about }, per: [api_key], quota: 12/2s, burst: 18, consistency: bounded }
   - { name: narrower, group: g, match: { endpoint: /about, ip: { cidr: 10.0.0.4/30 } }, per: [api_key], quota: 8/1s }
@@ -24,8 +24,8 @@ rules:
   - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
   - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
   - { name: stream, match: { endpoint: /search* }, per: [ip], quota: 9/1s, consistency: eventual }
-  - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, leases: on }
-  - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window, leases: on }
+  - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, consistency: bounded, estimate: conservative, max_excess: 8% }
+  - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window }
   - { name: tiered, match: { endpoint: { not: [/hot] } }, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
 lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
 tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }

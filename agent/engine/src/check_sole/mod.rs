@@ -28,7 +28,23 @@ use crate::record::{CallRow, signed};
 use crate::row_buffer::ChargedCounter;
 use crate::table::TableEntry;
 use crate::thread_rules::ThreadRules;
-use crate::view::{LeasedCall, ViewEvent, update};
+use crate::view::{LeasedCall, RoundNumber, UNPUBLISHED, ViewEvent, update};
+
+/// Decision that a look at the counter has found.
+struct Found {
+    decided: RuleVerdict,
+    /// Instant at which an admission counts, and the one from which waits count, if they are not the bounds of the
+    /// store's time.
+    counted_at: Option<(Timestamp, Timestamp)>,
+    /// Round by which the row of an admission is published, as the view has entered it; none if it has entered nothing.
+    round: RoundNumber,
+}
+
+impl Found {
+    fn new(decided: RuleVerdict) -> Self {
+        Self { decided, counted_at: None, round: None }
+    }
+}
 
 impl Engine {
     /// Decides a call at once and makes the caller's answer of the decision, if one rule applies and a look at its
@@ -77,8 +93,8 @@ impl Engine {
         }
         let context = Context { now, bounds, active };
         let denial = known.as_ref().and_then(|known| known.call.denial(&self.table, now, bounds));
-        let (decided, counted_at) = if let Some(denial) = denial {
-            (RuleVerdict::local(&policy, denial, LocalAnswer::CachedDenial), None)
+        let Found { decided, counted_at, round } = if let Some(denial) = denial {
+            Found::new(RuleVerdict::local(&policy, denial, LocalAnswer::CachedDenial))
         } else {
             let known = known.as_mut().map(|known| &mut *known.call);
             self.decide_by_counter(&context, &policy, &mut sole, known)?
@@ -92,13 +108,15 @@ impl Engine {
             let counter = ChargedCounter::new(sole.counter, index, &policy);
             // A call that came once only needs no place.
             let place = known.filter(|_| known_sole.is_some()).map(|known| known.subject);
-            self.publish_sole(&context, call, place, counter, row, (Some(&*rule.name), source));
-        }
-        if by == Some(LocalAnswer::Lease) {
-            let (round, units, is_planned) = (self.published_round(), cost, false);
-            let event = ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None };
-            let enter = |entry: &mut TableEntry| update(&policy, &mut entry.view, event);
-            self.table.find(sole.counter, &mut sole.position, bounds.earliest, enter);
+            let is_added = self.publish_sole(&context, call, place, counter, row, (Some(&*rule.name), source));
+            if let Some(entered) = round {
+                let published = if is_added { self.rows.round_of_added() } else { UNPUBLISHED };
+                if published > entered {
+                    let event = ViewEvent::PublishedLater { at, units: cost, entered, published };
+                    let correct = |entry: &mut TableEntry| update(&policy, &mut entry.view, event);
+                    self.table.find(sole.counter, &mut sole.position, bounds.earliest, correct);
+                }
+            }
         }
         let status = status(&policy, active.names[index].clone(), cost, decided, from);
         let delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
@@ -106,15 +124,14 @@ impl Engine {
     }
 
     /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or
-    /// if the store must be asked. The second result is the instant at which an admission counts, and that from which
-    /// waits count, if they are not the bounds of the store's time.
+    /// if the store must be asked.
     fn decide_by_counter(
         &self,
         context: &Context<'_>,
         policy: &LimitPolicy,
         sole: &mut SoleRule,
         mut known: Option<&mut KnownCall>,
-    ) -> Option<(RuleVerdict, Option<(Timestamp, Timestamp)>)> {
+    ) -> Option<Found> {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.set.generation);
         let facts = Facts {
@@ -128,14 +145,18 @@ impl Engine {
         let leases = self.lease_facts(context, policy);
         let decide = |entry: &mut TableEntry| {
             if let Some(LeasedCall { verdict, span }) = entry.view.leased(&leases, cost) {
+                let (at, round) = (span.nearest(bounds.latest), self.next_round());
                 update(policy, &mut entry.view, ViewEvent::LeaseSpent(cost));
-                let counted_at = (span.nearest(bounds.latest), bounds.earliest);
-                return Some((RuleVerdict::local(policy, verdict, LocalAnswer::Lease), Some(counted_at)));
+                let (units, is_planned) = (cost, false);
+                let event = ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None };
+                update(policy, &mut entry.view, event);
+                let decided = RuleVerdict::local(policy, verdict, LocalAnswer::Lease);
+                return Some(Found { decided, counted_at: Some((at, bounds.earliest)), round });
             }
             let enforcement = Enforcement::Normal;
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };
             let decided = match plan(&charge, &facts) {
-                Plan::Denied(verdict) => (RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial), None),
+                Plan::Denied(verdict) => Found::new(RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial)),
                 Plan::NeedsStore if self.settings.owns_table => {
                     // In the own table no charge expires.
                     let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
@@ -143,8 +164,8 @@ impl Engine {
                     if ends_denial {
                         self.table.end_denials(counter);
                     }
-                    let verdict = RuleVerdict::new(policy, result.verdict, result.limit, Source::Store);
-                    (verdict, Some((result.at, result.at)))
+                    let decided = RuleVerdict::new(policy, result.verdict, result.limit, Source::Store);
+                    Found { decided, counted_at: Some((result.at, result.at)), round: None }
                 }
                 // Authorities other than the store are not asked here.
                 Plan::NeedsStore | Plan::Decided(..) => return None,

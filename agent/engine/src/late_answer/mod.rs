@@ -1,6 +1,7 @@
 //! Late answers: a request that missed its deadline stays in flight, and its answer tells if the store charged it.
 //!
-//! The caller has its decision by then. Units that were admitted and not charged are backfilled. Units that were
+//! The caller has its decision by then. Units that were admitted and not charged are backfilled, unless a line
+//! of credit admitted them and the store had no room: then they are burned. Units that were
 //! charged for a denied call, or for one that a lease has admitted, become a lease, or are refunded where there are
 //! none; unless the call has a request id: then the charge stays for the retry, which would pass without a charge
 //! otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
@@ -49,7 +50,17 @@ impl Engine {
             // The units are sent again: under their ids, or to counters that have them already.
             Pending::Backfill(_) | Pending::Reopen(_) => return,
         };
-        self.metrics.late_answer(outcome);
+        let is_deferred =
+            matches!(&pending, Pending::Check(planned) if planned.iter().all(|planned| planned.is_deferred));
+        if !is_deferred {
+            self.metrics.late_answer(outcome);
+        } else if let Err(error) = answer {
+            self.metrics.store_error(error);
+            if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
+                // The server of the next connection may have lost the leased units.
+                self.end_leases();
+            }
+        }
     }
 
     fn late_check(
@@ -89,6 +100,12 @@ impl Engine {
                     }
                     // A slot was unsynced from its decision on.
                     stands = !matched.is_slot();
+                    let by_line = planned.verdicts[place].is_some_and(|rule| rule.by == Some(LocalAnswer::Allowance));
+                    // The store has charged nothing to a value that is unreadable, and will not.
+                    if by_line && (answer.is_ok() || is_charged) {
+                        self.line_answered(active, matched, answer.is_ok() && is_charged, sent.at);
+                        continue;
+                    }
                     if stands && !is_charged {
                         let unsynced = self.unsynced_of(planned, planned.at, matched.cost);
                         self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));

@@ -12,11 +12,11 @@ use tollgate_core::decision::LocalAnswer;
 use tollgate_core::rules::LimitPolicy;
 
 use crate::active_rules::ActiveRules;
-use crate::decide::{PlannedCall, Verdicts};
 use crate::enforce::{Enforcement, RuleVerdict};
 use crate::engine::{Context, Engine};
 use crate::lease_epoch::LeaseEpoch;
 use crate::matched_rule::MatchedRule;
+use crate::planned_call::{PlannedCall, Verdicts};
 use crate::table::LockedTable;
 use crate::view::{LeaseFacts, LeaseGrant, LeaseSpan, ViewEvent, update};
 
@@ -57,6 +57,51 @@ impl Engine {
         Some((verdicts, at))
     }
 
+    /// Decides a call by lines of credit, if each of its counters has one: the call is charged afterwards. Returns the
+    /// verdicts.
+    pub(crate) fn draw_lines(
+        &self,
+        context: &Context<'_>,
+        matched: &mut [MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+        is_late: bool,
+    ) -> Option<Verdicts> {
+        let mut verdicts = Verdicts::new();
+        for matched in &mut *matched {
+            if matched.own_verdict().is_some()
+                || matched.enforcement != Enforcement::Normal
+                || matched.is_counted_always()
+            {
+                return None;
+            }
+            let facts = self.lease_facts(context, &matched.policy);
+            let (verdict, line) = table.view(matched.counter).drawn(&facts, matched.cost, is_late)?;
+            matched.drawn = Some(line);
+            verdicts.push(Some(RuleVerdict::local(&matched.policy, verdict, LocalAnswer::Allowance)));
+        }
+        for MatchedRule { counter, policy, cost, index, .. } in &*matched {
+            update(policy, table.view(*counter), ViewEvent::LineDrawn(*cost));
+            context.active.counts[*index].line_units_drawn.add(*cost);
+        }
+        (!verdicts.is_empty()).then_some(verdicts)
+    }
+
+    /// Notes the answer to a charge that followed an admission by a line of credit. A unit without room is burned.
+    pub(crate) fn line_answered(
+        &self,
+        active: &ActiveRules,
+        matched: &MatchedRule<'_>,
+        is_charged: bool,
+        sent_at: Timestamp,
+    ) {
+        if let Some(of) = matched.drawn.filter(|_| is_charged) {
+            let event = ViewEvent::LineRestored { units: matched.cost, of, sent_at };
+            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
+        } else {
+            active.counts[matched.index].line_units_burned.add(matched.cost);
+        }
+    }
+
     /// Returns the facts by which a lease ends.
     #[inline]
     pub(crate) fn lease_facts<'a>(&self, context: &Context<'_>, policy: &'a LimitPolicy) -> LeaseFacts<'a> {
@@ -87,6 +132,37 @@ impl Engine {
                 let grant = grant(active, matched, charge, result, result.leased, sent);
                 if !self.take_lease(now, matched, grant) {
                     grant.strand();
+                }
+            } else if let Some(matched) = matched().find(|matched| matched.counter.line() == charge.counter)
+                && matches!(charge.mode, ChargeMode::Lease { .. })
+                && result.charged
+            {
+                let grant = grant(active, matched, charge, result, result.leased, sent);
+                if grant.is_live(now, self.lease_epochs.current()) {
+                    let event = ViewEvent::LineGranted(grant, now);
+                    self.table.with(matched.counter, |view| update(&matched.policy, view, event));
+                }
+            }
+        }
+    }
+
+    /// Sets the units that a call asks for beside its own, for each of its counters: a lease, and a line of credit.
+    pub(crate) fn want_leases(
+        &self,
+        context: &Context<'_>,
+        matched: &mut [MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+    ) {
+        // A step of its own would have to take back what another one has handed back.
+        let has_one_slot = matched.iter().all(|other| other.slot == matched[0].slot);
+        for matched in matched {
+            if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
+                let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds);
+                let view = table.view(matched.counter);
+                matched.wanted = view.ask_lease(policy, now, context.now, cost);
+                if has_one_slot && !matched.is_counted_always() {
+                    let line = view.ask_line(&self.lease_facts(context, policy), self.fleet.size());
+                    matched.wanted_line = line.map(Box::new);
                 }
             }
         }
@@ -120,17 +196,6 @@ impl Engine {
     /// Ends all leases: they may not be charged any more, or the store's time is not known.
     pub(crate) fn end_leases(&self) {
         self.lease_epochs.end();
-    }
-}
-
-/// Sets the units that a call asks for beside its own, for each of its counters.
-pub(crate) fn want_leases(context: &Context<'_>, matched: &mut [MatchedRule<'_>], table: &mut LockedTable<'_>) {
-    for matched in matched {
-        if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
-            let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds);
-            let view = table.view(matched.counter);
-            matched.wanted = view.ask_lease(policy, now, context.now, cost);
-        }
     }
 }
 

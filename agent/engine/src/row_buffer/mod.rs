@@ -83,8 +83,8 @@ impl RowBuffers {
         now: Timestamp,
         place: &mut Option<SubjectPlace>,
         row: impl FnOnce(&mut RowBuffer) -> BufferedRow,
-    ) {
-        self.add_with_place(now, row, Some(place));
+    ) -> RoundNumber {
+        self.add_with_place(now, row, Some(place))
     }
 
     fn add_with_place(
@@ -114,7 +114,7 @@ impl RowBuffers {
         let is_first = buffer.opened_at.is_none();
         buffer.opened_at.get_or_insert(now);
         let len = buffer.rows.len();
-        let round = self.round.load(Ordering::Relaxed) + 1;
+        let round = self.next_round();
         drop(buffered);
         self.wake(is_first, len);
         Some(round)
@@ -133,11 +133,17 @@ impl RowBuffers {
         true
     }
 
+    /// Returns the round by which a row is published that is added before this round begins.
+    #[inline]
+    pub(crate) fn next_round(&self) -> u64 {
+        self.round.load(Ordering::Relaxed) + 1
+    }
+
     /// Returns the round by which all rows are published that the current thread has added, at the latest.
     pub(crate) fn round_of_added(&self) -> u64 {
         // A row is added before the number is read: who begins the next round after that sees the row.
         fence(Ordering::SeqCst);
-        self.round.load(Ordering::Relaxed) + 1
+        self.next_round()
     }
 
     /// Begins to collect the rows of a round: later rows say the next one. Returns the number of the round.

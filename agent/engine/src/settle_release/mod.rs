@@ -22,11 +22,11 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::MatchScope;
 
-use crate::decide::combine_enforced;
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
 use crate::match_rules::{ShadowedRules, has_place};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
+use crate::planned_call::combine_enforced;
 use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
 use tollgate_core::counter::StoreError;

@@ -26,7 +26,7 @@ fn begin(engine: &Engine, operation: Operation<'_, '_>) -> Result<Output, StoreR
 
 fn begin_at(engine: &Engine, now: Timestamp, operation: Operation<'_, '_>) -> Result<Output, StoreRequest> {
     match engine.begin(now, operation) {
-        Progress::Done(output) => Ok(output),
+        Progress::Done(output) | Progress::Deferred(output, _) => Ok(output),
         Progress::NeedsStore(request) => Err(request),
     }
 }
@@ -132,7 +132,8 @@ fn a_rule_in_shadow_would_have_denied_a_call_once_however_often_it_is_corrected(
 #[test]
 fn a_call_that_was_denied_before_its_late_answer_gives_the_slots_of_a_rule_in_shadow_back() {
     let shadow = slots("shadow", 2).in_shadow();
-    let rules = [shadow, Rule::per("calls", &["api_key"], "1/min".parse().expect("a quota")).strict()];
+    let calls = Rule::per("calls", &["api_key"], "1/min".parse().expect("a quota")).strict();
+    let rules = [shadow, calls.with(|policy| policy.leases = false)];
     let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, rules));
     let mut request = begin(&engine, Operation::check(&call())).expect_err("the store is asked");
     assert!(!sole(engine.finish(START, &mut request, Err(StoreError::TimedOut))).allowed);

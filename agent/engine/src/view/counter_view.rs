@@ -3,16 +3,19 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
-use tollgate_core::algorithm::CounterState;
+use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
+use super::credit_line::{Line, LineNumber, LineRequest, line_request};
 use super::flow::Flow;
-use super::lease::{Lease, LeaseFacts, LeasedCall};
+use super::lease::{LeaseFacts, LeasedCall};
+use super::lease_or_pace::LeaseOrPace;
 use super::lease_size::lease_size;
 use super::local_usage::LocalUsage;
 use super::signal_budget::SignalBudget;
@@ -25,13 +28,11 @@ use crate::time_bounds::TimeBounds;
 pub(crate) struct CounterView {
     pub(crate) denial: Option<CachedDenial>,
     pub(crate) local: Option<Box<LocalUsage>>,
-    pub(super) lease: Option<Box<Lease>>,
+    pub(crate) lease_or_pace: LeaseOrPace,
     /// Units that the store does not know, and units that it must give back, as long as the counter is in the queue of
     /// unsynced counters or in a backfill request. They are empty if all were confirmed or refunded meanwhile.
     pub(super) unsynced: Option<Box<UnsyncedUnits>>,
     pub(crate) remote: Option<Box<RemoteCount>>,
-    /// Meter of the units that the agent admitted from a bucket while the store was away.
-    pub(crate) pace: Option<Box<CounterState>>,
 }
 
 /// The count of a counter in the latest signal.
@@ -78,12 +79,44 @@ impl CounterView {
     /// Returns the admission of a call of this cost by a lease, unless the store lacks units of the counter.
     #[inline]
     pub(crate) fn leased(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
-        let lease = self.lease.as_ref().filter(|_| self.unsynced.is_none())?;
+        let lease = self.lease_or_pace.lease().filter(|_| self.unsynced.is_none())?;
         lease.admits(facts, cost)
     }
 
+    /// Returns the verdict of a call of this cost that draws on the line of credit, because the store is late or another call
+    /// has asked it. Returns nothing if the agent does not know the store's count, or if this count and its own admissions since
+    /// leave no room.
+    pub(crate) fn drawn(&self, facts: &LeaseFacts<'_>, cost: u64, is_late: bool) -> Option<(Verdict, LineNumber)> {
+        let line = self.lease_or_pace.lease()?.line.as_ref()?;
+        if !is_late && !line.is_awaited(facts.own_now) {
+            return None;
+        }
+        let (policy, now) = (facts.policy, facts.store_now.latest);
+        let is_denied = self
+            .denial
+            .as_ref()
+            .is_some_and(|denial| denial.holds(policy, facts.generation, cost, facts.own_now, facts.store_now));
+        let known = self.store_count(now).filter(|_| self.unsynced.is_none() && !is_denied)?;
+        let used = known.units.saturating_add(known.since).saturating_add(cost);
+        let remaining = policy.quota.units().checked_sub(used)?;
+        let verdict = Verdict { admitted: true, remaining, retry_at: now, reset_at: known.until(), delay_ms: 0 };
+        line.admits(facts, cost).then(|| (verdict, line.number()))
+    }
+
+    /// Returns the request for a line of credit beside a call, if one is wanted and none is held or asked for.
+    pub(crate) fn ask_line(&mut self, facts: &LeaseFacts<'_>, agents: NonZeroU32) -> Option<LineRequest> {
+        let held = self.lease_or_pace.lease().and_then(|lease| lease.line.as_deref());
+        let request = line_request(facts.policy, self.local.as_ref()?, held, facts, agents)?;
+        let asked = Line::asked(facts, end_of(facts.own_now, facts.policy.deadline), held);
+        self.lease_or_pace.lease_or_new().line = Some(Box::new(asked));
+        Some(request)
+    }
+
     /// Notes that a call asks the store.
-    pub(crate) fn ask_store(&mut self, own_now: Timestamp, now: TimeBounds) {
+    pub(crate) fn ask_store(&mut self, policy: &LimitPolicy, own_now: Timestamp, now: TimeBounds) {
+        if let Some(line) = self.lease_or_pace.line_mut() {
+            line.await_until(end_of(own_now, policy.deadline));
+        }
         if let Some(denial) = &mut self.denial {
             denial.ask(own_now, now);
         }
@@ -98,7 +131,7 @@ impl CounterView {
         cost: u64,
     ) -> Option<NonZeroU32> {
         let units = lease_size(policy, self.local.as_ref()?, now, cost)?;
-        self.lease.get_or_insert_default().ask(own_now, policy.deadline).then_some(units)
+        self.lease_or_pace.lease_or_new().ask(own_now, policy.deadline).then_some(units)
     }
 
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
@@ -136,9 +169,13 @@ impl CounterView {
         !self.is_queued()
             && self.local.as_ref().is_none_or(|local| local.ring.is_empty_at(now))
             && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
-            && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))
-            && self.lease.as_ref().is_none_or(|lease| lease.is_over_at(now))
+            && self.lease_or_pace.pace().is_none_or(|pace| pace.is_idle_at(now))
+            && self.lease_or_pace.lease().is_none_or(|lease| lease.is_over_at(now))
     }
+}
+
+fn end_of(own_now: Timestamp, deadline: Duration) -> Timestamp {
+    own_now.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1))
 }
 
 fn look_back(policy: &LimitPolicy) -> Window {

@@ -25,6 +25,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::rules::{Generation, LimitPolicy};
 
+use super::credit_line::Line;
 use crate::lease_epoch::LeaseEpoch;
 use crate::metrics::RuleCounts;
 use crate::time_bounds::TimeBounds;
@@ -54,6 +55,8 @@ pub(crate) struct Lease {
     /// Agent's own time until which a request for units is under way.
     asked_until: Timestamp,
     granted: Option<Granted>,
+    /// Line of credit of the same counter.
+    pub(super) line: Option<Box<Line>>,
 }
 
 /// Units of a lease, and the conditions under which they may be spent.
@@ -253,7 +256,7 @@ impl Granted {
 
 /// Returns the agent's own time from which the sub-window of a grant may have ended. The store's clock reads whole
 /// milliseconds.
-fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
+pub(super) fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
     let (at, window) = (grant.result.at, grant.charge.limit.window);
     let left_ms = window.end_of(window.sub_window(at)).ms_since(at);
     let drift_ms = (left_ms.saturating_mul(DRIFT_PPM)).div_ceil(1_000_000);

@@ -29,10 +29,8 @@ pub(super) fn lease_size(policy: &LimitPolicy, local: &LocalUsage, now: TimeBoun
         return None;
     }
     let now = now.latest;
-    let (ring, window, cost) = (&local.ring, local.ring.window(), cost.max(1));
-    let newest = window.sub_window(now);
-    let admitted = ring.get(newest).saturating_add(newest.checked_sub(1).map_or(0, |before| ring.get(before)));
-    let observed_ms = window.part_ms() + now.ms_since(window.start_of(newest));
+    let (window, cost, admitted) = (local.ring.window(), cost.max(1), local.admitted_lately(now));
+    let observed_ms = window.part_ms() + now.ms_since(window.start_of(window.sub_window(now)));
     let rest_ms = policy.window.start_of(sub_window + 1).ms_since(now);
     let demand = u128::from(admitted) * u128::from(rest_ms) * MILLI / u128::from(observed_ms.max(1));
     // The variance of the arrivals, and of their number in the time that was observed.

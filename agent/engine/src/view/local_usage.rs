@@ -38,9 +38,16 @@ impl LocalUsage {
 
     /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
-        self.ring.add(self.ring.window().sub_window(at), units);
+        self.ring.add_at(at, units);
         self.uncovered.admit(at, units, round);
         self.by_store.since = self.by_store.since.saturating_add(units);
+    }
+
+    /// Returns the units that the agent has admitted in the sub-window of `now` and in the one before it.
+    pub(super) fn admitted_lately(&self, now: Timestamp) -> u64 {
+        let newest = self.ring.window().sub_window(now);
+        let before = newest.checked_sub(1).map_or(0, |before| self.ring.get(before));
+        self.ring.get(newest).saturating_add(before)
     }
 
     /// Remembers an acknowledged charge.

@@ -15,7 +15,7 @@ const UNCOVERED_LEN_MAX: usize = 64;
 pub(crate) type RoundNumber = Option<u64>;
 
 /// Stands for the round of a charge that no round publishes. No signal contains it.
-pub(crate) const UNPUBLISHED: RoundNumber = Some(u64::MAX);
+pub(crate) const UNPUBLISHED: u64 = u64::MAX;
 
 /// The agent's own rounds whose rows for a partition signals contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -87,6 +87,16 @@ impl UncoveredUnits {
         }
     }
 
+    /// Corrects the round of units that were entered with an earlier one.
+    pub(super) fn published_later(&mut self, at: Timestamp, units: u64, entered: u64, published: u64) {
+        let is_of_round = |entry: &&mut Uncovered| (entry.first..=entry.last).contains(&entered);
+        // If a signal contained the earlier round, the units were forgotten.
+        if let Some(entry) = self.entries.iter_mut().rev().find(is_of_round) {
+            entry.units = entry.units.saturating_sub(units);
+        }
+        self.admit(at, units, Some(published));
+    }
+
     /// Removes units that were refunded.
     pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
         let newest = self.entries.iter().rposition(|entry| entry.at == at && entry.units == units);
@@ -141,6 +151,26 @@ mod tests {
         assert_eq!(uncovered.beyond(&covered(1, &[]), at(40), 1_000), 8);
         assert_eq!(uncovered.beyond(&covered(3, &[2]), at(40), 1_000), 3, "a lost round is never covered");
         assert_eq!(uncovered.beyond(&covered(3, &[2]), at(1_020), 1_000), 0, "until it leaves the window");
+    }
+
+    /// E8: a round may begin between an admission and the adding of its row.
+    #[test]
+    fn units_of_a_row_that_came_after_its_round_wait_for_the_round_of_the_row() {
+        let covered = |through| CoveredRounds { through, ..CoveredRounds::default() };
+        let mut uncovered = UncoveredUnits::default();
+        uncovered.admit(at(10), 2, Some(1));
+        uncovered.admit(at(20), 3, Some(2));
+        uncovered.published_later(at(10), 2, 1, 2);
+        assert_eq!([0, 1, 2].map(|through| uncovered.beyond(&covered(through), at(40), 1_000)), [5, 5, 0]);
+        uncovered.forget_covered(&covered(2), at(40), 1_000);
+        uncovered.published_later(at(20), 3, 2, 3);
+        assert_eq!([2, 3].map(|through| uncovered.beyond(&covered(through), at(40), 1_000)), [3, 0]);
+        uncovered.admit(at(50), 1, Some(4));
+        uncovered.published_later(at(50), 1, 4, UNPUBLISHED);
+        uncovered.admit(at(50), 7, Some(4));
+        uncovered.published_later(at(50), 7, 4, UNPUBLISHED);
+        uncovered.admit(at(50), 3, Some(4));
+        assert_eq!(uncovered.beyond(&covered(1_000), at(60), 1_000), 8, "of two rows that were dropped");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! [`update`] applies an event after a decision, a correction, a backfill or a signal. [`update_in_step`] applies the result of
 //! a charge; with counts in the engine's own table, under the same lock as the charge.
 
-use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
+use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId};
 use tollgate_core::messages::signals::Signal;
@@ -14,8 +14,9 @@ use super::acknowledgement::Acknowledgement;
 use super::ageing::Ageing;
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
+use super::credit_line::{Line, LineNumber};
 use super::flow::Flow;
-use super::lease::LeaseGrant;
+use super::lease::{Lease, LeaseGrant};
 use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
@@ -52,6 +53,19 @@ pub(crate) enum ViewEvent<'a> {
     LeaseSpent(u64),
     /// The store has charged units to this agent without a call.
     LeaseGranted(LeaseGrant<'a>),
+    /// The line of credit admits a call of this cost.
+    LineDrawn(u64),
+    /// The store has granted a line of credit; it has arrived at this instant of the agent's own clock.
+    LineGranted(LeaseGrant<'a>, Timestamp),
+    /// The store has charged units that were drawn of a line for a request.
+    LineRestored {
+        /// Units.
+        units: u64,
+        /// The line.
+        of: LineNumber,
+        /// Instant of the agent's own clock at which the request was sent.
+        sent_at: Timestamp,
+    },
     /// The store has lost units of the counter.
     Lost,
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
@@ -68,6 +82,17 @@ pub(crate) enum ViewEvent<'a> {
         unsynced: Option<Unsynced>,
         /// Facts in the store's answer, if it has charged them.
         acknowledged: Option<Acknowledgement>,
+    },
+    /// The row of an admission was published in a later round than the one with which it was entered.
+    PublishedLater {
+        /// Instant at which the units count.
+        at: Timestamp,
+        /// Units.
+        units: u64,
+        /// Round with which they were entered.
+        entered: u64,
+        /// Round that publishes them.
+        published: u64,
     },
     /// The late answer says that units which were admitted meanwhile are not charged, or there will be no answer.
     Unsynced(Unsynced),
@@ -120,12 +145,14 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             local.uncovered.forget_covered(covered, now, policy.window.width_ms());
             local.admit(at, cost, None);
             if let Some(limit) = pace {
-                let meter = view.pace.get_or_insert_with(|| Box::new(CounterState::new(&limit)));
-                meter.step(&limit, now, cost);
+                view.lease_or_pace.pace_or_new(&limit).step(&limit, now, cost);
             }
         }
         ViewEvent::Answered { result, units, round, acknowledged } => {
-            let leased = view.lease.as_ref().map_or(0, |lease| lease.units());
+            if let Some(line) = view.lease_or_pace.line_mut() {
+                line.await_until(Timestamp::default());
+            }
+            let leased = view.lease_or_pace.lease().map_or(0, Lease::units);
             if units > 0 {
                 // The counter has room again.
                 view.denial.take_if(|denial| denial.is_asked());
@@ -135,7 +162,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 local.acknowledge(&answer);
             }
             if units > 0 {
-                local.admit(result.at, units, round.or(UNPUBLISHED));
+                local.admit(result.at, units, round.or(Some(UNPUBLISHED)));
             }
             let used = policy.at_once().saturating_sub(verdict.remaining);
             if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
@@ -155,20 +182,36 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 local.uncovered.published(at, units, round);
             } else {
                 // Without a bus, or past its caps, units need no entry each.
-                local.admit(at, units, round.or(UNPUBLISHED));
+                local.admit(at, units, round.or(Some(UNPUBLISHED)));
             }
             if let Some(unsynced) = unsynced {
                 enter_unsynced(policy, view, unsynced);
             }
         }
-        ViewEvent::LeaseSpent(cost) => view.lease.iter_mut().for_each(|lease| lease.spend(cost)),
-        ViewEvent::LeaseGranted(grant) => view.lease.get_or_insert_default().granted(&grant),
-        ViewEvent::Lost => view.lease = None,
+        ViewEvent::PublishedLater { at, units, entered, published } => {
+            view.local(policy).uncovered.published_later(at, units, entered, published);
+        }
+        ViewEvent::LeaseSpent(cost) => view.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.spend(cost)),
+        // The rules have changed since the lease was asked for.
+        ViewEvent::LeaseGranted(grant) if view.lease_or_pace.pace().is_some() => grant.strand(),
+        ViewEvent::LeaseGranted(grant) => view.lease_or_pace.lease_or_new().granted(&grant),
+        ViewEvent::LineDrawn(cost) => {
+            view.lease_or_pace.line_mut().into_iter().for_each(|line| line.draw(cost));
+        }
+        ViewEvent::LineGranted(..) if view.lease_or_pace.pace().is_some() => {}
+        ViewEvent::LineGranted(grant, now) => {
+            let line = &mut view.lease_or_pace.lease_or_new().line;
+            *line = Some(Box::new(Line::granted(&grant, now, line.as_deref())));
+        }
+        ViewEvent::LineRestored { units, of, sent_at } => {
+            view.lease_or_pace.line_mut().into_iter().for_each(|line| line.restore(units, of, sent_at));
+        }
+        ViewEvent::Lost => view.lease_or_pace.end_lease(),
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::UnsyncedRefund(refund) => view.unsynced.get_or_insert_default().add_refund(refund),
         ViewEvent::Refunded { at, units, slots_of, by_store } => {
             view.local(policy).refund(at, units);
-            view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
+            view.lease_or_pace.pace_mut().into_iter().for_each(|pace| pace.refund(at, units));
             if let (Some(call), Some(unsynced)) = (slots_of, view.unsynced.as_deref_mut()) {
                 unsynced.remove_slots(call);
             }
@@ -236,7 +279,7 @@ pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
 /// step, and the store enters unsynced units at its own time if theirs is later.
 pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {
     view.denial = None;
-    view.lease = None;
+    view.lease_or_pace.end_lease();
     view.local.iter_mut().for_each(|local| local.rebase(by_ms, now));
     view.remote.iter_mut().for_each(|remote| remote.admitted.rebase(now, Estimate::Conservative));
 }

@@ -132,6 +132,20 @@ lists: {{ deny: [{{ api_key: stolen }}] }}"
     }
 }
 
+/// `/explain` names the answer that the agent holds for a rule.
+#[tokio::test]
+async fn an_explanation_names_the_cached_denial() {
+    let rules = "rules: [{ name: pair, per: [api_key], quota: 1/h }, { name: other, per: [user], quota: 1/h }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 7).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    let held = |explained: serde_json::Value| [0, 1].map(|rule: usize| explained["rules"][rule]["by"].clone());
+    assert_eq!(client.post(CALL).await.status, StatusCode::OK);
+    assert_eq!(held(client.ask("POST", "/explain", &[], CALL).await.json()), [const { serde_json::Value::Null }; 2]);
+    assert_eq!(client.post(CALL).await.status.as_u16(), 429);
+    let denied = client.ask("POST", "/explain", &[], CALL).await.json();
+    assert_eq!(held(denied), ["cached_denial".into(), serde_json::Value::Null]);
+}
+
 /// `/json` has the status of its first denial.
 #[tokio::test]
 async fn a_request_of_envoy_gets_the_status_of_the_deny_list() {

@@ -1,3 +1,5 @@
+if done then return done end
+
 -- Functions for all kinds of counters. A counter c has the fields of its header, and those of its state: of windows `ring`
 -- and, with a burst, `spent`; of buckets `at` and `level`; of logs `gone` and `count`.
 --

@@ -127,9 +127,9 @@ for i = 1, #ARGV do
   end
   if mode == ENFORCE and not admits(c, needed) then
     room = false
-  elseif leased and charged and cost > 0 and c.ring and not c.spent then
+  elseif leased and charged and c.ring and not c.spent then
     leased = min(leased, floor(max(c.quota - used(c) - cost, 0) / agents))
-    charged = charged + leased - leased % cost
+    charged = charged + leased - (cost > 0 and leased % cost or 0)
   end
   charges[i] = { c, mode, charged, at, name, companion, token }
   local shown, runs = c.raw, ''

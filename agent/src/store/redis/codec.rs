@@ -44,6 +44,7 @@ const EXPIRED: u8 = 0;
 const REFUSED: u8 = 1;
 const CHARGED: u8 = 2;
 const STALE: u8 = 3;
+const LEFT: u8 = 4;
 
 /// Additions to a mode: the request id is looked up, the charge is tentative.
 const NAMED: u8 = 8;
@@ -97,6 +98,23 @@ impl StepAnswer {
             _ => None,
         }
     }
+}
+
+/// Reads the answers to charges of which each is a step; none for a step that was left to a run of its own. Returns `None` if
+/// the answer does not have this form.
+pub(super) fn read_each(answer: &[u8], charges: &[Charge]) -> Option<Vec<Option<ChargeResults>>> {
+    let rest = &mut &*answer;
+    let mut read = |charge| match rest.try_get_u8().ok()? {
+        LEFT => Some(None),
+        outcome @ (REFUSED | CHARGED) => {
+            let now = time(rest)?;
+            let result = result(rest, std::slice::from_ref(charge), now, outcome == CHARGED)?;
+            Some(Some(ChargeResults::from_iter([result])))
+        }
+        _ => None,
+    };
+    let results = charges.iter().map(&mut read).collect::<Option<_>>();
+    results.filter(|_| rest.is_empty())
 }
 
 /// Writes a charge.

@@ -1,16 +1,17 @@
 //! Counters in Redis: one value for all agents, one round trip for each call.
 //!
 //! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for
-//! each slot ([`multi_slot`]). The script decides as the pure state machines of `tollgate_core::algorithm` do, which
-//! the conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a
-//! rule change or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter
-//! would be idle. Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry
-//! share.
+//! each slot ([`multi_slot`]). Calls that come while others are in flight are sent together, and many simple ones share a
+//! script ([`gathered_steps`]). The scripts decide as the pure state machines of `tollgate_core::algorithm` do, which the
+//! conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a rule
+//! change or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter would be
+//! idle. Connection, errors and settings are in `tollgate_redis`, which the rule mirror and the fleet registry share.
 
 mod value;
 mod codec;
 mod conversion;
 mod steps;
+mod gathered_steps;
 mod multi_slot;
 #[cfg(test)]
 mod tests;
@@ -22,7 +23,7 @@ use tollgate_core::counter::{Charge, ChargeResults};
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses};
 
 use super::{ChargeStore, FleetServices, StoreError};
-use codec::StepScope;
+use gathered_steps::GatheredSteps;
 use steps::Steps;
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
@@ -30,7 +31,7 @@ pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots
 /// Counters in Redis.
 pub struct RedisStore {
     slots: Slots,
-    steps: Steps,
+    gathered: GatheredSteps,
     fleet: Arc<FleetServices>,
 }
 
@@ -49,14 +50,14 @@ impl RedisStore {
                 mirror: RuleMirror::on(connection.clone(), &settings.prefix),
                 witnesses: Witnesses::on(connection.clone(), &settings.prefix),
             }),
-            steps: Steps::new(&settings.prefix, connection),
+            gathered: GatheredSteps::new(Steps::new(&settings.prefix, connection), settings.slots),
         })
     }
 
     /// Address of the server, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.steps.connection.address()
+        self.gathered.steps.connection.address()
     }
 
     /// Services of this Redis beside the counters.
@@ -68,12 +69,12 @@ impl RedisStore {
 impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
-            Slots::Together => self.steps.run(charges, StepScope::WholeCall).await,
-            Slots::Multi => multi_slot::charge(&self.steps, charges).await,
+            Slots::Together => self.gathered.run(charges).await,
+            Slots::Multi => multi_slot::charge(&self.gathered, charges).await,
         }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.steps.connection.ping().await
+        self.gathered.steps.connection.ping().await
     }
 }

@@ -20,10 +20,9 @@ use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
 use super::codec::{SlotToken, StepScope};
-use super::steps::Steps;
+use super::gathered_steps::GatheredSteps;
+use super::steps::{StepResult, Steps};
 use crate::store::StoreError;
-
-type StepResult = Result<ChargeResults, StoreError>;
 
 /// A call over several slots.
 struct MultiSlotCall {
@@ -37,10 +36,11 @@ struct MultiSlotCall {
 }
 
 /// Evaluates and charges the counters of a call, those of each slot in one step.
-pub(super) async fn charge(steps: &Steps, charges: &[Charge]) -> StepResult {
+pub(super) async fn charge(gathered: &GatheredSteps, charges: &[Charge]) -> StepResult {
     if charges.iter().all(|charge| charge.slot == charges[0].slot) {
-        return steps.run(charges, StepScope::WholeCall).await;
+        return gathered.run(charges).await;
     }
+    let steps = &gathered.steps;
     let socket = steps.connection.awaited_socket().await?;
     let mut places: Vec<usize> = (0..charges.len()).collect();
     places.sort_by_key(|place| charges[*place].slot);

@@ -11,12 +11,15 @@ use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
 use tollgate_redis::{Connection, Script, Socket};
 
-use super::codec::{StepAnswer, StepScope, charge_bytes};
+use super::codec::{self, StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
+/// Steps of one call.
 const CHARGE: &str = concat!(
-    include_str!("../lua/fast_path.lua"),
+    include_str!("../lua/layout.lua"),
+    include_str!("../lua/one_call.lua"),
+    include_str!("../lua/window_step.lua"),
     include_str!("../lua/counter.lua"),
     include_str!("../lua/log.lua"),
     include_str!("../lua/meter.lua"),
@@ -24,6 +27,13 @@ const CHARGE: &str = concat!(
     include_str!("../lua/tentative.lua"),
     include_str!("../lua/evaluate.lua"),
     include_str!("../lua/commit.lua"),
+);
+/// Steps of many calls, each with one charge.
+const CHARGE_EACH: &str = concat!(
+    include_str!("../lua/layout.lua"),
+    include_str!("../lua/many_calls.lua"),
+    include_str!("../lua/window_step.lua"),
+    "dones[i] = done or pack('<I1', LEFT)\nend\nreturn table.concat(dones)\n",
 );
 const REPLACE: &str = include_str!("../lua/replace.lua");
 /// Number of repetitions of a step beyond one for each of its charges, for values that change while they are replaced.
@@ -33,12 +43,16 @@ const REPETITIONS_MAX: usize = 4;
 #[cfg(test)]
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 
+/// Answer to a step.
+pub(super) type StepResult = Result<ChargeResults, StoreError>;
+
 /// Runs of the charge script.
 #[derive(Clone)]
 pub(super) struct Steps {
     pub(super) prefix: Arc<str>,
     pub(super) connection: Arc<Connection>,
     charge: Arc<Script>,
+    charge_each: Arc<Script>,
     replace: Arc<Script>,
     #[cfg(test)]
     clock: Option<Arc<dyn Clock>>,
@@ -55,6 +69,7 @@ impl Steps {
             prefix: prefix.into(),
             connection,
             charge: Arc::new(charge_script()),
+            charge_each: Arc::new(Script::at_store_time(CHARGE_EACH)),
             replace: Arc::new(Script::new(REPLACE)),
             #[cfg(test)]
             clock: None,
@@ -64,22 +79,13 @@ impl Steps {
     /// Returns these steps with a test's clock.
     #[cfg(test)]
     pub(super) fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
-        Self { charge: Arc::new(Script::new(&format!("{TEST_TIME}{CHARGE}"))), clock: Some(clock), ..self }
-    }
-
-    /// Evaluates and charges these counters in one step.
-    pub(super) async fn run(&self, charges: &[Charge], scope: StepScope) -> Result<ChargeResults, StoreError> {
-        let socket = self.connection.awaited_socket().await?;
-        self.run_on(&socket, charges, scope).await
+        let [charge, charge_each] =
+            [CHARGE, CHARGE_EACH].map(|script| Arc::new(Script::new(&format!("{TEST_TIME}{script}"))));
+        Self { charge, charge_each, clock: Some(clock), ..self }
     }
 
     /// Evaluates and charges these counters in one step on this socket, so that steps keep their order.
-    pub(super) async fn run_on(
-        &self,
-        socket: &Arc<Socket>,
-        charges: &[Charge],
-        scope: StepScope,
-    ) -> Result<ChargeResults, StoreError> {
+    pub(super) async fn run_on(&self, socket: &Arc<Socket>, charges: &[Charge], scope: StepScope) -> StepResult {
         let keys = self.keys(charges, scope);
         for _ in 0..=charges.len() + REPETITIONS_MAX {
             match self.evaluate(socket, &keys, charges, scope).await? {
@@ -103,6 +109,19 @@ impl Steps {
         Err(StoreError::Contended)
     }
 
+    /// Runs steps of different calls, each with one charge, in one script. The bench `redis_step` compares its cost with that of a
+    /// script for each step. Returns none for a step that needs a [run of its own](Self::run_on): it has charged nothing.
+    pub(super) async fn run_each(
+        &self,
+        socket: &Arc<Socket>,
+        charges: &[Charge],
+    ) -> Result<Vec<Option<ChargeResults>>, StoreError> {
+        let keys = self.keys(charges, StepScope::WholeCall);
+        let args = self.args(charges, StepScope::WholeCall);
+        let answer: Vec<u8> = self.connection.run_on(socket, &self.charge_each, &keys, &args).await?;
+        codec::read_each(&answer, charges).ok_or_else(|| self.connection.answer_unreadable())
+    }
+
     pub(super) async fn evaluate(
         &self,
         socket: &Arc<Socket>,
@@ -110,10 +129,7 @@ impl Steps {
         charges: &[Charge],
         scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
-        #[cfg_attr(not(test), expect(unused_mut, reason = "a test adds its time"))]
-        let mut args: SmallVec<[Vec<u8>; 2]> = charges.iter().map(|charge| charge_bytes(charge, scope)).collect();
-        #[cfg(test)]
-        args.extend(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
+        let args = self.args(charges, scope);
         let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
         StepAnswer::read(&answer?, charges).ok_or_else(|| self.connection.answer_unreadable())
     }
@@ -130,6 +146,15 @@ impl Steps {
         let args = [old, &new.value, ttl_ms.as_bytes()];
         let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
         replaced.map_err(|error| if error.may_have_charged() { StoreError::Unreachable } else { error })
+    }
+
+    /// Arguments of the script, one for each charge.
+    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "a test adds its time"))]
+    fn args(&self, charges: &[Charge], scope: StepScope) -> SmallVec<[Vec<u8>; 2]> {
+        let args = charges.iter().map(|charge| charge_bytes(charge, scope));
+        #[cfg(test)]
+        let args = args.chain(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
+        args.collect()
     }
 
     /// Keys of the counters, then of what each charge wants besides.

@@ -1,6 +1,6 @@
 //! The value of a counter in Redis, read into a [`StoredCounter`] and written from it.
 //!
-//! `lua/fast_path.lua` describes the layout. The script writes nearly all values; the agent writes one only when it
+//! `lua/layout.lua` describes the layout. The script writes nearly all values; the agent writes one only when it
 //! replaces a value that the script cannot use ([`conversion`](super::conversion)).
 
 use bytes::{Buf, BufMut};

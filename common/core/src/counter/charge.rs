@@ -35,7 +35,8 @@ pub enum ChargeMode {
         expires_at: Timestamp,
     },
     /// Charges as `Enforce` does, and leases units besides: they are charged at once, and the caller may spend them
-    /// until the sub-window of the charge ends. They are a multiple of the cost. Only windows without a burst lease.
+    /// until the sub-window of the charge ends. They are a multiple of the cost, or any number if there is no cost. Only
+    /// windows without a burst lease.
     Lease {
         /// Instant in store time after which the store charges nothing.
         expires_at: Timestamp,
@@ -82,7 +83,8 @@ pub struct ChargeResult {
     pub charged: bool,
     /// True if the request had been charged before: it is admitted again and costs nothing.
     pub repeated: bool,
-    /// Units that were charged beyond the cost, by [`ChargeMode::Lease`]. The verdict counts them as left.
+    /// Units that were charged beyond the cost, by [`ChargeMode::Lease`]. The verdict counts them as left. If one agent asked
+    /// for more of them, `retry_at` of the verdict is the time from which another charge of this cost has room.
     pub leased: u64,
     /// Store time of the step.
     pub at: Timestamp,

@@ -116,12 +116,18 @@ impl StoredCounter {
         }
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
         let verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
-        let verdict = Verdict { admitted: verdict.admitted || repeated, ..verdict };
+        let mut verdict = Verdict { admitted: verdict.admitted || repeated, ..verdict };
         let leased = match charge.mode {
             ChargeMode::Lease { units_max, agents, .. } if verdict.admitted && !repeated && self.limit.leases() => {
                 let units = (verdict.remaining / u64::from(agents.max(1))).min(units_max.into());
                 // What is left after the last call of this cost would be spent by none.
-                units - units.checked_rem(charge.cost).unwrap_or(units)
+                let leased = units - units.checked_rem(charge.cost).unwrap_or(0);
+                if agents <= 1 && leased < units_max.into() {
+                    let mut after = self.state.clone();
+                    after.charge(now, charge.cost.saturating_add(leased));
+                    verdict.retry_at = after.evaluate(&self.limit, now, charge.cost).retry_at;
+                }
+                leased
             }
             _ => 0,
         };

@@ -8,6 +8,9 @@ use super::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX, Quota};
 use crate::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, SLIDING_LOG_QUOTA_MAX, SLIDING_LOG_WIDTH_MS_MAX};
 use crate::window::{Estimate, Window};
 
+/// Maximum excess of a rule that states none, in millionths of its quota.
+const MAX_EXCESS_PPM_DEFAULT: u32 = 50_000;
+
 /// Requirements of a rule for one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -28,6 +31,9 @@ pub struct LimitPolicy {
     pub deadline: Duration,
     /// True if agents may lease units, and spend them without asking the store.
     pub leases: bool,
+    /// Maximum units that a window may hold beyond the quota, in millionths of the quota, where agents admit calls before the
+    /// store has charged them: under [`Consistency::Bounded`].
+    pub max_excess_ppm: u32,
 }
 
 /// Required certainty of an admission.
@@ -35,7 +41,7 @@ pub struct LimitPolicy {
 pub enum Consistency {
     /// The store decides each admission.
     Strict,
-    /// A small excess may pass. Until allowances exist it is decided as strict.
+    /// Agents may admit calls before the store has charged them, within their lines of credit, so a small excess may pass.
     Bounded,
     /// No store decides or counts. Each agent decides by the signals of the aggregator and by its own admissions that
     /// they do not contain yet; without fresh signals, by `on_failure`.
@@ -116,7 +122,8 @@ impl LimitPolicy {
             consistency: Consistency::Bounded,
             on_failure: OnFailure::Share,
             deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
-            leases: false,
+            leases: true,
+            max_excess_ppm: MAX_EXCESS_PPM_DEFAULT,
         }
     }
 

@@ -9,6 +9,7 @@ mod narrowness;
 mod pattern;
 mod descriptor;
 mod limit_policy;
+mod max_excess;
 mod outage_bound;
 mod match_rules;
 mod index;

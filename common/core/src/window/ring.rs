@@ -67,6 +67,13 @@ impl Ring {
         slot.is_some()
     }
 
+    /// Adds units to the sub-window of an instant, as [`Self::add`] does. In the newest sub-window it divides nothing.
+    #[inline]
+    pub fn add_at(&mut self, at: Timestamp, units: u64) {
+        let (window, newest) = (self.window(), self.newest);
+        self.add(if window.is_in(newest, at) { newest } else { window.sub_window(at) }, units);
+    }
+
     /// Makes a sub-window the newest, unless the newest one is later, and drops the counts that are too old for it.
     #[inline]
     pub fn roll_to(&mut self, sub_window: SubWindow) {

@@ -45,7 +45,6 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     rule.name = name?;
     check_costs(reader, &fields, &rule, known);
     check_each(reader, &fields, &rule);
-    warn_bounded(reader, &fields, &rule);
     warn_unreleased(reader, &fields, &rule);
     Some(rule)
 }
@@ -70,16 +69,6 @@ fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     if let Some(node) = each.filter(|_| shifts) {
         let text = "`charge: each` counts denied calls, too, so under this algorithm each retry would postpone the next admission; use `algorithm: fixed_window`, or leave it out";
         reader.refuse(line_of(node), text);
-    }
-}
-
-fn warn_bounded(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
-    if rule.all_policies().any(|policy| policy.consistency == Consistency::Bounded) {
-        let text = format!(
-            "rule `{}`: `consistency: bounded` has no allowance yet; the store grants nothing beyond the quota",
-            rule.name
-        );
-        reader.warn(fields.line(), text);
     }
 }
 

@@ -64,8 +64,6 @@ enum ValueParser {
     Structure,
     /// A setting of which only a check is left.
     Check(fn(&mut YamlReader<'_>, &Node<'_>)),
-    /// A planned setting: it is refused, never ignored.
-    Planned,
     /// A value of the limit policy.
     Policy(fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// Another form of the policy setting with this name.
@@ -88,11 +86,6 @@ impl Level {
             if let ValueParser::Check(check) = setting.parser {
                 check(reader, node);
             }
-        }
-        let is_planned =
-            |name| TABLE.iter().any(|known| known.name == name && matches!(known.parser, ValueParser::Planned));
-        for (name, line) in fields.names().filter(|(name, _)| is_planned(*name)) {
-            reader.refuse(line, format!("`{name}` in {what} is not yet supported; remove it"));
         }
         fields
     }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tollgate_core::algorithm::Algorithm::{self, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_core::rules::{Charging, show_units};
+use tollgate_core::rules::{Charging, Consistency, show_units};
 
-use super::ValueParser::{Check, Planned, Policy, PolicyAlias, Rule};
+use super::ValueParser::{Check, Policy, PolicyAlias, Rule};
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
-    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, quota_text,
-    read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_on_failure, read_sub_windows,
+    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, percent_text,
+    quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_max_excess,
+    read_on_failure, read_sub_windows,
 };
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use super::{Level, Setting, word_of};
@@ -136,7 +137,20 @@ pub(super) static TABLE: [Setting; 24] = [
         .of_policy(|policy, shown| {
             let leases = policy.limit().leases().then(|| word_of(&LEASES, &policy.leases));
             shown.json("leases", leases);
-            shown.named(MORE_COLUMN, "leases", policy.may_lease().then(|| "on".to_owned()));
+            let is_off = policy.limit().leases() && !policy.leases;
+            shown.named(MORE_COLUMN, "leases", is_off.then(|| "off".to_owned()));
+        }),
+    Setting::new("max_excess", LIMITING)
+        .parser(Policy(read_max_excess))
+        .refusal(|algorithm, name| {
+            let leases = is_sliding_window(algorithm) || algorithm == FixedWindow;
+            (!leases).then(|| format!("a `{name}` has no `max_excess`; remove it"))
+        })
+        .of_policy(|policy, shown| {
+            let is_bounded = policy.limit().leases() && policy.consistency == Consistency::Bounded;
+            let excess = is_bounded.then(|| percent_text(policy.max_excess_ppm));
+            shown.json("max_excess", excess.clone());
+            shown.named(MORE_COLUMN, "max_excess", excess);
         }),
     Setting::new("cost", LIMITING_RULE)
         .parser(Rule(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))
@@ -178,7 +192,6 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.named(MORE_COLUMN, "replaces", (!rule.replaces.is_empty()).then(|| rule.replaces.join(", ")));
         }),
     Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]).parser(Check(check_scope)),
-    Setting::new("max_excess", EVERYWHERE).parser(Planned),
 ];
 
 fn is_sliding_window(algorithm: Algorithm) -> bool {

@@ -4,10 +4,10 @@
 //! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty.
 
 mod operations;
+mod store_requests;
 mod pause;
 mod sleep;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate::RuleSet;
@@ -17,7 +17,7 @@ use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{LogEnd, Offset, SignalBatch};
 use tollgate_engine::{
     Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings, Receipt, StoreRequest,
+    MaintenanceInput, MaintenanceSettings, Receipt,
 };
 use tollgate_wire::Record;
 
@@ -25,14 +25,14 @@ use super::bus::SimReader;
 use super::environment::Environment;
 use super::event::{AgentEvent, AgentShell, Life, SimEvent, Writer};
 use super::faults::StoreState;
-use super::observation::{Observation, RecordName, SimNode, Ticket};
+use super::observation::{Observation, RecordName, SimNode};
 use super::planted_bugs::{LateRows, PlantedBug};
 use super::presence_set::agent_id;
 use super::scheduler::shifted;
 use super::settings::{SimAgentSettings, SimSettings};
 pub use operations::Correction;
-use operations::SimRequest;
 use sleep::Sleep;
+use store_requests::StoreRequests;
 
 /// Interval at which the readers poll, in ms.
 const READ_MS: u64 = 5;
@@ -69,12 +69,10 @@ pub(super) struct AgentLife<'c> {
     ticked_at: Timestamp,
     signals: SimReader,
     presence: SimReader,
-    pending: BTreeMap<Ticket, SimRequest<'c>>,
+    requests: StoreRequests<'c>,
     /// True while the maintenance follows the answer to a ping.
     is_pinged: bool,
     has_late_ping: bool,
-    /// Requests that missed their deadline.
-    late: BTreeMap<Ticket, StoreRequest>,
     paused_until: Timestamp,
     /// Events of a pause, which are handled after it.
     held: Vec<AgentEvent>,
@@ -139,10 +137,9 @@ impl<'c> SimAgent<'c> {
             ticked_at: Timestamp::default(),
             signals: SimReader::from_next(Topic::Signals, env.bus.partitions, &env.bus),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
-            pending: BTreeMap::new(),
+            requests: StoreRequests::default(),
             is_pinged: false,
             has_late_ping: false,
-            late: BTreeMap::new(),
             paused_until: Timestamp::default(),
             held: Vec::new(),
             late_rows: LateRows::new(),
@@ -188,6 +185,8 @@ impl<'c> AgentLife<'c> {
             }
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
+            AgentEvent::StepReplies(round, step, answer) => self.step_replies(env, round, step, &answer),
+            AgentEvent::RoundOverdue(round) => self.round_overdue(env, round),
             AgentEvent::DeadlinePasses(ticket) => self.deadline_passes(env, ticket),
             AgentEvent::Resumes => self.resume(env),
         }

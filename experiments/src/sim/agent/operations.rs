@@ -16,7 +16,7 @@ use tollgate_engine::{
 
 use super::{AgentLife, SimAgent, TICK_MS};
 use crate::sim::environment::Environment;
-use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
+use crate::sim::event::{StoreAnswer, StoreCommand};
 use crate::sim::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
 
 /// A change to a call after its decision.
@@ -60,8 +60,8 @@ impl SimAgent<'_> {
     #[must_use]
     pub fn pending(&self) -> usize {
         let Some(running) = &self.running else { return 0 };
-        let pending = running.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
-        pending.count() + running.late.len()
+        let pending = running.requests.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
+        pending.count() + running.requests.late.len()
     }
 }
 
@@ -86,6 +86,10 @@ impl<'c> AgentLife<'c> {
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
             Progress::Done(output) => self.answered(env, asked, None, None, output),
+            Progress::Deferred(output, request) => {
+                let ticket = self.charge_afterwards(env, request);
+                self.answered(env, asked, Some(ticket), Some(StoreError::TimedOut), output);
+            }
             Progress::NeedsStore(request) => {
                 let deadline = request.deadline();
                 self.charge(env, request, ChargePurpose::Check(asked), deadline);
@@ -110,7 +114,7 @@ impl<'c> AgentLife<'c> {
         let (agent, charges, error) = (self.index, Vec::new(), None);
         let mut corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };
         match progress {
-            Progress::Done(_) => env.observe(Observation::Corrected(corrected)),
+            Progress::Done(_) | Progress::Deferred(..) => env.observe(Observation::Corrected(corrected)),
             Progress::NeedsStore(request) => {
                 corrected.charges = request.charges().to_vec();
                 let deadline = request.deadline();
@@ -154,49 +158,15 @@ impl<'c> AgentLife<'c> {
         }
     }
 
-    fn charge(
-        &mut self,
-        env: &mut Environment<'c>,
-        request: StoreRequest,
-        purpose: ChargePurpose<'c>,
-        deadline: Duration,
-    ) {
-        let command = StoreCommand::Charge(request.steps().map(<[_]>::to_vec).collect());
-        let deadline_ms = as_ms(deadline);
-        self.request(env, command, SimRequest::Charge(request, purpose), deadline_ms);
-    }
-
-    /// Sends a request to the store. At its deadline, it is finished as if the store had not answered.
-    fn request(&mut self, env: &mut Environment<'c>, command: StoreCommand, pending: SimRequest<'c>, deadline_ms: u64) {
-        let ticket = env.request(self.index, self.life, command);
-        self.pending.insert(ticket, pending);
-        self.later(env, deadline_ms, AgentEvent::DeadlinePasses(ticket));
-    }
-
-    /// The timer of a request fires. Without an answer, the request is finished as if the store had not answered, and kept.
-    pub(super) fn deadline_passes(&mut self, env: &mut Environment<'c>, ticket: Ticket) {
-        if self.pending.contains_key(&ticket) {
-            self.finish(env, ticket, Err(StoreError::TimedOut));
-        }
-    }
-
-    /// An answer arrives: in time, or after the deadline of its request.
-    pub(super) fn store_replies(
+    /// A request is over. The late answer to a request of the maintenance finds none.
+    pub(super) fn finish(
         &mut self,
         env: &mut Environment<'c>,
         ticket: Ticket,
         answer: Result<StoreAnswer, StoreError>,
     ) {
-        let Some(request) = self.late.remove(&ticket) else { return self.finish(env, ticket, answer) };
-        use_stripe(env.stripe());
-        env.observe(Observation::LateAnswer { agent: self.index, ticket, error: answer.as_ref().err().copied() });
-        self.engine.late_answer(self.now(env), request, answer.map(|answer| answer.results));
-    }
-
-    /// A request is over. The late answer to a request of the maintenance finds none.
-    fn finish(&mut self, env: &mut Environment<'c>, ticket: Ticket, answer: Result<StoreAnswer, StoreError>) {
         let (agent, error) = (self.index, answer.as_ref().err().copied());
-        let Some(pending) = self.pending.remove(&ticket) else { return };
+        let Some(pending) = self.requests.pending.remove(&ticket) else { return };
         let (mut request, purpose) = match pending {
             SimRequest::Ping { late_after } => {
                 let answer = answer.map(|answer| answer.time);
@@ -254,7 +224,7 @@ impl<'c> AgentLife<'c> {
 
     fn keep_late(&mut self, ticket: Ticket, request: StoreRequest, error: Option<StoreError>) {
         if error == Some(StoreError::TimedOut) {
-            self.late.insert(ticket, request);
+            self.requests.late.insert(ticket, request);
         }
     }
 
@@ -287,6 +257,6 @@ impl<'c> AgentLife<'c> {
     }
 }
 
-fn as_ms(time: Duration) -> u64 {
+pub(super) fn as_ms(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

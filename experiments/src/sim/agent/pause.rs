@@ -5,7 +5,7 @@ use tollgate_core::clock::Timestamp;
 use super::{AgentLife, SimAgent};
 use crate::sim::environment::Environment;
 use crate::sim::event::AgentEvent;
-use crate::sim::observation::Observation;
+use crate::sim::observation::{Observation, Ticket};
 
 impl SimAgent<'_> {
     /// Returns true if it runs at an instant.
@@ -26,14 +26,17 @@ impl<'c> AgentLife<'c> {
     /// Handles what happened in a pause: the timers first. A request whose timer fires uses an answer that has arrived.
     pub(super) fn resume(&mut self, env: &mut Environment<'c>) {
         let is_timer = |event: &AgentEvent| matches!(event, AgentEvent::DeadlinePasses(_));
-        let (timers, mut others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(is_timer);
-        for timer in timers {
-            let AgentEvent::DeadlinePasses(due) = timer else { continue };
-            let is_answer = |event: &AgentEvent| matches!(event, AgentEvent::StoreReplies(ticket, _) if *ticket == due);
-            let arrived = others.iter().position(is_answer).map(|place| others.remove(place));
-            self.later(env, 0, arrived.unwrap_or(timer));
-        }
-        for event in others {
+        let (timers, others): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held).into_iter().partition(is_timer);
+        let is_due = |ticket: &Ticket| {
+            timers.iter().any(|timer| matches!(timer, AgentEvent::DeadlinePasses(due) if due == ticket))
+        };
+        let is_awaited = |event: &AgentEvent| match event {
+            AgentEvent::StoreReplies(ticket, _) => is_due(ticket),
+            AgentEvent::StepReplies(_, step, _) => step.callers().iter().any(is_due),
+            _ => false,
+        };
+        let (arrived, others): (Vec<_>, Vec<_>) = others.into_iter().partition(is_awaited);
+        for event in arrived.into_iter().chain(timers).chain(others) {
             self.later(env, 0, event);
         }
     }

@@ -82,7 +82,7 @@ impl Fixture {
     fn admit_without_store(&self, ms: u64, key: &str) {
         let call = Call::new().with("api_key", key);
         let output = match self.engine.begin(START.plus_ms(ms), Operation::check(&call)) {
-            Progress::Done(decision) => decision,
+            Progress::Done(decision) | Progress::Deferred(decision, _) => decision,
             Progress::NeedsStore(mut request) => {
                 self.engine.finish(START.plus_ms(ms), &mut request, Err(StoreError::Expired(START)))
             }

@@ -122,7 +122,7 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
     let mut requests: Vec<StoreRequest> = (0..5)
         .map(|_| match fixture.engine.begin(START, Operation::check(&call)) {
             Progress::NeedsStore(request) => request,
-            Progress::Done(_) => panic!("the store is asked"),
+            Progress::Done(_) | Progress::Deferred(..) => panic!("the store is asked"),
         })
         .collect();
     let deadlines = |fixture: &Fixture| match &fixture.requests[..] {

@@ -17,7 +17,7 @@ fn newer(charge: &Charge, units: u64) -> Charge {
 /// A charge of one counter, evaluated up to the replacement that its value needs; the replacement is written after
 /// `meanwhile`. Returns whether it was written.
 fn replaced_after(store: &RedisStore, charge: &Charge, meanwhile: impl FnOnce()) -> bool {
-    let steps = &store.steps;
+    let steps = &store.gathered.steps;
     let socket = steps.connection.socket().expect("it is connected");
     let charges = std::slice::from_ref(charge);
     let keys = steps.keys(charges, StepScope::WholeCall);
@@ -137,7 +137,7 @@ fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
 #[test]
 fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
     let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
-    let socket = store.steps.connection.socket().expect("it is connected");
+    let socket = store.gathered.steps.connection.socket().expect("it is connected");
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
         let tier = |units| {
@@ -145,8 +145,8 @@ fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
             [Charge { limit, ..ask(counter, units) }]
         };
         for units in [10, 20, 10, 20] {
-            let keys = store.steps.keys(&tier(units), StepScope::WholeCall);
-            let answer = on(store.steps.evaluate(&socket, &keys, &tier(units), StepScope::WholeCall));
+            let keys = store.gathered.steps.keys(&tier(units), StepScope::WholeCall);
+            let answer = on(store.gathered.steps.evaluate(&socket, &keys, &tier(units), StepScope::WholeCall));
             assert!(matches!(answer, Ok(StepAnswer::Evaluated(_))), "{algorithm:?} {units}: {answer:?}");
         }
         assert_eq!(left(&store, &tier(10)[0]), 6, "{algorithm:?}");

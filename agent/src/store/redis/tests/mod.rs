@@ -1,6 +1,7 @@
 //! The Redis store on real servers.
 
 mod conversion;
+mod gathered_steps;
 mod multi_slot;
 mod outage;
 mod step;
@@ -18,6 +19,7 @@ use tollgate_core::counter::{CounterId, RequestId, SlotId};
 use tollgate_core::window::{Estimate, Window};
 use tollgate_servers::{Redis, wait_for};
 
+use super::gathered_steps::GatheredSteps;
 use super::steps;
 use super::value;
 use super::{RedisSettings, RedisStore, Slots};
@@ -98,15 +100,15 @@ fn left(store: &RedisStore, one: &Charge) -> u64 {
 
 fn key(store: &RedisStore, counter: u128) -> String {
     let counter = CounterId::from_u128(counter);
-    store.steps.counter(SlotId::of(counter), counter)
+    store.gathered.steps.counter(SlotId::of(counter), counter)
 }
 
 impl Loses for RedisStore {
     fn lose(&self, counter: CounterId) {
-        let key = self.steps.counter(conformance::slot_of(counter), counter);
+        let key = self.gathered.steps.counter(conformance::slot_of(counter), counter);
         let requests = conformance::REQUESTS.map(|id| steps::request(&key, id));
         let keys: Vec<String> = requests.into_iter().chain([steps::tentative(&key), key]).collect();
-        on(self.steps.connection.request::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
+        on(self.gathered.steps.connection.request::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
     }
 }
 
@@ -115,7 +117,8 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
     let settings = RedisSettings::new(&SHARED.url()).prefixed(own_prefix()).with_slots(slots);
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = RedisStore::new(&settings, pace).expect("an address");
-    let store = RedisStore { steps: store.steps.clone().at_test_time(clock), ..store };
+    let steps = store.gathered.steps.clone().at_test_time(clock);
+    let store = RedisStore { gathered: GatheredSteps::new(steps, slots), ..store };
     on(store.ping()).expect("Redis answers");
     store
 }
@@ -124,6 +127,16 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
 #[test]
 fn it_is_a_store() {
     conformance::run(conformance::Container::Remote, |clock| by_hand(Slots::Together, clock));
+}
+
+/// A1, A9, A10, A12, B4: as every store, by the script of many steps.
+#[test]
+fn it_is_a_store_of_many_steps() {
+    conformance::run(conformance::Container::Remote, |clock| {
+        let mut store = by_hand(Slots::Together, clock);
+        store.gathered.shared_len_min = Some(1);
+        store
+    });
 }
 
 /// A1, A9, A10, A12, B4: as every store, when the counters of a call lie in several slots.

@@ -23,7 +23,9 @@ fn until(take: &Charge, expires_at: u64) -> Charge {
 
 /// The step of one slot of a call.
 fn part(store: &RedisStore, take: &Charge, scope: StepScope) -> ChargeResults {
-    on(store.steps.run(std::slice::from_ref(take), scope)).expect("Redis answers")
+    let steps = &store.gathered.steps;
+    let socket = steps.connection.socket().expect("it is connected");
+    on(steps.run_on(&socket, std::slice::from_ref(take), scope)).expect("Redis answers")
 }
 
 /// Algorithms that hold exactly the admitted units, over a window that no test outlives.

@@ -137,7 +137,7 @@ fn a_lease_takes_at_most_a_part_of_the_free_units() {
             6,
         ),
         ("for whole calls", vec![], vec![lease(enforce(1, 100, 4), 30, 1)], vec![(true, 28)], 68),
-        ("for calls without a cost none", vec![], vec![lease(enforce(1, 9, 0), 8, 1)], vec![(true, 0)], 9),
+        ("without a cost any number", vec![], vec![lease(enforce(1, 9, 0), 8, 1)], vec![(true, 8)], 1),
         ("a burst leases nothing", vec![], vec![lease(with_burst(enforce(1, 9, 1)), 8, 1)], vec![(true, 0)], 19),
         ("nor does a log", vec![], vec![lease(by_log(enforce(1, 9, 1)), 8, 1)], vec![(true, 0)], 8),
     ];

@@ -1,5 +1,7 @@
 //! Leases against a store that steps as the reference does, in virtual time.
 
+mod credit_lines;
+
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
@@ -45,7 +47,7 @@ impl World {
             return decision;
         }
         let mut request = match self.engine.begin(self.now, Operation::check(call)) {
-            Progress::Done(output) => return sole(output),
+            Progress::Done(output) | Progress::Deferred(output, _) => return sole(output),
             Progress::NeedsStore(request) => request,
         };
         let results = step(&mut self.store, request.charges(), store_time(self.now.plus_ms(WAY_MS))).expect("in time");
@@ -81,11 +83,7 @@ fn sole(output: Output) -> Decision {
 }
 
 fn per_key(quota: &str) -> Rule {
-    leasing(Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")))
-}
-
-fn leasing(rule: Rule) -> Rule {
-    rule.strict().with(|policy| policy.leases = true)
+    Rule::per("per-key", &["api_key"], quota.parse().expect("a quota")).strict()
 }
 
 fn call() -> Call<'static> {
@@ -180,7 +178,7 @@ fn a_lease_ends_with_each_of_its_conditions() {
 /// DESIGN 5: a call that must ask the store about one counter asks about all of them, and spends no lease.
 #[test]
 fn a_call_spends_leases_of_all_its_counters_or_of_none() {
-    let per_user = leasing(Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")));
+    let per_user = Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")).strict();
     let mut world = World::new([per_key("6000/min"), per_user]);
     let both = call().with("user", "u");
     world.until_leased(&both);
@@ -220,4 +218,26 @@ fn the_whole_quota_is_admitted() {
     let limit: Limit = *world.store.values().map(StoredCounter::limit).collect::<Vec<_>>().first().expect("a counter");
     assert_eq!((limit.units, world.charged), (500, 500));
     assert!((495..=500).contains(&admitted), "{admitted}");
+}
+
+/// The explanation of a call names the answer that the agent holds for each rule, and spends nothing.
+#[test]
+fn an_explanation_names_the_lease_or_the_cached_denial() {
+    let rare = Rule::per("rare", &["user"], "2/min".parse().expect("a quota")).strict();
+    let mut world = World::new([per_key("6000/min"), rare]);
+    world.until_leased(&call());
+    let both = call().with("user", "u");
+    let held = |world: &World| {
+        let answers = world.engine.local_answers(world.now, &both);
+        answers.iter().map(|(rule, answer)| (rule.to_string(), answer.as_str())).collect::<Vec<_>>()
+    };
+    let named = |rule: &str, answer| (rule.to_owned(), answer);
+    for _ in 0..3 {
+        assert_eq!(held(&world), [named("per-key", "lease")], "nothing is spent");
+    }
+    assert!((0..3).map(|_| world.check(&both)).any(|decision| !decision.allowed));
+    assert_eq!(held(&world), [named("per-key", "lease"), named("rare", "cached_denial")]);
+    let identified = both.clone().identified("once".to_owned());
+    assert_eq!(world.engine.local_answers(world.now, &identified), [], "its charge must be looked up");
+    assert_eq!(world.engine.local_answers(world.now, &Call::new().with("user", "new")), []);
 }

@@ -3,22 +3,20 @@
 //! The shells of agents and aggregators execute their effects here. A record that a shell produces lies in the queue of its
 //! writer until the bus reports on it; a request to the store has a ticket, under which its answer comes back.
 
+mod store_requests;
+
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use tollgate::store::StoreError;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::ChargeResults;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::signals::Offset;
 use tollgate_engine::{AgentIds, STRIPES};
 
 use super::bus::{SimBus, SimReader};
-use super::event::{
-    AgentEvent, AggregatorEvent, Life, ProducedRecord, SimEvent, StoreAnswer, StoreCommand, StoreMessage, Writer,
-};
-use super::faults::{Cut, Faults, StoreState};
+use super::event::{AgentEvent, AggregatorEvent, ProducedRecord, SimEvent, Writer};
+use super::faults::{Cut, Faults};
 use super::forger::forge;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
@@ -30,8 +28,6 @@ use super::store::SimStore;
 const RECORD_TIMEOUT_MS: u64 = 400;
 /// Interval at which a waiting record tries again, in ms.
 const RECORD_RETRY_MS: u64 = 20;
-/// Delay after which an agent knows that the store cannot be reached, in ms.
-const UNREACHABLE_MS: u64 = 1;
 
 pub(super) struct Environment<'c> {
     pub(super) scheduler: Scheduler,
@@ -207,89 +203,5 @@ impl<'c> Environment<'c> {
     pub(super) fn end(&mut self, node: SimNode) {
         self.queued.remove(&node);
         self.observe(Observation::Ended(node));
-    }
-
-    /// Sends a request to the store; its answer comes back under the returned ticket.
-    pub(super) fn request(&mut self, agent: usize, life: Life, command: StoreCommand) -> Ticket {
-        self.tickets += 1;
-        let message = StoreMessage { agent, life, ticket: self.tickets, command };
-        if self.store.state == StoreState::Unreachable || self.cut(agent).store {
-            self.reply(&message, UNREACHABLE_MS, Err(StoreError::Unreachable));
-        } else {
-            let delay_ms = self.delay_ms(self.faults.store_ms_max);
-            self.scheduler.after(delay_ms, SimEvent::StoreReads(message));
-        }
-        self.tickets
-    }
-
-    /// A request reaches the store.
-    pub(super) fn store_reads(&mut self, message: StoreMessage) {
-        let delay_ms = self.delay_ms(self.faults.store_ms_max);
-        match self.store.state {
-            _ if self.cut(message.agent).store => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
-            StoreState::Silent => self.store.waiting.push(message),
-            StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
-            StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),
-            StoreState::Slow(ms) => self.answer(&message, delay_ms + ms),
-            StoreState::Up => self.answer(&message, delay_ms),
-        }
-    }
-
-    fn answer(&mut self, message: &StoreMessage, delay_ms: u64) {
-        let faults = self.faults;
-        let mut answer = Err(StoreError::Refused);
-        if !self.strikes(faults.store_refused_percent) {
-            answer = self.execute(message);
-            if self.strikes(faults.store_answer_lost_percent) {
-                answer = Err(StoreError::AnswerLost);
-            }
-        }
-        self.reply(message, delay_ms, answer);
-    }
-
-    fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: Result<StoreAnswer, StoreError>) {
-        let event = AgentEvent::StoreReplies(message.ticket, answer);
-        self.scheduler.after(delay_ms, SimEvent::Agent(message.agent, message.life, event));
-    }
-
-    fn execute(&mut self, message: &StoreMessage) -> Result<StoreAnswer, StoreError> {
-        let (now, mut answer) = (self.now(), StoreAnswer::default());
-        match &message.command {
-            StoreCommand::Ping => answer.time = self.store.time(now),
-            StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
-            StoreCommand::Witness(number) => {
-                answer.time = self.store.time(now);
-                answer.witness = self.store.witness(message.agent, message.life, *number);
-            }
-            StoreCommand::Charge(steps) => {
-                for step in steps {
-                    let mut results = ChargeResults::new();
-                    for charges in self.bug.map_or_else(|| vec![step.clone()], |bug| bug.executed(step)) {
-                        let executed = self.store.charge(now, &charges);
-                        let StoreMessage { agent, life, ticket, .. } = *message;
-                        let (store_time, answer) = (self.store.time(now), executed.clone());
-                        self.observe(Observation::Executed { agent, life, ticket, charges, store_time, answer });
-                        results = executed?;
-                    }
-                    answer.results.extend(results);
-                }
-                if self.has(PlantedBug::DenialReportedCharged) {
-                    for result in &mut answer.results {
-                        (result.charged, result.verdict.admitted) = (true, true);
-                        // With a birth, agents would take the charge for lost.
-                        result.born = Timestamp::default();
-                    }
-                }
-            }
-        }
-        Ok(answer)
-    }
-
-    /// Moves the store to another state; a store that was silent reads the requests that wait.
-    pub(super) fn set_store(&mut self, state: StoreState) {
-        self.store.state = state;
-        for message in std::mem::take(&mut self.store.waiting) {
-            self.store_reads(message);
-        }
     }
 }

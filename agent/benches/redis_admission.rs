@@ -1,0 +1,205 @@
+//! CPU time of Redis for an admitted call of a fleet, beside an INCR in pipelines of 32 in the same run.
+//!
+//! Four agents in this process share a Redis. Calls come at a rate (open loop), or as fast as 128 callers make them. 10,000 keys
+//! are drawn by a Zipf distribution; the busiest hundredth has a quota of a third of its demand, the others of twice theirs.
+//! The first window is not measured. Limits stand behind `<`; the program exits with 1 if one is missed.
+//!
+//! Run: `cargo bench -p tollgate --features redis --bench redis_admission`; `-- --quick` for a short run. The server comes from
+//! `apt-get install redis-server`.
+
+#![expect(clippy::cast_precision_loss, reason = "rates and ratios of small numbers")]
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tollgate::{Agent, Call, LocalAnswer, RuleSet};
+use tollgate_core::clock::Stopwatch;
+use tollgate_servers::Redis;
+
+const AGENTS: usize = 4;
+const KEYS: usize = 10_000;
+const ZIPF_EXPONENT: f64 = 1.1;
+/// Window of the quotas, in s: twelve sub-windows.
+const WIDTH_S: u64 = 60;
+const CALLERS: u64 = 128;
+const PIPELINE: usize = 32;
+const INCRS: usize = 200_000;
+/// Largest CPU time of an admitted call with leases, in INCRs, and of one without leases at 5,000/s, in those at the peak.
+const LEASED_MAX: f64 = 2.0;
+const SPARSE_MAX: f64 = 1.3;
+
+/// A load: its name, whether agents lease, and its rate; none for a closed loop.
+struct Load {
+    name: &'static str,
+    leases: bool,
+    per_second: Option<u64>,
+    /// Demand by which the quotas are set, in calls per second.
+    demand: u64,
+}
+
+/// Numbers of a load.
+#[derive(Default)]
+struct Counts {
+    calls: AtomicU64,
+    admitted: AtomicU64,
+    leased: AtomicU64,
+    allowances: AtomicU64,
+}
+
+/// Cumulated weights of the keys.
+fn weights() -> Vec<f64> {
+    let mut sum = 0.0;
+    (1..=KEYS)
+        .map(|rank| {
+            sum += (rank as f64).powf(-ZIPF_EXPONENT);
+            sum
+        })
+        .collect()
+}
+
+fn rules(load: &Load, weights: &[f64]) -> RuleSet {
+    let quota = |rank: usize| {
+        let weight = weights[rank] - if rank == 0 { 0.0 } else { weights[rank - 1] };
+        let units = weight / weights[KEYS - 1] * (load.demand * WIDTH_S) as f64;
+        let units = if rank < KEYS / 100 { units / 3.0 } else { units * 2.0 };
+        format!("k{rank}: {{ quota: {}/{WIDTH_S}s }}", units.ceil())
+    };
+    let quotas: Vec<String> = (0..KEYS).map(quota).collect();
+    let leases = if load.leases { "on" } else { "off" };
+    let settings = format!("per: [api_key], quota: 1/min, leases: {leases}, keys: {{ {} }}", quotas.join(", "));
+    tollgate_rules::from_yaml("rules.yaml", &format!("rules: [{{ name: key, {settings} }}]"), 1).expect("valid rules")
+}
+
+async fn call(agent: &Agent, rank: usize, counts: &Counts) {
+    let decision = agent.decide(&Call::new().with("api_key", format!("k{rank}"))).await;
+    counts.calls.fetch_add(1, Ordering::Relaxed);
+    counts.admitted.fetch_add(decision.allowed.into(), Ordering::Relaxed);
+    counts.leased.fetch_add((decision.by == Some(LocalAnswer::Lease)).into(), Ordering::Relaxed);
+    counts.allowances.fetch_add((decision.by == Some(LocalAnswer::Allowance)).into(), Ordering::Relaxed);
+}
+
+fn draw(rng: &mut Rng, weights: &[f64]) -> usize {
+    let place = rng.f64() * weights[KEYS - 1];
+    weights.partition_point(|sum| *sum <= place).min(KEYS - 1)
+}
+
+/// Makes the calls of a load for a time.
+async fn run(load: &Load, agents: &Arc<[Agent]>, weights: &Arc<[f64]>, time: Duration) -> Arc<Counts> {
+    let counts = Arc::new(Counts::default());
+    let mut calls = JoinSet::new();
+    let started = Stopwatch::start();
+    let Some(per_second) = load.per_second else {
+        for seed in 0..CALLERS {
+            let (agents, weights, counts) = (agents.clone(), weights.clone(), counts.clone());
+            calls.spawn(async move {
+                let mut rng = Rng::with_seed(seed);
+                while started.elapsed() < time {
+                    call(&agents[rng.usize(..AGENTS)], draw(&mut rng, &weights), &counts).await;
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        calls.join_all().await;
+        return counts;
+    };
+    let (mut rng, mut ticks) = (Rng::with_seed(1), interval(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    let mut made = 0;
+    for tick in 1..=u64::try_from(time.as_millis()).expect("a short time") {
+        ticks.tick().await;
+        while made < tick * per_second / 1_000 {
+            made += 1;
+            let (rank, agent, counts) = (draw(&mut rng, weights), agents[rng.usize(..AGENTS)].clone(), counts.clone());
+            calls.spawn(async move { call(&agent, rank, &counts).await });
+        }
+        while calls.try_join_next().is_some() {}
+    }
+    calls.join_all().await;
+    counts
+}
+
+/// Returns the CPU time of an INCR in pipelines, in us.
+async fn incr_us(redis: &Redis) -> f64 {
+    let client = redis::Client::open(redis.url()).expect("an address");
+    let mut connection = client.get_multiplexed_async_connection().await.expect("a connection");
+    let before = redis.cpu_us();
+    for batch in 0..INCRS / PIPELINE {
+        let mut pipeline = redis::pipe();
+        for number in 0..PIPELINE {
+            pipeline.incr(format!("incr:{}", (batch * PIPELINE + number) % KEYS), 1).ignore();
+        }
+        pipeline.query_async::<()>(&mut connection).await.expect("answers");
+    }
+    (redis.cpu_us() - before) / INCRS as f64
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() -> ExitCode {
+    let is_quick = std::env::args().any(|argument| argument == "--quick");
+    let (warm_up, measured) = if is_quick { (5, 5) } else { (WIDTH_S, 30) };
+    let weights: Arc<[f64]> = weights().into();
+    let load = |name, leases, per_second, demand| Load { name, leases, per_second, demand };
+    let loads = [
+        load("leases, 20,000/s", true, Some(20_000), 20_000),
+        load("leases, full load", true, None, 60_000),
+        load("leases, 2,000/s", true, Some(2_000), 2_000),
+        load("no leases, 5,000/s", false, Some(5_000), 5_000),
+        load("no leases, full load", false, None, 20_000),
+    ];
+    let mut missed = Vec::new();
+    println!("                      calls/s admitted  leased allowed scripts  us each x INCR max");
+    let mut each_us = Vec::new();
+    for load in &loads {
+        let redis = Redis::start();
+        let incr_us = incr_us(&redis).await;
+        let set = rules(load, &weights);
+        let mut agents = Vec::new();
+        for _ in 0..AGENTS {
+            let agent = Agent::builder().rules(set.clone()).redis(redis.url().as_str()).start().expect("it starts");
+            while !agent.missing_parts().await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            agents.push(agent);
+        }
+        let agents: Arc<[Agent]> = agents.into();
+        run(load, &agents, &weights, Duration::from_secs(warm_up)).await;
+        let (cpu_before, scripts_before) = (redis.cpu_us(), redis.scripts_run());
+        let counts = run(load, &agents, &weights, Duration::from_secs(measured)).await;
+        let (cpu_us, scripts) = (redis.cpu_us() - cpu_before, redis.scripts_run() - scripts_before);
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
+        let (calls, admitted) = (of(&counts.calls), of(&counts.admitted));
+        let ratio = cpu_us / admitted / incr_us;
+        let limit = (load.leases && load.demand > 2_000).then_some(LEASED_MAX);
+        println!(
+            "{:<20} {:>8.0} {:>7.1}% {:>6.1}% {:>6.1}% {:>7.3} {:>8.2} {:>6.1} {}",
+            load.name,
+            calls / measured as f64,
+            100.0 * admitted / calls,
+            100.0 * of(&counts.leased) / admitted,
+            100.0 * of(&counts.allowances) / admitted,
+            scripts as f64 / admitted,
+            cpu_us / admitted,
+            ratio,
+            limit.map_or_else(String::new, |limit| format!("<{limit}")),
+        );
+        if limit.is_some_and(|limit| ratio > limit) {
+            missed.push(format!("{}: {ratio:.1} times an INCR for an admitted call, at most {LEASED_MAX}", load.name));
+        }
+        each_us.push(ratio);
+    }
+    println!("leased, allowed: admissions by leases and by allowances. scripts, us: for an admitted call.");
+    let sparse = each_us[3] / each_us[4];
+    println!("no leases: an admitted call at 5,000/s costs {sparse:.2} times one at full load <{SPARSE_MAX}");
+    if sparse > SPARSE_MAX {
+        missed.push(format!("no leases, 5,000/s: {sparse:.2} times the cost at full load, at most {SPARSE_MAX}"));
+    }
+    for missed in &missed {
+        println!("missed: {missed}");
+    }
+    ExitCode::from(u8::from(!missed.is_empty()))
+}

@@ -1,0 +1,53 @@
+//! The local answers that an agent holds for a call: for its explanation, so nothing is counted, charged or kept.
+
+use std::sync::Arc;
+
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::LocalAnswer;
+use tollgate_core::rules::MatchScope;
+
+use crate::enforce::Enforcement;
+use crate::engine::{Context, Engine};
+use crate::match_rules::ShadowedRules;
+use crate::matched_rule::{MatchedRule, MatchedRules};
+use crate::thread_rules::ThreadRules;
+use crate::view::CachedDenial;
+
+impl Engine {
+    /// Returns the rules for which this agent holds an answer to a call: a lease with room for it, an allowance, or a denial. A call with a
+    /// request id always asks the store, and so does one that has leases for a part of its rules.
+    #[must_use]
+    pub fn local_answers(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, LocalAnswer)> {
+        let mut thread_rules = ThreadRules::of(&self.rules);
+        let active = thread_rules.load().0;
+        let context = Context { now, bounds: self.store_time(now), active };
+        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
+        let is_denied =
+            self.match_call(&context, call, MatchScope::default(), false, &mut matched, &mut shadowed).is_err();
+        if is_denied || active.emergency.is_some() {
+            return Vec::new();
+        }
+        let may_lease =
+            call.id().is_none() && !self.settings.owns_table && !self.is_degraded() && !self.breaker.is_recovering(now);
+        let answer = |matched: &MatchedRule<'_>| {
+            if matched.enforcement != Enforcement::Normal || !self.table.holds(matched.counter) {
+                return None;
+            }
+            let leases = self.lease_facts(&context, &matched.policy);
+            let (generation, cost) = (active.set.generation, matched.cost);
+            self.table.with(matched.counter, |view| {
+                let holds =
+                    |denial: &&CachedDenial| denial.holds(&matched.policy, generation, cost, now, context.bounds);
+                if may_lease && view.leased(&leases, cost).is_some() {
+                    Some(LocalAnswer::Lease)
+                } else if may_lease && view.drawn(&leases, cost, false).is_some() {
+                    Some(LocalAnswer::Allowance)
+                } else {
+                    view.denial.as_ref().filter(holds).map(|_| LocalAnswer::CachedDenial)
+                }
+            })
+        };
+        matched.iter().filter_map(|matched| Some((matched.rule.name.clone(), answer(matched)?))).collect()
+    }
+}

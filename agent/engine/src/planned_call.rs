@@ -1,0 +1,93 @@
+//! A call of a request, from its plan to its decision: its rules, their verdicts, and the answer of the store.
+
+use smallvec::SmallVec;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeResults, RequestId, StoreError};
+
+use crate::enforce::{Combined, RuleVerdict, combine};
+use crate::engine::Context;
+use crate::match_rules::{Rejection, ShadowedRules};
+use crate::matched_rule::{MatchedRule, MatchedRules};
+use crate::time_bounds::TimeBounds;
+
+/// Verdict of each rule of a call; none for a rule that was not evaluated.
+pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
+
+/// A call of a request, from its plan to its decision.
+#[derive(Debug)]
+pub(crate) struct PlannedCall<'a> {
+    pub(crate) number: u64,
+    pub(crate) matched: MatchedRules<'a>,
+    pub(crate) rejection: Option<Rejection>,
+    pub(crate) shadowed: ShadowedRules,
+    /// Bounds of the store's time at the evaluation.
+    pub(crate) bounds: TimeBounds,
+    /// Instant of the decision, at which its admission counts.
+    pub(crate) at: Timestamp,
+    /// Verdicts of the rules; empty while the store must be asked.
+    pub(crate) verdicts: Verdicts,
+    pub(crate) combined: Combined,
+    /// Results of the store for each rule; empty if it was not asked or did not answer.
+    pub(crate) results: ChargeResults,
+    /// Reason for which the store did not answer, if it was asked.
+    pub(crate) error: Option<StoreError>,
+    /// Identifier of the call, if it has one and is alone in its request.
+    pub(crate) request: Option<RequestId>,
+    /// True if the call is decided and charged afterwards.
+    pub(crate) is_deferred: bool,
+}
+
+impl PlannedCall<'_> {
+    /// Creates a call that nothing is known about.
+    pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
+        let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
+        let (shadowed, combined) = (ShadowedRules::new(), combine(&[]));
+        Self {
+            number,
+            matched,
+            rejection: None,
+            shadowed,
+            bounds,
+            at: bounds.latest,
+            verdicts,
+            combined,
+            results,
+            error: None,
+            request: None,
+            is_deferred: false,
+        }
+    }
+
+    /// Returns the same without a borrow.
+    pub(crate) fn into_owned(self) -> PlannedCall<'static> {
+        PlannedCall { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
+    }
+
+    /// Returns true if the store must be asked.
+    pub(crate) fn asks_store(&self) -> bool {
+        self.verdicts.is_empty() && !self.matched.is_empty()
+    }
+
+    /// Returns true if the call has charges for the store.
+    pub(crate) fn has_charges(&self) -> bool {
+        self.asks_store() || self.is_deferred
+    }
+
+    /// Counts the denials of the rules in shadow that deny every call, once the call is decided.
+    pub(crate) fn count_shadowed(&self, context: &Context<'_>) {
+        self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
+    }
+
+    /// Sets the verdicts.
+    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
+        self.combined = combine_enforced(&self.matched, &verdicts);
+        self.combined.allowed &= self.rejection.is_none();
+        (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
+    }
+}
+
+/// Combines the verdicts of the rules that are enforced. A rule in shadow is counted and decides nothing.
+pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleVerdict>]) -> Combined {
+    let enforced = |(verdict, matched): (&Option<RuleVerdict>, &MatchedRule)| verdict.filter(|_| !matched.rule.shadow);
+    combine(&verdicts.iter().zip(matched).map(enforced).collect::<SmallVec<[_; 8]>>())
+}

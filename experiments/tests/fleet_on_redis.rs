@@ -1,0 +1,106 @@
+//! Leases of twenty agents on a real Redis: no window holds more than its quota, and most calls do not ask Redis.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval};
+use tollgate::rules::{Algorithm, Estimate};
+use tollgate::{Agent, Builder, Call, Rule};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::{LocalAnswer, Source};
+use tollgate_experiments::size::scaled;
+use tollgate_servers::Redis;
+
+const AGENTS: NonZeroU32 = NonZeroU32::new(20).unwrap();
+const WIDTH_MS: u64 = 2_000;
+/// Calls of each agent per second, and callers. The busiest caller is past its quota.
+const CALLS_PER_SECOND: u64 = 200;
+const QUOTAS: [(&str, u64); 3] = [("busy", 2_000), ("usual", 6_000), ("rare", 20)];
+/// Time of the run, in s.
+const RUN_S: u64 = 60;
+
+/// Admissions of a caller, by the instant at which each counts.
+type Admissions = HashMap<&'static str, Vec<Timestamp>>;
+
+fn rule(name: &str, quota: u64, is_strict: bool) -> Rule {
+    let quota = format!("{quota}/{WIDTH_MS}ms").parse().expect("a quota");
+    let rule = Rule::per(name, &["api_key"], quota).matching("api_key", name);
+    let rule = if is_strict { rule.strict() } else { rule };
+    rule.with(|policy| policy.algorithm = Algorithm::SlidingWindow(Estimate::Conservative))
+}
+
+/// Calls at one agent: half of them are of the busy caller, and a hundredth of the rare one. Returns the admissions, and the
+/// numbers of calls and of admissions by leases.
+async fn calls(agent: Agent, seed: u64) -> (Admissions, u64, u64) {
+    let (mut admissions, mut leased, mut rng) = (Admissions::new(), 0, Rng::with_seed(seed));
+    let len = scaled(RUN_S) * CALLS_PER_SECOND;
+    let period = Duration::from_secs(1) / u32::try_from(CALLS_PER_SECOND).expect("few");
+    let mut ticks = interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
+    for _ in 0..len {
+        ticks.tick().await;
+        let (caller, _) = QUOTAS[match rng.u32(0..100) {
+            0..50 => 0,
+            50..99 => 1,
+            _ => 2,
+        }];
+        let decision = agent.decide(&Call::new().with("api_key", caller)).await;
+        // A late call of a bounded rule is admitted from the agent's part.
+        if decision.allowed && decision.source != Source::Fallback {
+            admissions.entry(caller).or_default().push(decision.at);
+            leased += u64::from(decision.by == Some(LocalAnswer::Lease));
+        }
+    }
+    (admissions, len, leased)
+}
+
+/// Returns the most admissions in a window of (t-W, t]. The instants are sorted.
+fn fullest_window(at: &[Timestamp]) -> u64 {
+    let from = |end: Timestamp| at.partition_point(|at| at.plus_ms(WIDTH_MS) <= end);
+    at.iter().enumerate().map(|(place, end)| (place + 1 - from(*end)) as u64).max().unwrap_or_default()
+}
+
+/// C5, N5: under a conservative estimate, twenty agents with leases admit at most the quota in any window if strict, and with
+/// lines of credit a twentieth more if bounded.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn twenty_agents_with_leases_keep_a_quota_on_redis() {
+    for is_strict in [true, false] {
+        let redis = Redis::start();
+        let mut fleet = JoinSet::new();
+        for number in 0..AGENTS.get() {
+            let rules = QUOTAS.map(|(name, quota)| rule(name, quota, is_strict));
+            let agent = rules.into_iter().fold(Agent::builder(), Builder::rule);
+            let agent = agent.redis(redis.url().as_str()).agents_expected(AGENTS).start().expect("it starts");
+            while !agent.missing_parts().await.is_empty() {
+                tokio::task::yield_now().await;
+            }
+            fleet.spawn(calls(agent, number.into()));
+        }
+        let (mut admissions, mut calls, mut leased) = (Admissions::new(), 0, 0);
+        for (of_agent, made, by_lease) in fleet.join_all().await {
+            for (caller, at) in of_agent {
+                admissions.entry(caller).or_default().extend(at);
+            }
+            (calls, leased) = (calls + made, leased + by_lease);
+        }
+        let admitted = admissions.values().map(Vec::len).sum::<usize>() as u64;
+        let mut fullest = Vec::new();
+        for (caller, quota) in QUOTAS {
+            let at = admissions.get_mut(caller).expect("admissions");
+            at.sort_unstable();
+            let most = fullest_window(at);
+            fullest.push((caller, most, quota));
+            let excess = if is_strict { 0 } else { quota / 20 };
+            assert!(most <= quota + excess, "{caller}: {most} of {quota}, strict {is_strict}");
+        }
+        let scripts = redis.scripts_run();
+        println!(
+            "strict {is_strict}: {calls} calls, {admitted} admitted, {leased} by leases, {scripts} scripts; {fullest:?}"
+        );
+        assert!(leased * 2 > admitted, "most admissions are by leases");
+        assert!(fullest[0].1 * 100 >= fullest[0].2 * 90, "the busy caller uses its quota");
+    }
+}
