@@ -128,17 +128,19 @@ async fn a_check_that_is_cancelled_keeps_nothing() {
     assert!(poll_once(pin!(agent.decide(&call))).is_pending());
     redis.resume();
     let refunded = || agent.engine().metrics().late_answers().any(|late| late == ("refunded", 2));
-    // The maintenance sends the refunds soon after the late answers.
-    let first = tokio::time::timeout(Duration::from_secs(20), async {
-        loop {
-            if let (true, Ok(admission)) = (refunded(), agent.check(&call).await) {
-                break admission;
+    // Maintenance sends the refunds soon after the late answers, and each slot becomes free with its own refund.
+    let free_slot = async || {
+        let admission = tokio::time::timeout(Duration::from_secs(20), async {
+            loop {
+                if let (true, Ok(admission)) = (refunded(), agent.check(&call).await) {
+                    break admission;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    let first = first.await.expect("the answers to both requests are used, and the slots are refunded");
-    let admissions = [first, agent.check(&call).await.expect("a free slot")];
+        });
+        admission.await.expect("the answers to both requests are used, and the slots are refunded")
+    };
+    let admissions = [free_slot().await, free_slot().await];
     let remaining = |admission: &tollgate::Admission| admission.decision.status.as_ref().map(|status| status.remaining);
     assert_eq!(remaining(&admissions[1]), Some(0));
     assert!(agent.check(&call).await.is_err(), "both slots are taken");
