@@ -19,7 +19,7 @@ fn the_bare_command_prints_a_first_step() {
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check       Asks a running agent whether a call may pass
       rules       Checks, shows, compares, imports and publishes rules files
-      experiment  Measures Tollgate on real servers
+      experiment  Measures how late and how wrong each way of limiting is
       config      Shows the settings of a command and their origins
 
     Options:

@@ -4,6 +4,7 @@ mod support;
 mod help;
 mod demo;
 mod replay;
+mod scenarios;
 mod rules;
 mod rules_output;
 mod rules_settings;

@@ -1,4 +1,4 @@
-//! `tollgate experiment`: measurements on real servers.
+//! `tollgate experiment live`: measurements on real servers, in real time.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -46,14 +46,6 @@ Bounds:
     repeated after `retry_after_ms`. Another agent may deny it once more,
     because an agent notices the loss by its own requests.
   * Agents use Redis a second after its return.";
-
-/// Measures Tollgate on real servers
-#[derive(Subcommand)]
-pub(crate) enum ExperimentCommand {
-    /// Runs on real servers, in real time
-    #[command(subcommand)]
-    Live(LiveCommand),
-}
 
 #[derive(Subcommand)]
 pub(crate) enum LiveCommand {
@@ -104,8 +96,7 @@ pub(crate) struct FailureArgs {
     format: Format,
 }
 
-pub(crate) fn run(command: &ExperimentCommand) -> anyhow::Result<Exit> {
-    let ExperimentCommand::Live(command) = command;
+pub(super) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
     match command {
         LiveCommand::Lag(args) => serve::block_on(lag(args)),
         LiveCommand::Failure(args) => serve::block_on(failure(args)),

@@ -1,0 +1,136 @@
+//! `tollgate experiment list`, `run` and `report`: scenarios in virtual time.
+
+use std::fs;
+use std::path::Path;
+#[cfg(feature = "report")]
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::json;
+use tollgate_experiments::scenario::{Scenario, ScenarioResult};
+
+use crate::exit::{Exit, Usage};
+#[cfg(feature = "report")]
+use crate::output::note;
+use crate::output::{Format, progress_bar, say, say_as, table};
+
+const ABOUT_RUN: &str = "\
+Scenarios run in virtual time and need no server. A scenario is a TOML file with
+a seed, parameters, and the ranges in which its numbers are expected. The files
+of the program are in the folder experiments/scenarios of its source; copy one
+to change it. The command exits with 1 if a number is outside its range.";
+
+#[cfg(feature = "report")]
+const ABOUT_REPORT: &str = "\
+The page report.html contains its pictures and needs no other file. Beside it
+are the results as JSON and the pictures as SVG. The command exits with 1 if a
+number is outside its expected range.";
+
+/// Prints the scenarios
+#[derive(Args)]
+pub(crate) struct ListArgs {
+    /// Form of the list
+    #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
+    format: Format,
+}
+
+/// Runs scenarios and compares their numbers with the expected ones
+#[derive(Args)]
+#[command(after_help = ABOUT_RUN)]
+pub(crate) struct RunArgs {
+    /// Scenario by its name, such as `approximations`, or by its file, such as `./mine.toml`
+    #[arg(value_name = "NAME", required_unless_present = "all")]
+    names: Vec<String>,
+    /// All scenarios of the program
+    #[arg(long, conflicts_with = "names")]
+    all: bool,
+    /// Form of the results
+    #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
+    format: Format,
+}
+
+/// Runs all scenarios and writes a page with tables and plots
+#[cfg(feature = "report")]
+#[derive(Args)]
+#[command(after_help = ABOUT_REPORT)]
+pub(crate) struct ReportArgs {
+    /// Folder of the report, which is created if it is missing
+    #[arg(long, value_name = "DIR", default_value = "report")]
+    out: PathBuf,
+}
+
+pub(super) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
+    let scenarios = Scenario::all();
+    let rows =
+        scenarios.iter().map(|Scenario { name, file }| [name.clone(), file.title.clone(), file.shows.join(", ")]);
+    let json =
+        scenarios.iter().map(|Scenario { name, file }| json!({"name": name, "title": file.title, "shows": file.shows}));
+    let json = json!({ "scenarios": json.collect::<Vec<_>>() });
+    say_as(args.format, table(&["NAME", "TITLE", "SHOWS"], rows), json)?;
+    Ok(Exit::Done)
+}
+
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
+    let scenarios = if args.all {
+        Scenario::all()
+    } else {
+        args.names.iter().map(|name| find(name)).collect::<anyhow::Result<_>>()?
+    };
+    let (mut exit, mut json) = (Exit::Done, Vec::new());
+    for (number, scenario) in scenarios.iter().enumerate() {
+        let result = run_one(scenario)?;
+        exit = if result.unexpected().next().is_some() { Exit::Failed } else { exit };
+        match args.format {
+            Format::Text if number > 0 => say(format_args!("\n{result}"))?,
+            Format::Text => say(&result)?,
+            Format::Json => json.push(serde_json::to_value(result)?),
+        }
+    }
+    if args.format == Format::Json {
+        say(json!({ "results": json }))?;
+    }
+    Ok(exit)
+}
+
+#[cfg(feature = "report")]
+pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
+    // A folder that cannot be written is reported before the work.
+    fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot create {}; name another folder with --out", args.out.display()))?;
+    let results = Scenario::all().iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
+    let page = tollgate_experiments::report::write(&args.out, &results)?;
+    say(page.display())?;
+    let unexpected =
+        results.iter().flat_map(|result| result.unexpected().map(move |(name, number)| (result, name, number)));
+    let mut exit = Exit::Done;
+    for (result, name, number) in unexpected {
+        let [min, max] = number.expected.unwrap_or_default();
+        note(format_args!("scenario {}: {name} is {:.2}, expected {min} to {max}", result.name, number.value));
+        exit = Exit::Failed;
+    }
+    Ok(exit)
+}
+
+fn run_one(scenario: &Scenario) -> anyhow::Result<ScenarioResult> {
+    let bar = progress_bar("{msg:18} {bar:40} {percent}%")?;
+    let result = scenario.run(&bar);
+    bar.finish_and_clear();
+    Ok(result.map_err(|error| Usage(error.to_string()))?)
+}
+
+/// Returns the scenario of a name, or of a file.
+fn find(name: &str) -> anyhow::Result<Scenario> {
+    if name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        let text = fs::read_to_string(name).with_context(|| format!("cannot read the scenario {name}"))?;
+        return Ok(Scenario::parse(name, name, &text).map_err(|error| Usage(error.to_string()))?);
+    }
+    let all = Scenario::all();
+    let names = all.iter().map(|scenario| scenario.name.clone()).collect::<Vec<_>>().join(", ");
+    match all.into_iter().find(|scenario| scenario.name == name) {
+        Some(scenario) => Ok(scenario),
+        None => {
+            bail!(Usage(format!("there is no scenario {name}; the scenarios are {names}, and ./FILE.toml runs a file")))
+        }
+    }
+}

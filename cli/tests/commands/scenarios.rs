@@ -1,0 +1,108 @@
+//! `tollgate experiment list`, `run` and `report`.
+
+#[cfg(feature = "report")]
+use std::{fs, path::Path};
+
+use serde_json::Value;
+
+use crate::support::{file, finish, tollgate};
+
+const APPROXIMATIONS: &str = include_str!("../../../experiments/scenarios/approximations.toml");
+
+fn json(args: &[&str]) -> Value {
+    let run = finish(&mut tollgate(args));
+    assert_eq!((run.exit, &*run.err), (0, ""), "{args:?}");
+    serde_json::from_str(&run.out).expect("JSON")
+}
+
+/// O1 to O5, N15: the article's figures, with the signs that it predicts, and the same numbers in each run.
+#[test]
+fn the_figures_of_the_article_are_as_expected_in_each_run() {
+    let run = || json(&["experiment", "run", "--all", "--format", "json"]);
+    let results = run();
+    assert_eq!(results, run());
+    for result in results["results"].as_array().unwrap() {
+        assert_eq!((&result["seed"], &result["version"]), (&1.into(), &env!("CARGO_PKG_VERSION").into()));
+    }
+    let number = |name: &str| results["results"][0]["numbers"][name]["value"].as_f64().unwrap();
+    let errors =
+        ["fixed window", "1 of 60 s", "4 of 15 s", "60 of 1 s"].map(|count| number(&format!("{count}: mean error")));
+    assert!(errors.is_sorted_by(|a, b| a > b), "shorter sub-windows are nearer to the truth: {errors:?}");
+    assert!(
+        number("early in the previous minute: mean error") > 0.0
+            && number("late in the previous minute: mean error") < 0.0
+    );
+}
+
+#[test]
+fn the_list_names_what_can_be_run() {
+    let listed = finish(&mut tollgate(&["experiment", "list"]));
+    assert_eq!(listed.exit, 0);
+    for scenario in json(&["experiment", "list", "--format", "json"])["scenarios"].as_array().unwrap() {
+        assert!(listed.out.contains(scenario["name"].as_str().unwrap()), "{}", listed.out);
+    }
+    assert!(listed.out.lines().all(|line| line.chars().count() <= 80), "{}", listed.out);
+}
+
+#[test]
+fn a_number_outside_its_range_fails_the_run() {
+    let narrow = APPROXIMATIONS.replace("hours = 24", "hours = 1").replace("[35.0, 60.0]", "[0.0, 1.0]");
+    let path = file("scenarios/narrow.toml", &narrow);
+    let run = finish(&mut tollgate(&["experiment", "run", path.to_str().unwrap()]));
+    assert_eq!((run.exit, &*run.err), (1, ""), "{}", run.out);
+    assert!(
+        run.out.contains("unexpected: fixed window: mean error is ") && run.out.contains("expected 0 to 1"),
+        "{}",
+        run.out
+    );
+}
+
+#[test]
+fn bad_scenarios_are_refused_with_place_and_remedy() {
+    // Replaced text, part of the message.
+    let cases = [
+        ("seed = 1", "seed = x", ":9: "),
+        (
+            "\"1 of 60 s: mean error\"",
+            "\"mean error\"",
+            "names \"mean error\", which is none of its numbers: \"fixed window",
+        ),
+    ];
+    for (number, (text, replacement, expected)) in cases.into_iter().enumerate() {
+        let text = APPROXIMATIONS.replace("hours = 24", "hours = 1").replacen(text, replacement, 1);
+        let path = file(&format!("scenarios/bad{number}.toml"), &text);
+        let run = finish(&mut tollgate(&["experiment", "run", path.to_str().unwrap()]));
+        assert_eq!((run.exit, &*run.out), (2, ""), "{}", run.err);
+        assert!(run.err.contains(expected), "{}", run.err);
+    }
+    let unknown = finish(&mut tollgate(&["experiment", "run", "aproximations"]));
+    assert_eq!(unknown.exit, 2);
+    assert!(unknown.err.contains("the scenarios are approximations"), "{}", unknown.err);
+    let missing = finish(&mut tollgate(&["experiment", "run", "./missing.toml"]));
+    assert_eq!(missing.exit, 1);
+    assert!(missing.err.contains("./missing.toml"), "{}", missing.err);
+}
+
+/// The page is one file: it loads nothing, and contains the picture of each plot.
+#[cfg(feature = "report")]
+#[test]
+fn the_report_is_one_page_with_its_pictures() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios/report");
+    let _ = fs::remove_dir_all(&folder);
+    let run = finish(&mut tollgate(&["experiment", "report", "--out", folder.to_str().unwrap()]));
+    assert_eq!((run.exit, &*run.err), (0, ""));
+    let page = fs::read_to_string(run.out.trim()).expect("the printed path is the page");
+    let result: Value =
+        serde_json::from_slice(&fs::read(folder.join("approximations.json")).unwrap()).expect("a result as JSON");
+    for plot in result["plots"].as_array().unwrap() {
+        let name = format!("approximations-{}.svg", plot["name"].as_str().unwrap());
+        let svg = fs::read_to_string(folder.join(name)).unwrap();
+        assert!(page.contains(&svg), "{}", plot["title"]);
+    }
+    for loads in ["src=", "href=\"http", "@import", "url("] {
+        assert!(!page.contains(loads), "{loads}");
+    }
+    let refused = finish(&mut tollgate(&["experiment", "report", "--out", "/proc/none"]));
+    assert_eq!(refused.exit, 1);
+    assert!(refused.err.contains("cannot create /proc/none; name another folder with --out"), "{}", refused.err);
+}

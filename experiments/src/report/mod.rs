@@ -1,0 +1,138 @@
+//! The report on the scenarios: one HTML file that contains its pictures and needs nothing else, and beside it the results as JSON
+//! and the pictures as SVG.
+
+mod plot;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
+use crate::scenario::{Number, ResultTable, ScenarioResult};
+
+/// Name of the page in the folder of a report.
+const PAGE: &str = "report.html";
+const STYLE: &str = "\
+:root{color-scheme:light dark;--ink:#24292f;--line:#d0d7de;--paper:#fff;--bad:#b42318}\
+@media screen and (prefers-color-scheme:dark){:root{--ink:#e6edf3;--line:#30363d;--paper:#0d1117;--bad:#ff7b72}}\
+body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:75rem;margin:0 auto;padding:1rem}\
+a{color:inherit}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,26rem),1fr));gap:1rem}\
+figure{margin:0;break-inside:avoid}figcaption{font-weight:600}svg{width:100%;height:auto}\
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
+th,td{padding:.15rem .6rem;border-bottom:1px solid var(--line);text-align:right}\
+th:first-child,td:first-child{text-align:left;padding-left:0}.bad{color:var(--bad);font-weight:600}small{opacity:.75}";
+
+/// Reason why a report is not written.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A file cannot be written.
+    #[error("cannot write {path}: {error}; name another folder with --out")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        error: std::io::Error,
+    },
+    /// A picture cannot be drawn.
+    #[error("the plot {name} cannot be drawn: {reason}")]
+    Plot {
+        /// Name of the plot.
+        name: String,
+        /// The reason, by the library.
+        reason: String,
+    },
+}
+
+/// Writes the report on results into a folder, which is created if it is missing, and returns the path of its page.
+///
+/// # Errors
+/// If a picture cannot be drawn or a file cannot be written.
+pub fn write(folder: &Path, results: &[ScenarioResult]) -> Result<PathBuf, ReportError> {
+    let failed = |path: &Path, error| ReportError::Write { path: path.to_owned(), error };
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let put = |name: String, content: &str| {
+        let path = folder.join(name);
+        fs::write(&path, content).map(|()| path.clone()).map_err(|error| failed(&path, error))
+    };
+    let mut sections = Vec::new();
+    for result in results {
+        let mut figures = Vec::new();
+        for plot in &result.plots {
+            let failed = |error| ReportError::Plot { name: plot.name.clone(), reason: format!("{error}") };
+            let svg = plot::svg(plot).map_err(failed)?;
+            put(format!("{}-{}.svg", result.name, plot.name), &svg)?;
+            figures.push(html! { figure { figcaption { (plot.title) } (PreEscaped(svg)) } });
+        }
+        let json = serde_json::to_string_pretty(result).map_err(|error| failed(folder, error.into()))?;
+        put(format!("{}.json", result.name), &json)?;
+        sections.push(section(result, &figures));
+    }
+    put(PAGE.to_owned(), &page(results, &sections).into_string())
+}
+
+fn page(results: &[ScenarioResult], sections: &[Markup]) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Tollgate: how late, how wrong, at what price" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Tollgate: how late, how wrong, at what price" }
+                p {
+                    "Experiments in virtual time with the production engines, by Tollgate " (env!("CARGO_PKG_VERSION")) ". The same \
+                     version and seed give the same report. Results as JSON and pictures as SVG stand beside this page."
+                }
+                ol { @for result in results { li { a href={ "#" (result.name) } { (result.title) } ". " (result.finding) } } }
+                @for section in sections { (section) }
+            }
+        }
+    }
+}
+
+fn section(result: &ScenarioResult, figures: &[Markup]) -> Markup {
+    let ranged = || result.numbers.iter().filter(|(_, number)| number.expected.is_some());
+    let unexpected = result.unexpected().count();
+    html! {
+        section id=(result.name) {
+            h2 { (result.title) }
+            p { (result.finding) }
+            div.plots { @for figure in figures { (figure) } }
+            @for result_table in &result.tables { (table(result_table)) }
+            details open[unexpected > 0] {
+                summary {
+                    (ranged().count() - unexpected) " of " (ranged().count()) " numbers are in their expected ranges"
+                }
+                div.scroll {
+                    table {
+                        tr { th { "number" } th { "value" } th { "expected" } }
+                        @for (name, number) in ranged() { (expectation(name, number)) }
+                    }
+                }
+            }
+            p { small { "Scenario " code { (result.name) } ", seed " (result.seed) ", requirements " (result.shows.join(", ")) "." } }
+        }
+    }
+}
+
+fn expectation(name: &str, number: &Number) -> Markup {
+    let [min, max] = number.expected.unwrap_or_default();
+    html! {
+        tr.bad[!number.is_expected()] { td { (name) } td { (format!("{:.2}", number.value)) } td { (min) " to " (max) } }
+    }
+}
+
+fn table(table: &ResultTable) -> Markup {
+    html! {
+        p { (table.caption) }
+        div.scroll {
+            table {
+                tr { @for name in &table.header { th { (name) } } }
+                @for row in &table.rows { tr { @for cell in row { td { (cell) } } } }
+            }
+        }
+    }
+}

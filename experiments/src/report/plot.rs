@@ -1,0 +1,126 @@
+//! Plots as SVG, which a browser shows in its light or dark theme.
+//!
+//! The colours of the light theme, which paper shows as well, are in the elements; a style sheet in the picture replaces them where
+//! the reader prefers dark. Texts have the reader's own sans-serif font, so no font is needed to draw.
+
+use plotters::chart::{ChartBuilder, SeriesLabelPosition};
+use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::PathElement;
+use plotters::prelude::{Color, LineSeries, RGBColor, SVGBackend};
+use plotters::style::IntoFont;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+use crate::scenario::{Plot, Series, SeriesRole};
+
+/// Size in pixels: a phone shows it at two thirds.
+const SIZE: (u32, u32) = (560, 340);
+const FONT: &str = "sans-serif";
+const INK: RGBColor = RGBColor(0x24, 0x29, 0x2f);
+const GRID: RGBColor = RGBColor(0xd0, 0xd7, 0xde);
+const TRUTH: RGBColor = RGBColor(0x8c, 0x95, 0x9f);
+const LIMIT: RGBColor = RGBColor(0xcf, 0x22, 0x2e);
+const MEASURED: [RGBColor; 3] = [RGBColor(0xd4, 0x57, 0x0a), RGBColor(0x09, 0x69, 0xda), RGBColor(0x1a, 0x7f, 0x37)];
+/// Light colour, and the dark theme's. The first measured line is dashed, so that the truth is seen behind it.
+const DARK: [(&str, &str); 7] = [
+    ("#24292F", "#e6edf3"),
+    ("#D0D7DE", "#30363d"),
+    ("#8C959F", "#8b949e"),
+    ("#CF222E", "#ff7b72"),
+    ("#D4570A", "#f0883e"),
+    ("#0969DA", "#58a6ff"),
+    ("#1A7F37", "#3fb950"),
+];
+
+/// Draws a plot.
+///
+/// # Errors
+/// If the library cannot draw, such as an empty range of an axis.
+pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
+    let mut text = String::new();
+    {
+        let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
+        let ([x_min, x_max], [y_min, y_max]) = (plot.x.range, plot.y.range);
+        let mut chart = ChartBuilder::on(&area)
+            .margin(8)
+            .margin_right(16)
+            .x_label_area_size(46)
+            .y_label_area_size(62)
+            .build_cartesian_2d(x_min..x_max, y_min..y_max)?;
+        let label = (FONT, 15).into_font().color(&INK);
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .bold_line_style(GRID)
+            .light_line_style(GRID.mix(0.0))
+            .axis_style(INK)
+            .label_style(label.clone())
+            .x_desc(&plot.x.label)
+            .y_desc(&plot.y.label)
+            .axis_desc_style((FONT, 16).into_font().color(&INK))
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .draw()?;
+        let mut measured = MEASURED.iter().cycle();
+        for Series { name, role, points } in &plot.series {
+            let style = match role {
+                SeriesRole::Truth => TRUTH.stroke_width(3),
+                SeriesRole::Limit => LIMIT.stroke_width(1),
+                SeriesRole::Measured => measured.next().unwrap_or(&INK).stroke_width(2),
+            };
+            chart
+                .draw_series(LineSeries::new(points.iter().copied(), style))?
+                .label(name)
+                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .label_font(label.pos(Pos::new(HPos::Left, VPos::Center)))
+            .draw()?;
+        area.present()?;
+    }
+    let rule = |(light, dark)| format!("[stroke=\"{light}\"]{{stroke:{dark}}}[fill=\"{light}\"]{{fill:{dark}}}");
+    let dark = DARK.map(rule).concat();
+    let style = format!(
+        "<style>[stroke=\"#D4570A\"]{{stroke-dasharray:3 2}}@media screen and (prefers-color-scheme:dark){{{dark}}}</style>"
+    );
+    let head = text.find('>').map_or(0, |end| end + 1);
+    text.insert_str(head, &style);
+    Ok(text)
+}
+
+/// Formats the label of a tick.
+fn short(value: f64) -> String {
+    let text = format!("{value:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::Axis;
+
+    #[test]
+    fn a_plot_has_its_labels_and_follows_the_theme() {
+        let axis = |label: &str| Axis { label: label.to_owned(), range: [0.0, 2.0] };
+        let series = |name: &str, role| Series { name: name.to_owned(), role, points: vec![(0.0, 1.0), (2.0, 0.5)] };
+        let plot = Plot {
+            name: "p".to_owned(),
+            title: "A finding".to_owned(),
+            x: axis("time, s"),
+            y: axis("calls <"),
+            series: vec![
+                series("true", SeriesRole::Truth),
+                series("limit", SeriesRole::Limit),
+                series("count", SeriesRole::Measured),
+            ],
+        };
+        let svg = svg(&plot).unwrap();
+        for expected in ["time, s", "calls &lt;", "limit", "count", "prefers-color-scheme:dark", FONT] {
+            assert!(svg.contains(expected), "{expected}: {svg}");
+        }
+        for (light, _) in &DARK[..5] {
+            assert!(svg.contains(light), "{light} is drawn: {svg}");
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! The result of a scenario: a finding in a sentence, numbers with the ranges in which they are expected, tables and plots.
+
+use std::fmt;
+
+use indexmap::IndexMap;
+use serde::Serialize;
+
+use super::Scenario;
+use super::file::ScenarioError;
+use crate::figures::{plain_table, wrapped};
+
+/// Findings of an experiment.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ScenarioFindings {
+    /// Sentence for the reader who reads one.
+    pub(super) finding: String,
+    pub(super) numbers: IndexMap<String, f64>,
+    pub(super) tables: Vec<ResultTable>,
+    pub(super) plots: Vec<Plot>,
+}
+
+/// Result of a scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScenarioResult {
+    /// Name of the scenario.
+    pub name: String,
+    /// Title of the scenario.
+    pub title: String,
+    /// Rows of the requirements that it shows.
+    pub shows: Vec<String>,
+    /// Seed of all that was random.
+    pub seed: u64,
+    /// Version of Tollgate.
+    pub version: &'static str,
+    /// The finding, in a sentence or two.
+    pub finding: String,
+    /// Numbers by name.
+    pub numbers: IndexMap<String, Number>,
+    /// Tables for people.
+    pub tables: Vec<ResultTable>,
+    /// Plots.
+    pub plots: Vec<Plot>,
+}
+
+/// A number, and the smallest and largest value that is expected.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Number {
+    /// Value.
+    pub value: f64,
+    /// Smallest and largest value that is expected; none if any value is.
+    pub expected: Option<[f64; 2]>,
+}
+
+/// A table. All columns but the first are numbers.
+#[derive(Clone, Debug, Serialize)]
+pub struct ResultTable {
+    /// Content of the table.
+    pub caption: String,
+    /// Names of the columns.
+    pub header: Vec<String>,
+    /// Cells by row.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A plot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Plot {
+    /// Name of its file, without extension.
+    pub name: String,
+    /// The finding that it shows.
+    pub title: String,
+    /// Horizontal axis.
+    pub x: Axis,
+    /// Vertical axis.
+    pub y: Axis,
+    /// Lines.
+    pub series: Vec<Series>,
+}
+
+/// An axis: its label with the unit, and its range.
+#[derive(Clone, Debug, Serialize)]
+pub struct Axis {
+    /// Quantity and unit.
+    pub label: String,
+    /// Smallest and largest value.
+    pub range: [f64; 2],
+}
+
+/// A line of a plot.
+#[derive(Clone, Debug, Serialize)]
+pub struct Series {
+    /// Name in the legend.
+    pub name: String,
+    /// Role of the line, by which it is drawn.
+    pub role: SeriesRole,
+    /// Points, in order of x.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Role of a line in a plot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SeriesRole {
+    /// The truth, with which the others are compared.
+    Truth,
+    /// A limit or a bound.
+    Limit,
+    /// A way of counting or limiting.
+    Measured,
+}
+
+impl Number {
+    /// Returns true if the value is in the range that is expected.
+    #[must_use]
+    pub fn is_expected(&self) -> bool {
+        self.expected.is_none_or(|[min, max]| (min..=max).contains(&self.value))
+    }
+}
+
+impl ScenarioResult {
+    pub(super) fn new(scenario: &Scenario, findings: ScenarioFindings) -> Result<Self, ScenarioError> {
+        let (file, ScenarioFindings { finding, numbers, tables, plots }) = (&scenario.file, findings);
+        if let Some(number) = file.expected.keys().find(|name| !numbers.contains_key(*name)) {
+            let known = numbers.keys().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+            let (scenario, number) = (scenario.name.clone(), number.clone());
+            return Err(ScenarioError::UnknownNumber { scenario, number, known });
+        }
+        let number = |(name, value): (String, f64)| {
+            let expected = file.expected.get(&name).copied();
+            (name, Number { value, expected })
+        };
+        Ok(Self {
+            name: scenario.name.clone(),
+            title: file.title.clone(),
+            shows: file.shows.clone(),
+            seed: file.seed,
+            version: env!("CARGO_PKG_VERSION"),
+            finding,
+            numbers: numbers.into_iter().map(number).collect(),
+            tables,
+            plots,
+        })
+    }
+
+    /// Returns the numbers outside the ranges that are expected.
+    pub fn unexpected(&self) -> impl Iterator<Item = (&str, &Number)> {
+        self.numbers.iter().filter(|(_, number)| !number.is_expected()).map(|(name, number)| (name.as_str(), number))
+    }
+}
+
+impl fmt::Display for ScenarioResult {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} ({}, seed {})\n\n{}", self.title, self.shows.join(", "), self.seed, wrapped(&self.finding))?;
+        for table in &self.tables {
+            let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
+            let mut text = plain_table(&header, 1);
+            text.add_rows(&table.rows);
+            writeln!(f, "\n{}\n{}", wrapped(&table.caption), text.trim_fmt())?;
+        }
+        let ranged = self.numbers.values().filter(|number| number.expected.is_some()).count();
+        let unexpected: Vec<_> = self.unexpected().collect();
+        writeln!(f, "\n{} of {ranged} numbers are in their expected ranges", ranged - unexpected.len())?;
+        for (name, Number { value, expected }) in unexpected {
+            let [min, max] = expected.unwrap_or_default();
+            writeln!(f, "unexpected: {name} is {value:.2}, expected {min} to {max}")?;
+        }
+        Ok(())
+    }
+}
