@@ -19,9 +19,15 @@ const INK: RGBColor = RGBColor(0x24, 0x29, 0x2f);
 const GRID: RGBColor = RGBColor(0xd0, 0xd7, 0xde);
 const TRUTH: RGBColor = RGBColor(0x8c, 0x95, 0x9f);
 const LIMIT: RGBColor = RGBColor(0xcf, 0x22, 0x2e);
-const MEASURED: [RGBColor; 3] = [RGBColor(0xd4, 0x57, 0x0a), RGBColor(0x09, 0x69, 0xda), RGBColor(0x1a, 0x7f, 0x37)];
+const MEASURED: [RGBColor; 5] = [
+    RGBColor(0xd4, 0x57, 0x0a),
+    RGBColor(0x09, 0x69, 0xda),
+    RGBColor(0x1a, 0x7f, 0x37),
+    RGBColor(0x82, 0x50, 0xdf),
+    RGBColor(0xbf, 0x39, 0x89),
+];
 /// Light colour, and the dark theme's. The first measured line is dashed, so that the truth is seen behind it.
-const DARK: [(&str, &str); 7] = [
+const DARK: [(&str, &str); 9] = [
     ("#24292F", "#e6edf3"),
     ("#D0D7DE", "#30363d"),
     ("#8C959F", "#8b949e"),
@@ -29,6 +35,8 @@ const DARK: [(&str, &str); 7] = [
     ("#D4570A", "#f0883e"),
     ("#0969DA", "#58a6ff"),
     ("#1A7F37", "#3fb950"),
+    ("#8250DF", "#a371f7"),
+    ("#BF3989", "#f778ba"),
 ];
 
 /// Draws a plot.

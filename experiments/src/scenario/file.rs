@@ -3,7 +3,7 @@
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::approximations;
+use super::{approximations, false_denials};
 
 /// Content of the file of a scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,7 +26,8 @@ pub struct ScenarioFile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum Experiment {
-    Approximations(approximations::Settings),
+    Approximations(approximations::ApproximationSettings),
+    FalseDenials(false_denials::FalseDenialSettings),
 }
 
 /// Reason why a scenario has no result.
@@ -55,6 +56,7 @@ impl ScenarioFile {
         })?;
         let checked = match &file.experiment {
             Experiment::Approximations(settings) => settings.check(),
+            Experiment::FalseDenials(settings) => settings.check(),
         };
         checked.map_err(|reason| ScenarioError::File(format!("{path}: {reason}")))?;
         if let Some((name, _)) = file.expected.iter().find(|(_, [min, max])| min > max) {

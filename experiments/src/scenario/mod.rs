@@ -6,6 +6,7 @@
 mod file;
 mod result;
 mod approximations;
+mod false_denials;
 
 use indicatif::ProgressBar;
 
@@ -15,7 +16,10 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 1] = [("approximations", include_str!("../../scenarios/approximations.toml"))];
+const SCENARIOS: [(&str, &str); 2] = [
+    ("approximations", include_str!("../../scenarios/approximations.toml")),
+    ("false-denials", include_str!("../../scenarios/false-denials.toml")),
+];
 
 /// A scenario: its name, and its file.
 #[derive(Clone, Debug)]
@@ -53,6 +57,7 @@ impl Scenario {
         bar.set_message(self.name.clone());
         let findings = match &self.file.experiment {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
+            Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

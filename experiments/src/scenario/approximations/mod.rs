@@ -28,7 +28,7 @@ const FIXED_WINDOW: &str = "fixed window";
 /// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settings {
+pub(super) struct ApproximationSettings {
     /// Calls per minute that would be admitted.
     limit: u64,
     /// Length of the measurement.
@@ -48,7 +48,7 @@ struct Count {
     estimate: Estimate,
 }
 
-impl Settings {
+impl ApproximationSettings {
     pub(super) fn check(&self) -> Result<(), &'static str> {
         let is_range = |[least, most]: [u64; 2], max| least <= most && (1..=max).contains(&most);
         if !(1..=100_000).contains(&self.limit) {
@@ -92,7 +92,7 @@ impl Count {
 }
 
 /// Runs the experiment.
-pub(super) fn run(settings: &Settings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+pub(super) fn run(settings: &ApproximationSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let limit = settings.limit;
     let (interpolated, conservative) = (numbers_of_parts(), numbers_of_parts());
     let mut counts = vec![Count::new(1, Estimate::Ignored)];

@@ -5,7 +5,7 @@ use tollgate_core::window::Estimate;
 
 use super::errors::Errors;
 use super::traffic::{self, BEGIN};
-use super::{Count, FIXED_WINDOW, MINUTE_MS, PARTS_MAX, Settings, truth};
+use super::{ApproximationSettings, Count, FIXED_WINDOW, MINUTE_MS, PARTS_MAX, truth};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Distance of the points of a picture.
@@ -15,7 +15,7 @@ const LEGEND_ROOM: f64 = 1.35;
 
 /// Draws the first minutes in three ways of counting, and the errors of all ways.
 pub(super) fn plots(
-    settings: &Settings,
+    settings: &ApproximationSettings,
     seed: u64,
     counts: &[Count],
     errors: &[Errors],
@@ -53,7 +53,7 @@ pub(super) fn plots(
 
 /// Draws a count and the true one over the first minutes.
 #[expect(clippy::cast_precision_loss, reason = "small times and counts")]
-fn course(settings: &Settings, seed: u64, name: &str, mut count: Count, title: String) -> Plot {
+fn course(settings: &ApproximationSettings, seed: u64, name: &str, mut count: Count, title: String) -> Plot {
     let (mut truth, mut calls) = (truth(), traffic::random(settings, seed).peekable());
     let (mut exact, mut counted, mut most) = (Vec::new(), Vec::new(), settings.limit);
     let end_ms = settings.shown_minutes * MINUTE_MS;

@@ -3,15 +3,16 @@
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 
-use super::{MINUTE_MS, Settings};
+use super::{ApproximationSettings, MINUTE_MS};
 
 /// Beginning of all calls: a whole minute.
 pub(super) const BEGIN: Timestamp = Timestamp::from_ms(1_000 * MINUTE_MS);
 
 /// Returns the calls of periods of a random length, each with a random rate, by a Poisson process.
 #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times")]
-pub(super) fn random(settings: &Settings, seed: u64) -> impl Iterator<Item = Timestamp> {
-    let Settings { hours, period_s: [shortest, longest], calls_per_minute: [slowest, fastest], .. } = *settings;
+pub(super) fn random(settings: &ApproximationSettings, seed: u64) -> impl Iterator<Item = Timestamp> {
+    let ApproximationSettings { hours, period_s: [shortest, longest], calls_per_minute: [slowest, fastest], .. } =
+        *settings;
     let (mut rng, end_ms) = (Rng::with_seed(seed), (hours * 60 * MINUTE_MS) as f64);
     let (mut at_ms, mut period_end_ms, mut rate) = (0.0, 0.0, 0.0);
     std::iter::from_fn(move || {
@@ -48,8 +49,13 @@ mod tests {
 
     #[test]
     fn random_calls_come_in_order_at_the_mean_rate() {
-        let settings =
-            Settings { limit: 100, hours: 10, shown_minutes: 1, period_s: [2, 40], calls_per_minute: [0, 200] };
+        let settings = ApproximationSettings {
+            limit: 100,
+            hours: 10,
+            shown_minutes: 1,
+            period_s: [2, 40],
+            calls_per_minute: [0, 200],
+        };
         let calls: Vec<Timestamp> = random(&settings, 1).collect();
         assert!(calls.is_sorted());
         let mean = calls.len() / (10 * 60);
