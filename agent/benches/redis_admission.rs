@@ -2,7 +2,9 @@
 //!
 //! Four agents in this process share a Redis. Calls come at a rate (open loop), or as fast as 128 callers make them. 10,000 keys
 //! are drawn by a Zipf distribution; the busiest hundredth has a quota of a third of its demand, the others of twice theirs.
-//! The first window is not measured. Limits stand behind `<`; the program exits with 1 if one is missed.
+//! The first window is not measured, and the second one is measured whole, because a caller past its quota is admitted in bursts that
+//! repeat with each window. With leases, the 50 ms after the beginning of each sub-window are measured once more on
+//! their own: all leases end there. Limits stand behind `<`; the program exits with 1 if one is missed.
 //!
 //! Run: `cargo bench -p tollgate --features redis --bench redis_admission`; `-- --quick` for a short run. The server comes from
 //! `apt-get install redis-server`.
@@ -10,15 +12,15 @@
 #![expect(clippy::cast_precision_loss, reason = "rates and ratios of small numbers")]
 
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::task::JoinSet;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::task::{JoinSet, spawn, spawn_blocking};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollgate::{Agent, Call, LocalAnswer, RuleSet};
-use tollgate_core::clock::Stopwatch;
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_servers::Redis;
 
 const AGENTS: usize = 4;
@@ -26,6 +28,9 @@ const KEYS: usize = 10_000;
 const ZIPF_EXPONENT: f64 = 1.1;
 /// Window of the quotas, in s: twelve sub-windows.
 const WIDTH_S: u64 = 60;
+const PART_MS: u64 = WIDTH_S * 1_000 / 12;
+/// Time after the beginning of a sub-window that is measured on its own.
+const EDGE: Duration = Duration::from_millis(50);
 const CALLERS: u64 = 128;
 const PIPELINE: usize = 32;
 const INCRS: usize = 200_000;
@@ -89,8 +94,7 @@ fn draw(rng: &mut Rng, weights: &[f64]) -> usize {
 }
 
 /// Makes the calls of a load for a time.
-async fn run(load: &Load, agents: &Arc<[Agent]>, weights: &Arc<[f64]>, time: Duration) -> Arc<Counts> {
-    let counts = Arc::new(Counts::default());
+async fn run(load: &Load, agents: &Arc<[Agent]>, weights: &Arc<[f64]>, time: Duration, counts: &Arc<Counts>) {
     let mut calls = JoinSet::new();
     let started = Stopwatch::start();
     let Some(per_second) = load.per_second else {
@@ -105,7 +109,7 @@ async fn run(load: &Load, agents: &Arc<[Agent]>, weights: &Arc<[f64]>, time: Dur
             });
         }
         calls.join_all().await;
-        return counts;
+        return;
     };
     let (mut rng, mut ticks) = (Rng::with_seed(1), interval(Duration::from_millis(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
@@ -120,7 +124,24 @@ async fn run(load: &Load, agents: &Arc<[Agent]>, weights: &Arc<[f64]>, time: Dur
         while calls.try_join_next().is_some() {}
     }
     calls.join_all().await;
-    counts
+}
+
+/// Adds up the admitted calls and the CPU time of Redis in us, both in the time after the beginning of each sub-window.
+async fn watch_edges(redis: Arc<Redis>, counts: Arc<Counts>, sums: Arc<Mutex<(u64, f64)>>) {
+    let clock = SystemClock::start();
+    let sample = async || {
+        let redis = redis.clone();
+        let cpu_us = spawn_blocking(move || redis.cpu_us()).await.expect("an answer");
+        (counts.admitted.load(Ordering::Relaxed), cpu_us)
+    };
+    loop {
+        sleep(Duration::from_millis(PART_MS - clock.now().as_ms() % PART_MS)).await;
+        let before = sample().await;
+        sleep(EDGE).await;
+        let after = sample().await;
+        let mut sums = sums.lock().expect("no panic");
+        *sums = (sums.0 + after.0 - before.0, sums.1 + after.1 - before.1);
+    }
 }
 
 /// Returns the CPU time of an INCR in pipelines, in us.
@@ -141,7 +162,7 @@ async fn incr_us(redis: &Redis) -> f64 {
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
     let is_quick = std::env::args().any(|argument| argument == "--quick");
-    let (warm_up, measured) = if is_quick { (5, 5) } else { (WIDTH_S, 30) };
+    let (warm_up, measured) = if is_quick { (5, 5) } else { (WIDTH_S, WIDTH_S) };
     let weights: Arc<[f64]> = weights().into();
     let load = |name, leases, per_second, demand| Load { name, leases, per_second, demand };
     let loads = [
@@ -155,7 +176,7 @@ async fn main() -> ExitCode {
     println!("                      calls/s admitted  leased allowed scripts  us each x INCR max");
     let mut each_us = Vec::new();
     for load in &loads {
-        let redis = Redis::start();
+        let redis = Arc::new(Redis::start());
         let incr_us = incr_us(&redis).await;
         let set = rules(load, &weights);
         let mut agents = Vec::new();
@@ -167,10 +188,13 @@ async fn main() -> ExitCode {
             agents.push(agent);
         }
         let agents: Arc<[Agent]> = agents.into();
-        run(load, &agents, &weights, Duration::from_secs(warm_up)).await;
+        run(load, &agents, &weights, Duration::from_secs(warm_up), &Arc::default()).await;
+        let (counts, edges) = (Arc::<Counts>::default(), Arc::<Mutex<_>>::default());
+        let watch = spawn(watch_edges(redis.clone(), counts.clone(), edges.clone()));
         let (cpu_before, scripts_before) = (redis.cpu_us(), redis.scripts_run());
-        let counts = run(load, &agents, &weights, Duration::from_secs(measured)).await;
+        run(load, &agents, &weights, Duration::from_secs(measured), &counts).await;
         let (cpu_us, scripts) = (redis.cpu_us() - cpu_before, redis.scripts_run() - scripts_before);
+        watch.abort();
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
         let (calls, admitted) = (of(&counts.calls), of(&counts.admitted));
         let ratio = cpu_us / admitted / incr_us;
@@ -187,6 +211,11 @@ async fn main() -> ExitCode {
             ratio,
             limit.map_or_else(String::new, |limit| format!("<{limit}")),
         );
+        let (edge_admitted, edge_us) = *edges.lock().expect("no panic");
+        if load.leases && edge_admitted > 0 {
+            let ratio = edge_us / edge_admitted as f64 / incr_us;
+            println!("  {} ms after each edge: {edge_admitted} admitted, x INCR {ratio:.1}", EDGE.as_millis());
+        }
         if limit.is_some_and(|limit| ratio > limit) {
             missed.push(format!("{}: {ratio:.1} times an INCR for an admitted call, at most {LEASED_MAX}", load.name));
         }
