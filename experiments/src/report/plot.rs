@@ -3,6 +3,7 @@
 //! The colours of the light theme, which paper shows as well, are in the elements; a style sheet in the picture replaces them where
 //! the reader prefers dark. Texts have the reader's own sans-serif font, so no font is needed to draw.
 
+use maud::html;
 use plotters::chart::{ChartBuilder, SeriesLabelPosition};
 use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::PathElement;
@@ -92,8 +93,10 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
     let style = format!(
         "<style>[stroke=\"#D4570A\"]{{stroke-dasharray:3 2}}@media screen and (prefers-color-scheme:dark){{{dark}}}</style>"
     );
+    // Screen readers and tooltips name a picture by its title.
+    let title = html! { title { (plot.title) } }.into_string();
     let head = text.find('>').map_or(0, |end| end + 1);
-    text.insert_str(head, &style);
+    text.insert_str(head, &(title + &style));
     Ok(text)
 }
 
@@ -114,7 +117,7 @@ mod tests {
         let series = |name: &str, role| Series { name: name.to_owned(), role, points: vec![(0.0, 1.0), (2.0, 0.5)] };
         let plot = Plot {
             name: "p".to_owned(),
-            title: "A finding".to_owned(),
+            title: "A finding & more".to_owned(),
             x: axis("time, s"),
             y: axis("calls <"),
             series: vec![
@@ -124,7 +127,15 @@ mod tests {
             ],
         };
         let svg = svg(&plot).unwrap();
-        for expected in ["time, s", "calls &lt;", "limit", "count", "prefers-color-scheme:dark", FONT] {
+        for expected in [
+            "<title>A finding &amp; more</title>",
+            "time, s",
+            "calls &lt;",
+            "limit",
+            "count",
+            "prefers-color-scheme:dark",
+            FONT,
+        ] {
             assert!(svg.contains(expected), "{expected}: {svg}");
         }
         for (light, _) in &DARK[..5] {
