@@ -2,7 +2,7 @@
 //!
 //! Four agents in this process share a Redis. Calls come at a rate (open loop), or as fast as 128 callers make them. 10,000 keys
 //! are drawn by a Zipf distribution; the busiest hundredth has a quota of a third of its demand, the others of twice theirs.
-//! The first window is not measured, and the second one is measured whole, because a caller past its quota is admitted in bursts that
+//! The first window is not measured, and the second one is measured whole (not with `--quick`), because a caller past its quota is admitted in bursts that
 //! repeat with each window. With leases, the 50 ms after the beginning of each sub-window are measured once more on
 //! their own: all leases end there. Limits stand behind `<`; the program exits with 1 if one is missed.
 //!
@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use fastrand::Rng;
-use tokio::task::{JoinSet, spawn, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 use tollgate::{Agent, Call, LocalAnswer, RuleSet};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
@@ -31,6 +31,8 @@ const WIDTH_S: u64 = 60;
 const PART_MS: u64 = WIDTH_S * 1_000 / 12;
 /// Time after the beginning of a sub-window that is measured on its own.
 const EDGE: Duration = Duration::from_millis(50);
+/// Time in which the sample before it is taken.
+const SAMPLE: Duration = Duration::from_millis(3);
 const CALLERS: u64 = 128;
 const PIPELINE: usize = 32;
 const INCRS: usize = 200_000;
@@ -135,9 +137,10 @@ async fn watch_edges(redis: Arc<Redis>, counts: Arc<Counts>, sums: Arc<Mutex<(u6
         (counts.admitted.load(Ordering::Relaxed), cpu_us)
     };
     loop {
-        sleep(Duration::from_millis(PART_MS - clock.now().as_ms() % PART_MS)).await;
+        // The sample is taken just before the edge.
+        sleep(Duration::from_millis(PART_MS - clock.now().as_ms() % PART_MS).saturating_sub(SAMPLE)).await;
         let before = sample().await;
-        sleep(EDGE).await;
+        sleep(EDGE + SAMPLE).await;
         let after = sample().await;
         let mut sums = sums.lock().expect("no panic");
         *sums = (sums.0 + after.0 - before.0, sums.1 + after.1 - before.1);
@@ -190,11 +193,11 @@ async fn main() -> ExitCode {
         let agents: Arc<[Agent]> = agents.into();
         run(load, &agents, &weights, Duration::from_secs(warm_up), &Arc::default()).await;
         let (counts, edges) = (Arc::<Counts>::default(), Arc::<Mutex<_>>::default());
-        let watch = spawn(watch_edges(redis.clone(), counts.clone(), edges.clone()));
+        let watch = load.leases.then(|| spawn(watch_edges(redis.clone(), counts.clone(), edges.clone())));
         let (cpu_before, scripts_before) = (redis.cpu_us(), redis.scripts_run());
         run(load, &agents, &weights, Duration::from_secs(measured), &counts).await;
         let (cpu_us, scripts) = (redis.cpu_us() - cpu_before, redis.scripts_run() - scripts_before);
-        watch.abort();
+        watch.iter().for_each(JoinHandle::abort);
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
         let (calls, admitted) = (of(&counts.calls), of(&counts.admitted));
         let ratio = cpu_us / admitted / incr_us;
@@ -212,7 +215,7 @@ async fn main() -> ExitCode {
             limit.map_or_else(String::new, |limit| format!("<{limit}")),
         );
         let (edge_admitted, edge_us) = *edges.lock().expect("no panic");
-        if load.leases && edge_admitted > 0 {
+        if edge_admitted > 0 {
             let ratio = edge_us / edge_admitted as f64 / incr_us;
             println!("  {} ms after each edge: {edge_admitted} admitted, x INCR {ratio:.1}", EDGE.as_millis());
         }

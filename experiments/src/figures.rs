@@ -48,6 +48,12 @@ pub(crate) fn count(count: u64) -> String {
     HumanCount(count).to_string()
 }
 
+/// Returns a part of a whole; 0 of nothing.
+#[expect(clippy::cast_precision_loss, reason = "numbers of calls")]
+pub(crate) fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
 /// Formats a share as `12.3%`.
 pub(crate) fn percent(part: u64, whole: u64) -> String {
     let permille = (u128::from(part) * 1_000 + u128::from(whole) / 2) / u128::from(whole.max(1));

@@ -26,7 +26,7 @@ impl Oracle {
 
     /// Enters an admission. Returns true if it exceeds the quota. Calls must come in order of time.
     pub fn admit(&mut self, at: Timestamp, cost: u64) -> bool {
-        self.expire(at);
+        self.move_to(at);
         self.admitted.push_back((at, cost));
         self.units += cost;
         self.units > self.quota.units()
@@ -34,17 +34,18 @@ impl Oracle {
 
     /// Returns true if a denied call would have had room.
     pub fn has_room(&mut self, at: Timestamp, cost: u64) -> bool {
-        self.expire(at);
+        self.move_to(at);
         self.units + cost <= self.quota.units()
     }
 
-    /// Returns the units in the window after the last call.
+    /// Returns the units in the window after the last call or move.
     #[must_use]
     pub fn units(&self) -> u64 {
         self.units
     }
 
-    fn expire(&mut self, now: Timestamp) {
+    /// Drops the admissions that have left the window at `now`.
+    pub fn move_to(&mut self, now: Timestamp) {
         while let Some((at, cost)) = self.admitted.front().copied() {
             if at.plus_ms(self.quota.width_ms()) > now {
                 break;

@@ -80,7 +80,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
     let (mut exit, mut json) = (Exit::Done, Vec::new());
     for (number, scenario) in scenarios.iter().enumerate() {
         let result = run_one(scenario)?;
-        exit = if result.unexpected().next().is_some() { Exit::Failed } else { exit };
+        exit = if result.unexpected().is_empty() { exit } else { Exit::Failed };
         match args.format {
             Format::Text if number > 0 => say(format_args!("\n{result}"))?,
             Format::Text => say(&result)?,
@@ -101,13 +101,12 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let results = Scenario::all().iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
     let page = tollgate_experiments::report::write(&args.out, &results)?;
     say(page.display())?;
-    let unexpected =
-        results.iter().flat_map(|result| result.unexpected().map(move |(name, number)| (result, name, number)));
     let mut exit = Exit::Done;
-    for (result, name, number) in unexpected {
-        let [min, max] = number.expected.unwrap_or_default();
-        note(format_args!("scenario {}: {name} is {:.2}, expected {min} to {max}", result.name, number.value));
-        exit = Exit::Failed;
+    for result in &results {
+        for sentence in result.unexpected() {
+            note(format_args!("scenario {}: {sentence}", result.name));
+            exit = Exit::Failed;
+        }
     }
     Ok(exit)
 }
@@ -116,13 +115,15 @@ fn run_one(scenario: &Scenario) -> anyhow::Result<ScenarioResult> {
     let bar = progress_bar("{msg:18} {bar:40} {percent}%")?;
     let result = scenario.run(&bar);
     bar.finish_and_clear();
-    Ok(result.map_err(|error| Usage(error.to_string()))?)
+    Ok(result)
 }
 
 /// Returns the scenario of a name, or of a file.
 fn find(name: &str) -> anyhow::Result<Scenario> {
     if name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml") {
-        let text = fs::read_to_string(name).with_context(|| format!("cannot read the scenario {name}"))?;
+        let text = fs::read_to_string(name).with_context(|| {
+            format!("cannot read the scenario {name}; `tollgate experiment list` names those of the program")
+        })?;
         return Ok(Scenario::parse(name, name, &text).map_err(|error| Usage(error.to_string()))?);
     }
     let all = Scenario::all();

@@ -10,6 +10,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::scenario::{Number, ResultTable, ScenarioResult};
 
+const TITLE: &str = "Tollgate: errors of counting and limiting";
 /// Name of the page in the folder of a report.
 const PAGE: &str = "report.html";
 const STYLE: &str = "\
@@ -77,14 +78,14 @@ fn page(results: &[ScenarioResult], sections: &[Markup]) -> Markup {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Tollgate: how late, how wrong, at what price" }
+                title { (TITLE) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
-                h1 { "Tollgate: how late, how wrong, at what price" }
+                h1 { (TITLE) }
                 p {
-                    "Experiments in virtual time with the production engines, by Tollgate " (env!("CARGO_PKG_VERSION")) ". The same \
-                     version and seed give the same report. Results as JSON and pictures as SVG stand beside this page."
+                    "Experiments in virtual time with the algorithms of Tollgate " (env!("CARGO_PKG_VERSION")) ". The same \
+                     version and seed give the same numbers. Results as JSON and pictures as SVG stand beside this page."
                 }
                 ol { @for result in results { li { a href={ "#" (result.name) } { (result.title) } ". " (result.finding) } } }
                 @for section in sections { (section) }
@@ -95,7 +96,7 @@ fn page(results: &[ScenarioResult], sections: &[Markup]) -> Markup {
 
 fn section(result: &ScenarioResult, figures: &[Markup]) -> Markup {
     let ranged = || result.numbers.iter().filter(|(_, number)| number.expected.is_some());
-    let unexpected = result.unexpected().count();
+    let unexpected = result.unexpected().len();
     html! {
         section id=(result.name) {
             h2 { (result.title) }

@@ -27,7 +27,7 @@ const MEASURED: [RGBColor; 5] = [
     RGBColor(0x82, 0x50, 0xdf),
     RGBColor(0xbf, 0x39, 0x89),
 ];
-/// Light colour, and the dark theme's. The first measured line is dashed, so that the truth is seen behind it.
+/// Light colour, and the dark theme's.
 const DARK: [(&str, &str); 9] = [
     ("#24292F", "#e6edf3"),
     ("#D0D7DE", "#30363d"),
@@ -49,6 +49,9 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
     {
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
         let ([x_min, x_max], [y_min, y_max]) = (plot.x.range, plot.y.range);
+        // The legend is above the lines.
+        let lines = plot.series.iter().fold(0.0, |lines, _| lines + 1.0);
+        let y_max = y_min + (y_max - y_min) * (1.15 + 0.1 * lines);
         let mut chart = ChartBuilder::on(&area)
             .margin(8)
             .margin_right(16)
@@ -88,6 +91,7 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
             .draw()?;
         area.present()?;
     }
+    // The first measured line is dashed, so that the truth is seen behind it.
     let rule = |(light, dark)| format!("[stroke=\"{light}\"]{{stroke:{dark}}}[fill=\"{light}\"]{{fill:{dark}}}");
     let dark = DARK.map(rule).concat();
     let style = format!(
@@ -138,8 +142,9 @@ mod tests {
         ] {
             assert!(svg.contains(expected), "{expected}: {svg}");
         }
+        let (_, drawing) = svg.split_once("</style>").expect("a style");
         for (light, _) in &DARK[..5] {
-            assert!(svg.contains(light), "{light} is drawn: {svg}");
+            assert!(drawing.contains(light), "{light} is drawn: {drawing}");
         }
     }
 }

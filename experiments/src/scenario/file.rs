@@ -1,9 +1,15 @@
 //! The file of a scenario.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
+
 use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::{approximations, false_denials};
+
+/// Number of names that an error offers for a wrong one.
+const OFFERED_LEN_MAX: usize = 3;
 
 /// Content of the file of a scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,40 +36,94 @@ pub(super) enum Experiment {
     FalseDenials(false_denials::FalseDenialSettings),
 }
 
-/// Reason why a scenario has no result.
+/// Reason why a file is not a scenario, with the file and the line.
 #[derive(Debug, thiserror::Error)]
-pub enum ScenarioError {
-    /// The file is not valid.
-    #[error("{0}")]
-    File(String),
-    /// A number is expected that the experiment does not have.
-    #[error("scenario {scenario}: `expected` names \"{number}\", which is none of its numbers: {known}")]
-    UnknownNumber {
-        /// Name of the scenario.
-        scenario: String,
-        /// Name in the file.
-        number: String,
-        /// Names of the numbers of the experiment.
-        known: String,
-    },
+#[error("{path}:{line}: {reason}")]
+pub struct ScenarioError {
+    path: String,
+    line: usize,
+    reason: String,
+}
+
+/// Reason why a parameter is refused.
+#[derive(Debug)]
+pub(super) struct SettingError {
+    /// Name of the parameter.
+    key: &'static str,
+    reason: String,
+}
+
+impl SettingError {
+    pub(super) fn new(key: &'static str, reason: impl Display) -> Self {
+        Self { key, reason: format!("`{key}` {reason}") }
+    }
+
+    /// Refuses a value outside a range.
+    pub(super) fn unless_in<T: Copy + PartialOrd + Display>(
+        key: &'static str,
+        value: T,
+        range: RangeInclusive<T>,
+    ) -> Result<(), Self> {
+        if range.contains(&value) {
+            return Ok(());
+        }
+        Err(Self::new(key, format!("is {value}; write {} to {}", range.start(), range.end())))
+    }
+}
+
+impl Experiment {
+    fn check(&self) -> Result<(), SettingError> {
+        match self {
+            Self::Approximations(settings) => settings.check(),
+            Self::FalseDenials(settings) => settings.check(),
+        }
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    fn names(&self) -> Vec<String> {
+        match self {
+            Self::Approximations(_) => approximations::names(),
+            Self::FalseDenials(settings) => settings.names(),
+        }
+    }
 }
 
 impl ScenarioFile {
     pub(super) fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
-        let file: Self = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            ScenarioError::File(format!("{path}:{line}: {}", error.message().trim_end()))
+        let error = |line, reason| ScenarioError { path: path.to_owned(), line, reason };
+        let file: Self = toml::from_str(text).map_err(|refused| {
+            let line = refused.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            error(line, refused.message().trim_end().to_owned())
         })?;
-        let checked = match &file.experiment {
-            Experiment::Approximations(settings) => settings.check(),
-            Experiment::FalseDenials(settings) => settings.check(),
-        };
-        checked.map_err(|reason| ScenarioError::File(format!("{path}: {reason}")))?;
-        if let Some((name, _)) = file.expected.iter().find(|(_, [min, max])| min > max) {
-            return Err(ScenarioError::File(format!("{path}: the range of \"{name}\" ends before it begins")));
+        file.experiment.check().map_err(|refused| error(line_of(text, refused.key), refused.reason))?;
+        let names = file.experiment.names();
+        for (name, [min, max]) in &file.expected {
+            let refused = |reason| error(line_of(text, &format!("\"{name}\"")), reason);
+            if !names.contains(name) {
+                return Err(refused(format!("there is no number \"{name}\"; {}", nearest(name, &names))));
+            }
+            // Neither bound is NaN.
+            if !matches!(min.partial_cmp(max), Some(order) if order.is_le()) {
+                return Err(refused(format!("the range of \"{name}\" ends before it begins; write [least, most]")));
+            }
         }
         Ok(file)
     }
+}
+
+/// Returns the line of a key.
+fn line_of(text: &str, key: &str) -> usize {
+    let is_of_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    1 + text.lines().position(|line| is_of_key(line.trim_start())).unwrap_or_default()
+}
+
+/// Names the numbers whose names are nearest to another one.
+fn nearest(name: &str, names: &[String]) -> String {
+    let mut names: Vec<(f64, &String)> = names.iter().map(|known| (strsim::jaro_winkler(known, name), known)).collect();
+    names.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let shown =
+        names.iter().take(OFFERED_LEN_MAX).map(|(_, known)| format!("\"{known}\"")).collect::<Vec<_>>().join(", ");
+    format!("near to it are {shown}; `tollgate experiment run --format json` prints all")
 }
 
 #[cfg(test)]
@@ -73,18 +133,24 @@ mod tests {
     #[test]
     fn a_bad_file_is_refused_with_its_line() {
         let valid = include_str!("../../scenarios/approximations.toml");
-        // Text, its replacement, part of the message.
+        // Text, its replacement; text of the line that is named, part of the message.
         let cases = [
-            ("seed = 1", "seed = -1", "a.toml:9: "),
-            ("seed = 1", "sead = 1", "unknown field `sead`"),
-            ("kind = \"approximations\"", "kind = \"x\"", "unknown variant `x`"),
-            ("hours = 24", "hours = 0", "`hours` is 1 to 1000"),
-            ("[35.0, 60.0]", "[60.0, 35.0]", "ends before it begins"),
+            ("seed = 1", "seed = -1", "seed", "invalid value"),
+            ("seed = 1", "sead = 1", "sead", "unknown field `sead`"),
+            ("hours = 24", "hours = 0", "hours", "`hours` is 0; write 1 to 1000"),
+            ("[2, 40]", "[40, 2]", "period_s", "`period_s` is 40 to 2; write the smaller first"),
+            ("[35.0, 60.0]", "[60.0, 35.0]", "\"fixed window: mean", "ends before it begins"),
+            ("[35.0, 60.0]", "[nan, nan]", "\"fixed window: mean", "ends before it begins"),
+            ("\"12 of 5 s: mean", "\"12 of 5s: mean", "\"12 of 5s", "near to it are \"12 of 5 s: mean error\""),
         ];
-        for (text, replacement, expected) in cases {
+        for (text, replacement, named, expected) in cases {
             assert!(valid.contains(text), "{text}");
-            let error = ScenarioFile::parse("a.toml", &valid.replacen(text, replacement, 1)).unwrap_err().to_string();
-            assert!(error.starts_with("a.toml") && error.contains(expected), "{error}");
+            let text = valid.replacen(text, replacement, 1);
+            let error = ScenarioFile::parse("a.toml", &text).unwrap_err().to_string();
+            let line = 1 + text.lines().position(|line| line.starts_with(named)).unwrap();
+            assert!(error.starts_with(&format!("a.toml:{line}: ")) && error.contains(expected), "{line} {error}");
         }
+        let unknown = valid.replace("\"approximations\"", "\"x\"");
+        assert!(ScenarioFile::parse("a.toml", &unknown).unwrap_err().to_string().contains("unknown variant `x`"));
     }
 }

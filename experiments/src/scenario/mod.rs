@@ -5,6 +5,7 @@
 
 mod file;
 mod result;
+mod arrivals;
 mod approximations;
 mod false_denials;
 
@@ -50,10 +51,8 @@ impl Scenario {
     }
 
     /// Runs the experiment. The bar counts its steps.
-    ///
-    /// # Errors
-    /// If a range is expected of a number that the experiment does not have.
-    pub fn run(&self, bar: &ProgressBar) -> Result<ScenarioResult, ScenarioError> {
+    #[must_use]
+    pub fn run(&self, bar: &ProgressBar) -> ScenarioResult {
         bar.set_message(self.name.clone());
         let findings = match &self.file.experiment {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),

@@ -6,13 +6,12 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Scenario;
-use super::file::ScenarioError;
 use crate::figures::{plain_table, wrapped};
 
 /// Findings of an experiment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScenarioFindings {
-    /// Sentence for the reader who reads one.
+    /// The finding, in a sentence or two.
     pub(super) finding: String,
     pub(super) numbers: IndexMap<String, f64>,
     pub(super) tables: Vec<ResultTable>,
@@ -118,18 +117,13 @@ impl Number {
 }
 
 impl ScenarioResult {
-    pub(super) fn new(scenario: &Scenario, findings: ScenarioFindings) -> Result<Self, ScenarioError> {
+    pub(super) fn new(scenario: &Scenario, findings: ScenarioFindings) -> Self {
         let (file, ScenarioFindings { finding, numbers, tables, plots }) = (&scenario.file, findings);
-        if let Some(number) = file.expected.keys().find(|name| !numbers.contains_key(*name)) {
-            let known = numbers.keys().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
-            let (scenario, number) = (scenario.name.clone(), number.clone());
-            return Err(ScenarioError::UnknownNumber { scenario, number, known });
-        }
         let number = |(name, value): (String, f64)| {
             let expected = file.expected.get(&name).copied();
             (name, Number { value, expected })
         };
-        Ok(Self {
+        Self {
             name: scenario.name.clone(),
             title: file.title.clone(),
             shows: file.shows.clone(),
@@ -139,18 +133,24 @@ impl ScenarioResult {
             numbers: numbers.into_iter().map(number).collect(),
             tables,
             plots,
-        })
+        }
     }
 
-    /// Returns the numbers outside the ranges that are expected.
-    pub fn unexpected(&self) -> impl Iterator<Item = (&str, &Number)> {
-        self.numbers.iter().filter(|(_, number)| !number.is_expected()).map(|(name, number)| (name.as_str(), number))
+    /// Returns a sentence for each number outside the range that is expected.
+    #[must_use]
+    pub fn unexpected(&self) -> Vec<String> {
+        let sentence = |(name, number): (&String, &Number)| {
+            let [min, max] = number.expected.filter(|_| !number.is_expected())?;
+            Some(format!("{name} is {:.2}, expected {min} to {max}", number.value))
+        };
+        self.numbers.iter().filter_map(sentence).collect()
     }
 }
 
 impl fmt::Display for ScenarioResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{} ({}, seed {})\n\n{}", self.title, self.shows.join(", "), self.seed, wrapped(&self.finding))?;
+        let shows = self.shows.iter().flat_map(|row| [row.as_str(), ", "]).collect::<String>();
+        writeln!(f, "{} ({shows}seed {})\n\n{}", self.title, self.seed, wrapped(&self.finding))?;
         for table in &self.tables {
             let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
             let mut text = plain_table(&header, 1);
@@ -158,11 +158,10 @@ impl fmt::Display for ScenarioResult {
             writeln!(f, "\n{}\n{}", wrapped(&table.caption), text.trim_fmt())?;
         }
         let ranged = self.numbers.values().filter(|number| number.expected.is_some()).count();
-        let unexpected: Vec<_> = self.unexpected().collect();
+        let unexpected = self.unexpected();
         writeln!(f, "\n{} of {ranged} numbers are in their expected ranges", ranged - unexpected.len())?;
-        for (name, Number { value, expected }) in unexpected {
-            let [min, max] = expected.unwrap_or_default();
-            writeln!(f, "unexpected: {name} is {value:.2}, expected {min} to {max}")?;
+        for sentence in unexpected {
+            writeln!(f, "{}", wrapped(&format!("unexpected: {sentence}")))?;
         }
         Ok(())
     }

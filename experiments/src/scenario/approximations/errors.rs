@@ -1,5 +1,7 @@
 //! Errors of a way of counting.
 
+use crate::figures::ratio;
+
 /// Errors of a way of counting, in calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Errors {
@@ -38,6 +40,12 @@ impl Errors {
         self.sum as f64 / self.calls.max(1) as f64
     }
 
+    /// Returns the largest error without its sign.
+    #[expect(clippy::cast_precision_loss, reason = "a number of calls")]
+    pub(super) fn largest(&self) -> f64 {
+        self.most.max(-self.least) as f64
+    }
+
     pub(super) fn passed_percent(&self) -> f64 {
         100.0 * ratio(self.passed, self.past)
     }
@@ -47,17 +55,12 @@ impl Errors {
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "numbers of calls")]
-pub(super) fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn errors_keep_their_signs_and_say_who_is_wronged() {
+    fn errors_have_signs_and_count_wrong_decisions() {
         let mut errors = Errors::default();
         // Counted and true, at a limit of 100.
         for (counted, truth) in [(110, 90), (95, 105), (120, 110)] {

@@ -15,13 +15,13 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 use tollgate_core::window::{Estimate, Ring, Window};
 
+use super::arrivals::{BEGIN, MINUTE_MS};
+use super::file::SettingError;
 use super::result::{ResultTable, ScenarioFindings};
 use crate::oracle::Oracle;
-use errors::{Errors, ratio};
+use errors::Errors;
 use pictures::plots;
-use traffic::BEGIN;
 
-const MINUTE_MS: u64 = 60_000;
 const PARTS_MAX: u32 = 60;
 const FIXED_WINDOW: &str = "fixed window";
 
@@ -49,24 +49,22 @@ struct Count {
 }
 
 impl ApproximationSettings {
-    pub(super) fn check(&self) -> Result<(), &'static str> {
-        let is_range = |[least, most]: [u64; 2], max| least <= most && (1..=max).contains(&most);
-        if !(1..=100_000).contains(&self.limit) {
-            return Err("`limit` is 1 to 100000 calls");
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        let ascends = |key, [least, most]: [u64; 2]| {
+            let refused = || SettingError::new(key, format!("is {least} to {most}; write the smaller first"));
+            if least <= most { Ok(()) } else { Err(refused()) }
+        };
+        SettingError::unless_in("limit", self.limit, 1..=100_000)?;
+        SettingError::unless_in("hours", self.hours, 1..=1_000)?;
+        SettingError::unless_in("shown_minutes", self.shown_minutes, 1..=60)?;
+        for seconds in self.period_s {
+            SettingError::unless_in("period_s", seconds, 1..=3_600)?;
         }
-        if !(1..=1_000).contains(&self.hours) {
-            return Err("`hours` is 1 to 1000");
+        ascends("period_s", self.period_s)?;
+        for rate in self.calls_per_minute {
+            SettingError::unless_in("calls_per_minute", rate, 0..=10_000)?;
         }
-        if !(1..=60).contains(&self.shown_minutes) {
-            return Err("`shown_minutes` is 1 to 60");
-        }
-        if self.period_s[0] == 0 || !is_range(self.period_s, 3_600) {
-            return Err("`period_s` is a range of 1 to 3600, the shorter first");
-        }
-        if !is_range(self.calls_per_minute, 1_000_000) {
-            return Err("`calls_per_minute` is a range of 0 to 1000000, the smaller first");
-        }
-        Ok(())
+        ascends("calls_per_minute", self.calls_per_minute)
     }
 }
 
@@ -94,29 +92,17 @@ impl Count {
 /// Runs the experiment.
 pub(super) fn run(settings: &ApproximationSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let limit = settings.limit;
-    let (interpolated, conservative) = (numbers_of_parts(), numbers_of_parts());
-    let mut counts = vec![Count::new(1, Estimate::Ignored)];
-    counts.extend(interpolated.map(|parts| Count::new(parts, Estimate::Interpolated)));
-    counts.extend(conservative.map(|parts| Count::new(parts, Estimate::Conservative)));
+    let mut counts = counts();
     bar.set_length(settings.hours * 60);
     let errors = errors_by_call(traffic::random(settings, seed), &mut counts, limit, |at| {
         bar.set_position(at.ms_since(BEGIN) / MINUTE_MS);
     });
-    let of = |name: &str| counts.iter().position(|count| count.name == name).map(|index| &errors[index]);
-    let shown = [FIXED_WINDOW, "1 of 60 s", "4 of 15 s", "12 of 5 s", "60 of 1 s"];
-    let mut numbers = IndexMap::new();
-    for name in shown {
-        let errors = of(name).expect("it is counted");
-        numbers.insert(format!("{name}: mean error"), errors.mean());
-        numbers.insert(format!("{name}: passed wrongly, %"), errors.passed_percent());
-        numbers.insert(format!("{name}: denied wrongly, %"), errors.denied_percent());
-    }
-    predicted(limit, &mut numbers);
+    let numbers = numbers(&counts, &errors, limit);
     let (two, five, thirteen) =
         (numbers["1 of 60 s: mean error"], numbers["4 of 15 s: mean error"], numbers["12 of 5 s: mean error"]);
     ScenarioFindings {
         finding: format!(
-            "A fixed window lets {:.0}% of the calls past the limit pass. The current and the previous minute together are {two:.1} \
+            "A fixed window counts {:.0}% of the calls past the limit as within it. The current and the previous minute together are {two:.1} \
              calls off on average, five windows of 15 s {five:.1}, and thirteen of 5 s, the default of Tollgate, {thirteen:.1}.",
             numbers[&format!("{FIXED_WINDOW}: passed wrongly, %")]
         ),
@@ -124,6 +110,33 @@ pub(super) fn run(settings: &ApproximationSettings, seed: u64, bar: &ProgressBar
         plots: plots(settings, seed, &counts, &errors, &numbers),
         numbers,
     }
+}
+
+/// Returns the names of the numbers of the experiment.
+pub(super) fn names() -> Vec<String> {
+    let counts = counts();
+    numbers(&counts, &vec![Errors::default(); counts.len()], 1).into_keys().collect()
+}
+
+/// Returns all ways of counting.
+fn counts() -> Vec<Count> {
+    let of_estimate = |estimate| numbers_of_parts().map(move |parts| Count::new(parts, estimate));
+    let composed = [Estimate::Interpolated, Estimate::Conservative].into_iter().flat_map(of_estimate);
+    std::iter::once(Count::new(1, Estimate::Ignored)).chain(composed).collect()
+}
+
+/// Returns the numbers of a few ways of counting, and those that the article predicts.
+fn numbers(counts: &[Count], errors: &[Errors], limit: u64) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for name in [FIXED_WINDOW, "1 of 60 s", "4 of 15 s", "12 of 5 s", "60 of 1 s"] {
+        let position = counts.iter().position(|count| count.name == name).expect("it is counted");
+        let errors = &errors[position];
+        numbers.insert(format!("{name}: mean error"), errors.mean());
+        numbers.insert(format!("{name}: passed wrongly, %"), errors.passed_percent());
+        numbers.insert(format!("{name}: denied wrongly, %"), errors.denied_percent());
+    }
+    predicted(limit, &mut numbers);
+    numbers
 }
 
 /// Returns the numbers of sub-windows that divide the minute.
@@ -160,8 +173,7 @@ fn truth() -> Oracle {
 fn predicted(limit: u64, numbers: &mut IndexMap<String, f64>) {
     let both = || Count::new(1, Estimate::Interpolated);
     let constant = errors_by_call(traffic::constant(limit), &mut [both()], limit, |_| {});
-    let largest = constant[0].most.unsigned_abs().max(constant[0].least.unsigned_abs());
-    numbers.insert("constant load: largest error".to_owned(), ratio(largest, 1));
+    numbers.insert("constant load: largest error".to_owned(), constant[0].largest());
     for (name, from_s) in [("early", 0), ("late", 50)] {
         let (mut count, mut truth, mut errors) = (both(), truth(), Errors::default());
         for at in traffic::burst(limit, from_s) {
@@ -170,10 +182,10 @@ fn predicted(limit: u64, numbers: &mut IndexMap<String, f64>) {
         }
         for second in 0..60 {
             let now = BEGIN.plus_ms(MINUTE_MS + second * 1_000);
-            truth.has_room(now, 0);
+            truth.move_to(now);
             errors.enter(count.at(now), truth.units(), limit);
         }
-        numbers.insert(format!("{name} in the previous minute: mean error"), errors.bias());
+        numbers.insert(format!("{name} in the previous minute: bias"), errors.bias());
     }
 }
 
@@ -200,7 +212,7 @@ fn table(counts: &[Count], errors: &[Errors], limit: u64) -> ResultTable {
         caption: format!(
             "Errors in calls, at the instants of the calls; the limit is {limit} a minute. passed: part of the calls past the limit \
              that the count would admit. denied: part of the others that it would deny. conservative: the oldest sub-window counts \
-             whole."
+             whole. Estimates are rounded up to whole calls."
         ),
         header: ["count", "reads", "mean", "bias", "least", "most", "passed", "denied"].map(str::to_owned).to_vec(),
         rows: rows.map(row).collect(),

@@ -4,15 +4,13 @@ use indexmap::IndexMap;
 use tollgate_core::window::Estimate;
 
 use super::errors::Errors;
-use super::traffic::{self, BEGIN};
-use super::{ApproximationSettings, Count, FIXED_WINDOW, MINUTE_MS, PARTS_MAX, truth};
+use super::traffic;
+use super::{ApproximationSettings, Count, FIXED_WINDOW, PARTS_MAX, truth};
+use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Distance of the points of a picture.
 const SAMPLE_MS: u64 = 250;
-/// Height of a picture in heights of its highest point: the legend is above.
-const LEGEND_ROOM: f64 = 1.35;
-
 /// Draws the first minutes in three ways of counting, and the errors of all ways.
 pub(super) fn plots(
     settings: &ApproximationSettings,
@@ -28,7 +26,7 @@ pub(super) fn plots(
             "fixed-window",
             1,
             Estimate::Ignored,
-            format!("A fixed window forgets each minute: {percent:.0}% of the calls past the limit pass"),
+            format!("A fixed window forgets each minute, and {percent:.0}% of the calls past the limit"),
         ),
         (
             "two-of-60s",
@@ -63,7 +61,7 @@ fn course(settings: &ApproximationSettings, seed: u64, name: &str, mut count: Co
             truth.admit(at, 1);
             count.ring.add_at(at, 1);
         }
-        truth.has_room(now, 0);
+        truth.move_to(now);
         let minutes = at_ms as f64 / MINUTE_MS as f64;
         most = most.max(truth.units()).max(count.at(now));
         exact.push((minutes, truth.units() as f64));
@@ -76,7 +74,7 @@ fn course(settings: &ApproximationSettings, seed: u64, name: &str, mut count: Co
         name: name.to_owned(),
         title,
         x: Axis { label: "time, minutes".to_owned(), range: [0.0, end] },
-        y: Axis { label: "calls in the last minute".to_owned(), range: [0.0, LEGEND_ROOM * most as f64] },
+        y: Axis { label: "calls in the last minute".to_owned(), range: [0.0, most as f64] },
         series: vec![
             series("true sliding window", SeriesRole::Truth, exact),
             series(counted_as, SeriesRole::Measured, counted),
@@ -105,7 +103,7 @@ fn error_by_reads(counts: &[Count], errors: &[Errors]) -> Plot {
             with(61.0)
         ),
         x: Axis { label: "counters read by a call".to_owned(), range: [0.0, f64::from(PARTS_MAX + 2)] },
-        y: Axis { label: "mean error, calls".to_owned(), range: [0.0, LEGEND_ROOM * most] },
+        y: Axis { label: "mean error, calls".to_owned(), range: [0.0, most] },
         series: vec![series("interpolated", interpolated), series("conservative", conservative)],
     }
 }

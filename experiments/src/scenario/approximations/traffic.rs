@@ -3,13 +3,11 @@
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 
-use super::{ApproximationSettings, MINUTE_MS};
-
-/// Beginning of all calls: a whole minute.
-pub(super) const BEGIN: Timestamp = Timestamp::from_ms(1_000 * MINUTE_MS);
+use super::ApproximationSettings;
+use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 
 /// Returns the calls of periods of a random length, each with a random rate, by a Poisson process.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times")]
+#[expect(clippy::cast_precision_loss, reason = "small times")]
 pub(super) fn random(settings: &ApproximationSettings, seed: u64) -> impl Iterator<Item = Timestamp> {
     let ApproximationSettings { hours, period_s: [shortest, longest], calls_per_minute: [slowest, fastest], .. } =
         *settings;
@@ -18,16 +16,16 @@ pub(super) fn random(settings: &ApproximationSettings, seed: u64) -> impl Iterat
     std::iter::from_fn(move || {
         loop {
             // Without memory, a Poisson process may be drawn anew where its rate changes.
-            let next_ms = at_ms - (1.0 - rng.f64()).ln() * MINUTE_MS as f64 / rate;
+            let next_ms = at_ms + gap_ms(&mut rng, rate);
             if next_ms < period_end_ms {
                 at_ms = next_ms;
-                return Some(BEGIN.plus_ms(at_ms as u64));
+                return Some(after_begin(at_ms));
             }
             if period_end_ms >= end_ms {
                 return None;
             }
             at_ms = period_end_ms;
-            period_end_ms += (rng.u64(shortest..=longest) * 1_000) as f64;
+            period_end_ms = end_ms.min(period_end_ms + (rng.u64(shortest..=longest) * 1_000) as f64);
             rate = slowest as f64 + rng.f64() * (fastest - slowest) as f64;
         }
     })

@@ -1,9 +1,11 @@
 //! False denials and excess of each algorithm under Poisson arrivals, judged by an exact list of its own admissions.
 //!
 //! One store, no agents: what is wrong here is the algorithm's own error. A cell is one load and one quota; all algorithms see its
-//! calls. Cells are independent, so that all processors share them.
+//! calls. Cells are independent, so that all processors share them. The draws of a caller are the same under each load.
 
+mod contenders;
 mod pictures;
+mod tally;
 
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -13,23 +15,23 @@ use fastrand::Rng;
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
 use serde::Deserialize;
-use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
-use tollgate_core::window::{Estimate, Window};
+use tollgate_core::window::Window;
 
+use super::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
+use super::file::SettingError;
 use super::result::{ResultTable, ScenarioFindings};
-use crate::oracle::Oracle;
+use contenders::{Contender, contenders, default_parts};
+use tally::Tally;
 
-const MINUTE_MS: u64 = 60_000;
-/// Minutes before the measured ones.
-const WARM_UP_MINUTES: u64 = 1;
-/// Beginning of all calls; each caller begins at a phase of its own.
-const BEGIN: Timestamp = Timestamp::from_ms(1_000 * MINUTE_MS);
+/// Largest number of calls of one caller, which are in memory at once, and of all callers.
+const CALLER_CALLS_MAX: f64 = 1e7;
+const CALLS_MAX: f64 = 1e10;
 /// Explanation of the first table.
-const COLUMNS: &str = "false: false denials in percent of the calls, by quota per minute. over: admissions beyond the quota in \
-    percent of all admissions. The number after an estimate is that of sub-windows. A call that leaky_bucket delays counts at its \
-    arrival.";
+const COLUMNS: &str = "deny: calls denied although the last minute had room, in percent of the calls, by quota per minute. most: \
+    units of the fullest minute in percent of the quota. The number after an estimate is that of sub-windows. The time after a \
+    bucket is that in which its burst is refilled. Callers begin idle.";
 
 /// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -43,24 +45,10 @@ pub(in crate::scenario) struct FalseDenialSettings {
     loads: Vec<f64>,
     /// Numbers of sub-windows.
     sub_windows: Vec<u32>,
+    /// Minutes that are not measured, after callers begin to call.
+    warm_up_minutes: u64,
     /// Measured minutes.
     minutes: u64,
-}
-
-/// An algorithm with its parameters.
-struct Contender {
-    name: String,
-    algorithm: Algorithm,
-    parts: u32,
-}
-
-/// Calls of a contender in a cell.
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    calls: u64,
-    admitted: u64,
-    falsely_denied: u64,
-    excess: u64,
 }
 
 /// Tallies of all contenders in a cell.
@@ -71,86 +59,73 @@ struct Cell {
 }
 
 impl FalseDenialSettings {
-    pub(in crate::scenario) fn check(&self) -> Result<(), &'static str> {
-        if !(1..=1_000_000).contains(&self.keys) {
-            return Err("`keys` is 1 to 1000000");
+    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+        let ascends =
+            |key, is_sorted| if is_sorted { Ok(()) } else { Err(SettingError::new(key, "is not in ascending order")) };
+        SettingError::unless_in("keys", self.keys, 1..=1_000_000)?;
+        SettingError::unless_in("warm_up_minutes", self.warm_up_minutes, 0..=1_000)?;
+        SettingError::unless_in("minutes", self.minutes, 1..=1_000)?;
+        for quota in &self.quotas {
+            SettingError::unless_in("quotas", *quota, 1..=10_000)?;
         }
-        if self.quotas.is_empty() || self.quotas.iter().any(|quota| !(1..=10_000).contains(quota)) {
-            return Err("`quotas` are 1 to 10000 calls");
+        ascends("quotas", self.quotas.is_sorted_by(|a, b| a < b))?;
+        for load in &self.loads {
+            SettingError::unless_in("loads", *load, 0.01..=100.0)?;
         }
-        if self.loads.is_empty() || self.loads.iter().any(|load| !(0.01..=100.0).contains(load)) {
-            return Err("`loads` are 0.01 to 100 quotas");
+        ascends("loads", self.loads.is_sorted_by(|a, b| a < b))?;
+        if let Some(parts) = self.sub_windows.iter().find(|parts| Window::new(MINUTE_MS, **parts).is_err()) {
+            return Err(SettingError::new("sub_windows", format!("has {parts}, which does not divide the minute")));
         }
-        if self.sub_windows.iter().any(|parts| Window::new(MINUTE_MS, *parts).is_err()) {
-            return Err("`sub_windows` divide the minute into whole milliseconds");
+        ascends("sub_windows", self.sub_windows.is_sorted_by(|a, b| a < b))?;
+        for (key, len) in
+            [("quotas", self.quotas.len()), ("loads", self.loads.len()), ("sub_windows", self.sub_windows.len())]
+        {
+            SettingError::unless_in(key, len, 1..=20).map_err(|_| SettingError::new(key, "needs 1 to 20 values"))?;
         }
-        if !(1..=1_000).contains(&self.minutes) {
-            return Err("`minutes` is 1 to 1000");
+        let [of_caller, of_all] = self.calls();
+        if of_caller > CALLER_CALLS_MAX || of_all > CALLS_MAX {
+            let sizes = format!("gives a caller up to {of_caller:.0} calls, and all of them {of_all:.0}");
+            return Err(SettingError::new("minutes", format!("{sizes}; at most 10 million and 10 billion")));
         }
         Ok(())
     }
 
-    fn contenders(&self) -> Vec<Contender> {
-        let sliding = |(name, estimate)| {
-            self.sub_windows.iter().map(move |parts| Contender {
-                name: format!("{name} {parts}"),
-                algorithm: Algorithm::SlidingWindow(estimate),
-                parts: *parts,
-            })
-        };
-        let single = |(name, algorithm): (&str, Algorithm)| Contender { name: name.to_owned(), algorithm, parts: 1 };
-        let others = [
-            ("sliding_log", Algorithm::SlidingLog),
-            ("fixed_window", Algorithm::FixedWindow),
-            ("token_bucket", Algorithm::TokenBucket),
-            ("leaky_bucket", Algorithm::LeakyBucket),
-        ];
-        let estimates = [("interpolated", Estimate::Interpolated), ("conservative", Estimate::Conservative)];
-        estimates.into_iter().flat_map(sliding).chain(others.into_iter().map(single)).collect()
-    }
-}
-
-impl Contender {
-    fn limit(&self, quota: u64) -> Limit {
-        let window = Window::new(MINUTE_MS, self.parts).expect("the number of sub-windows is checked");
-        let is_bucket = matches!(self.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
-        Limit { algorithm: self.algorithm, units: quota, window, burst: if is_bucket { quota } else { 0 } }
-    }
-}
-
-impl Tally {
-    fn add(&mut self, other: Self) {
-        self.calls += other.calls;
-        self.admitted += other.admitted;
-        self.falsely_denied += other.falsely_denied;
-        self.excess += other.excess;
+    /// Returns the expected number of calls of the busiest caller, and of all.
+    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+    fn calls(&self) -> [f64; 2] {
+        let minutes = (1 + self.warm_up_minutes + self.minutes) as f64;
+        let (quotas, loads) = (self.quotas.iter().map(|quota| *quota as f64), self.loads.iter().copied());
+        let busiest = quotas.clone().fold(0.0, f64::max) * loads.clone().fold(0.0, f64::max) * minutes;
+        [busiest, quotas.sum::<f64>() * loads.sum::<f64>() * minutes * self.keys as f64]
     }
 
-    /// Returns the false denials in percent of the calls.
-    fn denied_percent(&self) -> f64 {
-        percent(self.falsely_denied, self.calls)
+    /// Returns the names of the numbers of the experiment.
+    pub(in crate::scenario) fn names(&self) -> Vec<String> {
+        let contenders = contenders(&self.sub_windows);
+        let empty = |(load, quota)| Cell { load, quota, tallies: vec![Tally::default(); contenders.len()] };
+        let cells: Vec<Cell> = self.cells().map(empty).collect();
+        numbers(&contenders, &cells).into_keys().collect()
     }
 
-    /// Returns the excess in percent of the admissions.
-    fn excess_percent(&self) -> f64 {
-        percent(self.excess, self.admitted)
+    fn cells(&self) -> impl Iterator<Item = (f64, u64)> {
+        self.loads.iter().flat_map(|load| self.quotas.iter().map(|quota| (*load, *quota)))
     }
 }
 
 /// Runs the experiment.
 pub(in crate::scenario) fn run(settings: &FalseDenialSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let contenders = settings.contenders();
-    let cells: Vec<(f64, u64)> =
-        settings.loads.iter().flat_map(|load| settings.quotas.iter().map(|quota| (*load, *quota))).collect();
-    bar.set_length(u64::try_from(cells.len()).unwrap_or(u64::MAX) * settings.keys);
-    let (waiting, done) = (Mutex::new(cells.iter().enumerate()), Mutex::new(Vec::new()));
+    let contenders = contenders(&settings.sub_windows);
+    let places: Vec<(f64, u64)> = settings.cells().collect();
+    bar.set_length(u64::try_from(places.len()).unwrap_or(u64::MAX) * settings.keys);
+    let (waiting, done) = (Mutex::new(places.iter().enumerate()), Mutex::new(Vec::new()));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(1, NonZeroUsize::get) {
             scope.spawn(|| {
                 // The lock must not be held while a cell runs.
                 while let Some((index, (load, quota))) = { waiting.lock().expect("no thread panics").next() } {
                     let tallies = tallies(settings, &contenders, *load, *quota, seed, bar);
-                    done.lock().expect("no thread panics").push((index, Cell { load: *load, quota: *quota, tallies }));
+                    let cell = Cell { load: *load, quota: *quota, tallies };
+                    done.lock().expect("no thread panics").push((index, cell));
                 }
             });
         }
@@ -158,16 +133,16 @@ pub(in crate::scenario) fn run(settings: &FalseDenialSettings, seed: u64, bar: &
     let mut cells = done.into_inner().expect("no thread panics");
     cells.sort_by_key(|(index, _)| *index);
     let cells: Vec<Cell> = cells.into_iter().map(|(_, cell)| cell).collect();
-    let numbers = numbers(settings, &contenders, &cells);
+    let numbers = numbers(&contenders, &cells);
     ScenarioFindings {
-        finding: finding(&numbers),
+        finding: finding(settings, &numbers),
         tables: settings.loads.iter().map(|load| table(settings, &contenders, &cells, *load)).collect(),
         plots: pictures::plots(settings, &contenders, &cells),
         numbers,
     }
 }
 
-/// Makes the calls of all callers of a cell.
+/// Makes and judges the calls of all callers of a cell.
 fn tallies(
     settings: &FalseDenialSettings,
     contenders: &[Contender],
@@ -176,106 +151,83 @@ fn tallies(
     seed: u64,
     bar: &ProgressBar,
 ) -> Vec<Tally> {
-    let limits: Vec<Limit> = contenders.iter().map(|contender| contender.limit(quota)).collect();
-    let measured_from = BEGIN.plus_ms((WARM_UP_MINUTES + 1) * MINUTE_MS);
-    let exact = Quota::new(quota, MINUTE_MS).expect("a quota in range");
+    let per_minute = Quota::new(quota, MINUTE_MS).expect("a quota in range");
+    let limits: Vec<_> = contenders.iter().map(|contender| contender.limit(per_minute)).collect();
+    let measured_from = BEGIN.plus_ms((1 + settings.warm_up_minutes) * MINUTE_MS);
     let mut tallies = vec![Tally::default(); contenders.len()];
-    for key in 0..settings.keys {
-        let calls: Vec<Timestamp> = calls(settings, load, quota, Rng::with_seed(seed ^ (key << 32) ^ quota)).collect();
+    let mut seeds = Rng::with_seed(seed.wrapping_add(quota));
+    for _ in 0..settings.keys {
+        let calls: Vec<Timestamp> = calls(settings, load, quota, seeds.fork()).collect();
         for (limit, tally) in limits.iter().zip(&mut tallies) {
-            let (mut state, mut oracle, mut of_key) = (CounterState::new(limit), Oracle::new(exact), Tally::default());
-            for at in &calls {
-                let is_admitted = state.step(limit, *at, 1).admitted;
-                let is_wrong = if is_admitted { oracle.admit(*at, 1) } else { oracle.has_room(*at, 1) };
-                if *at < measured_from {
-                    continue;
-                }
-                of_key.calls += 1;
-                of_key.admitted += u64::from(is_admitted);
-                of_key.excess += u64::from(is_admitted && is_wrong);
-                of_key.falsely_denied += u64::from(!is_admitted && is_wrong);
-            }
-            tally.add(of_key);
+            tally.add(Tally::of(&calls, limit, per_minute, measured_from));
         }
         bar.inc(1);
     }
     tallies
 }
 
-/// Returns the calls of a caller: a Poisson process that begins at any instant of a minute.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times")]
+/// Returns the calls of a caller: a Poisson process that begins at any instant of the first minute.
+#[expect(clippy::cast_precision_loss, reason = "small times")]
 fn calls(settings: &FalseDenialSettings, load: f64, quota: u64, mut rng: Rng) -> impl Iterator<Item = Timestamp> {
-    let end_ms = ((WARM_UP_MINUTES + 1 + settings.minutes) * MINUTE_MS) as f64;
-    let (gap_ms, mut at_ms) = (MINUTE_MS as f64 / (load * quota as f64), rng.f64() * MINUTE_MS as f64);
+    let end_ms = ((1 + settings.warm_up_minutes + settings.minutes) * MINUTE_MS) as f64;
+    let mut at_ms = rng.f64() * MINUTE_MS as f64;
     std::iter::from_fn(move || {
-        at_ms -= (1.0 - rng.f64()).ln() * gap_ms;
-        (at_ms < end_ms).then(|| BEGIN.plus_ms(at_ms as u64))
+        at_ms += gap_ms(&mut rng, load * quota as f64);
+        (at_ms < end_ms).then(|| after_begin(at_ms))
     })
 }
 
-/// Returns false denials and excess by contender and load: of all calls, and by quota.
-fn numbers(settings: &FalseDenialSettings, contenders: &[Contender], cells: &[Cell]) -> IndexMap<String, f64> {
+/// Returns the numbers of each contender, load and quota.
+fn numbers(contenders: &[Contender], cells: &[Cell]) -> IndexMap<String, f64> {
     let mut numbers = IndexMap::new();
-    let mut enter = |name: String, tally: &Tally| {
-        numbers.insert(format!("{name}: false denials, %"), tally.denied_percent());
-        numbers.insert(format!("{name}: excess, %"), tally.excess_percent());
-    };
     for (position, Contender { name, .. }) in contenders.iter().enumerate() {
-        for load in &settings.loads {
-            let mut all = Tally::default();
-            let of_load = cells.iter().filter(|cell| cell.load.total_cmp(load).is_eq());
-            for Cell { quota, tallies, .. } in of_load {
-                all.add(tallies[position]);
-                enter(format!("{name} at {load}, {quota}/min"), &tallies[position]);
-            }
-            enter(format!("{name} at {load}"), &all);
+        for Cell { load, quota, tallies } in cells {
+            let (tally, name) = (tallies[position], format!("{name} at {load} of {quota}/min"));
+            numbers.insert(format!("{name}: false denials, %"), tally.denied_percent());
+            numbers.insert(format!("{name}: excess, % of admissions"), tally.excess_percent());
+            numbers.insert(format!("{name}: worst minute, % of quota"), tally.worst_percent());
         }
     }
     numbers
 }
 
-fn finding(numbers: &IndexMap<String, f64>) -> String {
-    let percent = |name: &str, kind| {
-        numbers.get(&format!("{name}: {kind}, %")).map_or("?".to_owned(), |percent| format!("{percent:.2}%"))
-    };
-    let denied = |name| percent(name, "false denials");
+/// States the false denials at the load nearest to 0.7, and the worst minute at the largest load.
+fn finding(settings: &FalseDenialSettings, numbers: &IndexMap<String, f64>) -> String {
+    let parts = settings.sub_windows.iter().copied().find(|parts| *parts == default_parts());
+    let parts = parts.unwrap_or(settings.sub_windows[0]);
+    let load = settings.loads.iter().copied().min_by(|a, b| (a - 0.7).abs().total_cmp(&(b - 0.7).abs())).unwrap_or(0.7);
+    let (small, large) = (settings.quotas[0], settings.quotas[settings.quotas.len() - 1]);
+    let most = settings.loads[settings.loads.len() - 1];
+    let denied =
+        |name: &str, quota| format!("{:.2}%", numbers[&format!("{name} at {load} of {quota}/min: false denials, %")]);
+    let both =
+        |name: &str| format!("{} at {small}/min and {} at {large}/min", denied(name, small), denied(name, large));
     format!(
-        "At 0.7 of the quota, the default denies {} of all calls falsely, and the conservative estimate {}. Small quotas are the \
-         worst: of 10 a minute the default denies {}. sliding_log denies none, and suits quotas that small. At twice the quota, {} of \
-         the admissions of the default are beyond the quota.",
-        denied("interpolated 12 at 0.7"),
-        denied("conservative 12 at 0.7"),
-        denied("interpolated 12 at 0.7, 10/min"),
-        percent("interpolated 12 at 2", "excess")
+        "At {load} of the quota, sliding_window with the interpolated estimate and {parts} sub-windows denies {} of the calls falsely; \
+         with the conservative estimate {}; sliding_log {}. At a demand of {most} quotas of {large}/min, the fullest minute of the \
+         interpolated estimate holds {:.0}% of the quota.",
+        both(&format!("interpolated {parts}")),
+        both(&format!("conservative {parts}")),
+        both("sliding_log"),
+        numbers[&format!("interpolated {parts} at {most} of {large}/min: worst minute, % of quota")]
     )
 }
 
 fn table(settings: &FalseDenialSettings, contenders: &[Contender], cells: &[Cell], load: f64) -> ResultTable {
     let of_quota = |quota: &u64| cells.iter().find(|cell| cell.load.total_cmp(&load).is_eq() && cell.quota == *quota);
     let row = |(position, contender): (usize, &Contender)| {
-        let values = |value: fn(&Tally) -> f64| {
-            let tallies = settings.quotas.iter().filter_map(of_quota).map(move |cell| cell.tallies[position]);
-            tallies.map(move |tally| format!("{:.2}%", value(&tally)))
-        };
-        let cells = values(Tally::denied_percent).chain(values(Tally::excess_percent));
-        std::iter::once(contender.name.clone()).chain(cells).collect()
+        let tallies = || settings.quotas.iter().filter_map(of_quota).map(move |cell| cell.tallies[position]);
+        let denied = tallies().map(|tally| format!("{:.2}%", tally.denied_percent()));
+        let worst = tallies().map(|tally| format!("{:.0}%", tally.worst_percent()));
+        std::iter::once(contender.name.clone()).chain(denied).chain(worst).collect()
     };
     let columns = |kind: &'static str| settings.quotas.iter().map(move |quota| format!("{kind} {quota}"));
     let is_first = settings.loads[0].total_cmp(&load).is_eq();
     ResultTable {
-        caption: if is_first {
-            format!("Demand of {load} quotas. {COLUMNS}")
-        } else {
-            format!("Demand of {load} quotas")
-        },
-        header: std::iter::once("algorithm".to_owned()).chain(columns("false")).chain(columns("over")).collect(),
+        caption: format!("Demand of {load} quotas{}", if is_first { format!(". {COLUMNS}") } else { String::new() }),
+        header: std::iter::once("algorithm".to_owned()).chain(columns("deny")).chain(columns("most")).collect(),
         rows: contenders.iter().enumerate().map(row).collect(),
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "numbers of calls")]
-fn percent(part: u64, whole: u64) -> f64 {
-    100.0 * part as f64 / whole.max(1) as f64
 }
 
 #[cfg(test)]
@@ -284,11 +236,34 @@ mod tests {
 
     #[test]
     fn calls_come_at_the_rate_of_the_load() {
-        let settings =
-            FalseDenialSettings { keys: 1, quotas: vec![100], loads: vec![0.7], sub_windows: vec![12], minutes: 998 };
+        let settings = FalseDenialSettings {
+            keys: 1,
+            quotas: vec![100],
+            loads: vec![0.7],
+            sub_windows: vec![12],
+            warm_up_minutes: 0,
+            minutes: 999,
+        };
         let calls: Vec<Timestamp> = calls(&settings, 0.7, 100, Rng::with_seed(1)).collect();
         assert!(calls.is_sorted());
         let mean = calls.len() / 1_000;
         assert!((68..=72).contains(&mean), "{mean} calls a minute");
+    }
+
+    /// Parameters other than those of the program's file: no sentence depends on a cell that is missing.
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = FalseDenialSettings {
+            keys: 2,
+            quotas: vec![5],
+            loads: vec![1.5],
+            sub_windows: vec![6],
+            warm_up_minutes: 0,
+            minutes: 1,
+        };
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("At 1.5 of the quota,"), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        assert!(findings.plots.iter().all(|plot| !plot.title.contains('?')));
     }
 }

@@ -1,71 +1,76 @@
-//! Pictures of the experiment: false denials and excess over the load, for one quota.
+//! Pictures of the experiment: false denials and the worst minute over the load, for one quota.
 
-use super::{Cell, Contender, FalseDenialSettings, Tally};
+use super::{Cell, Contender, FalseDenialSettings, Tally, default_parts};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
-/// Contenders that are drawn, if the scenario has them.
-const DRAWN: [&str; 5] = ["interpolated 12", "conservative 12", "fixed_window", "token_bucket", "sliding_log"];
-/// Height of a picture in heights of its highest point: the legend is above.
-const LEGEND_ROOM: f64 = 1.6;
-
-/// Draws false denials and excess of the middle quota.
+/// Draws false denials and the worst minute of the middle quota.
 pub(super) fn plots(settings: &FalseDenialSettings, contenders: &[Contender], cells: &[Cell]) -> Vec<Plot> {
     let quota = settings.quotas[settings.quotas.len() / 2];
-    let [denied, excess] =
-        [Tally::denied_percent, Tally::excess_percent].map(|value| curves(contenders, cells, quota, value));
-    let loads = denied.iter().flat_map(|series| &series.points).map(|(load, _)| *load);
-    let load = loads.filter(|load| *load <= 1.0).fold(0.0, f64::max);
-    let at_load = |curves: &[Series], name: &str| {
-        let curve = curves.iter().find(|series| series.name == name);
-        let point = curve.and_then(|series| series.points.iter().find(|(other, _)| other.total_cmp(&load).is_eq()));
-        point.map_or("?".to_owned(), |(_, percent)| format!("{percent:.1}%"))
+    let (least, most) = (settings.loads[0], settings.loads[settings.loads.len() - 1]);
+    let denied = curves(contenders, cells, quota, Tally::denied_percent);
+    let mut worst = curves(contenders, cells, quota, Tally::worst_percent);
+    worst.insert(
+        0,
+        Series { name: "quota".to_owned(), role: SeriesRole::Limit, points: vec![(least, 100.0), (most, 100.0)] },
+    );
+    // A single load has a range, too.
+    let margin = 0.05 * most;
+    let plot = |name: &str, title: String, label: &str, series: Vec<Series>| Plot {
+        name: name.to_owned(),
+        title,
+        x: Axis { label: "demand, quotas".to_owned(), range: [least - margin, most + margin] },
+        y: Axis { label: label.to_owned(), range: [0.0, highest(&series).max(0.1)] },
+        series,
     };
     vec![
+        plot("false-denials", title_of_denials(settings, quota, &denied), "calls denied falsely, %", denied),
         plot(
-            ("false-denials", "calls denied falsely, %"),
-            format!(
-                "At {load} of {quota}/min, the default denies {} of the calls falsely, and sliding_log {}",
-                at_load(&denied, "interpolated 12"),
-                at_load(&denied, "sliding_log")
-            ),
-            denied.clone(),
-        ),
-        plot(
-            ("excess", "admissions beyond the quota, %"),
-            format!(
-                "At {load} of {quota}/min, {} of the admissions of a token bucket are beyond it, and {} of the default's",
-                at_load(&excess, "token_bucket"),
-                at_load(&excess, "interpolated 12")
-            ),
-            excess.clone(),
+            "worst-minute",
+            format!("{} of {quota} in its fullest minute", highest_of(&worst, "admits up to")),
+            "worst minute, % of the quota",
+            worst,
         ),
     ]
 }
 
-/// Returns the value of each drawn contender over the load.
-fn curves(contenders: &[Contender], cells: &[Cell], quota: u64, value: fn(&Tally) -> f64) -> Vec<Series> {
-    let curve = |name: &str| {
-        let position = contenders.iter().position(|contender| contender.name == name)?;
-        let of_quota = cells.iter().filter(|cell| cell.quota == quota);
-        let mut points: Vec<(f64, f64)> = of_quota.map(|cell| (cell.load, value(&cell.tallies[position]))).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Some(Series { name: name.to_owned(), role: SeriesRole::Measured, points })
-    };
-    DRAWN.into_iter().filter_map(curve).collect()
+fn highest(series: &[Series]) -> f64 {
+    series.iter().flat_map(|series| &series.points).map(|(_, value)| *value).fold(0.0, f64::max)
 }
 
-fn plot((name, label): (&str, &str), title: String, series: Vec<Series>) -> Plot {
-    let points = || series.iter().flat_map(|series| &series.points);
-    let loads = points().map(|(load, _)| *load);
-    let (least, most) = (loads.clone().fold(f64::INFINITY, f64::min), loads.fold(0.0, f64::max));
-    let highest = points().map(|(_, value)| *value).fold(0.1, f64::max);
-    // A single load has a range, too.
-    let margin = 0.05 * most;
-    Plot {
-        name: name.to_owned(),
-        title,
-        x: Axis { label: "demand, quotas".to_owned(), range: [least - margin, most + margin] },
-        y: Axis { label: label.to_owned(), range: [0.0, LEGEND_ROOM * highest] },
-        series,
-    }
+/// States the first and the last curve at the load nearest to the quota.
+fn title_of_denials(settings: &FalseDenialSettings, quota: u64, curves: &[Series]) -> String {
+    let load = settings.loads.iter().copied().min_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs())).unwrap_or(1.0);
+    let of_curve = |curve: &Series| {
+        let point = curve.points.iter().find(|(other, _)| other.total_cmp(&load).is_eq())?;
+        Some(format!("{} denies {:.1}% falsely", curve.name, point.1))
+    };
+    let ends = curves.first().into_iter().chain(curves.last());
+    format!("Demand of {load} times {quota}/min: {}", ends.filter_map(of_curve).collect::<Vec<_>>().join(", "))
+}
+
+/// Names the line with the highest point, and its value.
+fn highest_of(series: &[Series], verb: &str) -> String {
+    let points = series.iter().flat_map(|series| series.points.iter().map(|(_, value)| (&series.name, *value)));
+    points
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map_or(String::new(), |(name, value)| format!("{name} {verb} {value:.0}%"))
+}
+
+/// Returns a value of the drawn contenders over the load.
+fn curves(contenders: &[Contender], cells: &[Cell], quota: u64, value: fn(&Tally) -> f64) -> Vec<Series> {
+    let parts = default_parts();
+    let drawn = [
+        format!("interpolated {parts}"),
+        format!("conservative {parts}"),
+        "fixed_window".to_owned(),
+        "token_bucket 60s".to_owned(),
+        "sliding_log".to_owned(),
+    ];
+    let curve = |name: String| {
+        let position = contenders.iter().position(|contender| contender.name == name)?;
+        let of_quota = cells.iter().filter(|cell| cell.quota == quota);
+        let points = of_quota.map(|cell| (cell.load, value(&cell.tallies[position]))).collect();
+        Some(Series { name, role: SeriesRole::Measured, points })
+    };
+    drawn.into_iter().filter_map(curve).collect()
 }
