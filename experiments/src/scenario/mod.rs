@@ -1,7 +1,7 @@
 //! Scenarios: experiments in virtual time, each described by a TOML file with the ranges in which its numbers must lie.
 //!
 //! A file has a title, the requirements that it shows, a seed, an `experiment` with its parameters, and the table `expected`. The
-//! same file and the same version give the same result. The files of [`SCENARIOS`] are part of the program.
+//! same file and the same version give the same result. The files in `experiments/scenarios` are part of the program.
 
 mod file;
 mod result;
