@@ -107,6 +107,17 @@ impl FalseDenialSettings {
         numbers(&contenders, &cells).into_keys().collect()
     }
 
+    /// Returns the number of sub-windows that sentences and pictures show: the default, or the smallest.
+    fn shown_parts(&self) -> u32 {
+        let default = self.sub_windows.iter().copied().find(|parts| *parts == default_parts());
+        default.unwrap_or(self.sub_windows[0])
+    }
+
+    fn load_nearest_to(&self, wanted: f64) -> f64 {
+        let distance = |load: &f64| (load - wanted).abs();
+        self.loads.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b))).expect("there is a load")
+    }
+
     fn cells(&self) -> impl Iterator<Item = (f64, u64)> {
         self.loads.iter().flat_map(|load| self.quotas.iter().map(|quota| (*load, *quota)))
     }
@@ -193,9 +204,7 @@ fn numbers(contenders: &[Contender], cells: &[Cell]) -> IndexMap<String, f64> {
 
 /// States the false denials at the load nearest to 0.7, and the worst minute at the largest load.
 fn finding(settings: &FalseDenialSettings, numbers: &IndexMap<String, f64>) -> String {
-    let parts = settings.sub_windows.iter().copied().find(|parts| *parts == default_parts());
-    let parts = parts.unwrap_or(settings.sub_windows[0]);
-    let load = settings.loads.iter().copied().min_by(|a, b| (a - 0.7).abs().total_cmp(&(b - 0.7).abs())).unwrap_or(0.7);
+    let (parts, load) = (settings.shown_parts(), settings.load_nearest_to(0.7));
     let (small, large) = (settings.quotas[0], settings.quotas[settings.quotas.len() - 1]);
     let most = settings.loads[settings.loads.len() - 1];
     let denied =
@@ -234,36 +243,29 @@ fn table(settings: &FalseDenialSettings, contenders: &[Contender], cells: &[Cell
 mod tests {
     use super::*;
 
+    /// Parameters other than those of the program's file.
+    fn small() -> FalseDenialSettings {
+        let (quotas, loads, sub_windows) = (vec![5], vec![1.5], vec![6]);
+        FalseDenialSettings { keys: 2, quotas, loads, sub_windows, warm_up_minutes: 0, minutes: 1 }
+    }
+
     #[test]
     fn calls_come_at_the_rate_of_the_load() {
-        let settings = FalseDenialSettings {
-            keys: 1,
-            quotas: vec![100],
-            loads: vec![0.7],
-            sub_windows: vec![12],
-            warm_up_minutes: 0,
-            minutes: 999,
-        };
+        let settings = FalseDenialSettings { minutes: 999, ..small() };
         let calls: Vec<Timestamp> = calls(&settings, 0.7, 100, Rng::with_seed(1)).collect();
         assert!(calls.is_sorted());
         let mean = calls.len() / 1_000;
         assert!((68..=72).contains(&mean), "{mean} calls a minute");
     }
 
-    /// Parameters other than those of the program's file: no sentence depends on a cell that is missing.
+    /// No sentence depends on a cell that is missing.
     #[test]
     fn each_finding_has_its_numbers() {
-        let settings = FalseDenialSettings {
-            keys: 2,
-            quotas: vec![5],
-            loads: vec![1.5],
-            sub_windows: vec![6],
-            warm_up_minutes: 0,
-            minutes: 1,
-        };
+        let settings = small();
         let findings = run(&settings, 1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("At 1.5 of the quota,"), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
-        assert!(findings.plots.iter().all(|plot| !plot.title.contains('?')));
+        let [denials, _] = &findings.plots[..] else { panic!("two plots") };
+        assert!(denials.title.starts_with("Demand of 1.5 times 5/min: interpolated 6 denies "), "{}", denials.title);
     }
 }

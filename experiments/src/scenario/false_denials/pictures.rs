@@ -1,14 +1,14 @@
 //! Pictures of the experiment: false denials and the worst minute over the load, for one quota.
 
-use super::{Cell, Contender, FalseDenialSettings, Tally, default_parts};
+use super::{Cell, Contender, FalseDenialSettings, Tally};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Draws false denials and the worst minute of the middle quota.
 pub(super) fn plots(settings: &FalseDenialSettings, contenders: &[Contender], cells: &[Cell]) -> Vec<Plot> {
     let quota = settings.quotas[settings.quotas.len() / 2];
     let (least, most) = (settings.loads[0], settings.loads[settings.loads.len() - 1]);
-    let denied = curves(contenders, cells, quota, Tally::denied_percent);
-    let mut worst = curves(contenders, cells, quota, Tally::worst_percent);
+    let [denied, mut worst] = [Tally::denied_percent, Tally::worst_percent]
+        .map(|value| curves(settings.shown_parts(), contenders, cells, quota, value));
     worst.insert(
         0,
         Series { name: "quota".to_owned(), role: SeriesRole::Limit, points: vec![(least, 100.0), (most, 100.0)] },
@@ -39,7 +39,7 @@ fn highest(series: &[Series]) -> f64 {
 
 /// States the first and the last curve at the load nearest to the quota.
 fn title_of_denials(settings: &FalseDenialSettings, quota: u64, curves: &[Series]) -> String {
-    let load = settings.loads.iter().copied().min_by(|a, b| (a - 1.0).abs().total_cmp(&(b - 1.0).abs())).unwrap_or(1.0);
+    let load = settings.load_nearest_to(1.0);
     let of_curve = |curve: &Series| {
         let point = curve.points.iter().find(|(other, _)| other.total_cmp(&load).is_eq())?;
         Some(format!("{} denies {:.1}% falsely", curve.name, point.1))
@@ -57,8 +57,7 @@ fn highest_of(series: &[Series], verb: &str) -> String {
 }
 
 /// Returns a value of the drawn contenders over the load.
-fn curves(contenders: &[Contender], cells: &[Cell], quota: u64, value: fn(&Tally) -> f64) -> Vec<Series> {
-    let parts = default_parts();
+fn curves(parts: u32, contenders: &[Contender], cells: &[Cell], quota: u64, value: fn(&Tally) -> f64) -> Vec<Series> {
     let drawn = [
         format!("interpolated {parts}"),
         format!("conservative {parts}"),
