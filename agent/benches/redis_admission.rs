@@ -2,8 +2,9 @@
 //!
 //! Four agents in this process share a Redis. Calls come at a rate (open loop), or as fast as 128 callers make them. 10,000 keys
 //! are drawn by a Zipf distribution; the busiest hundredth has a quota of a third of its demand, the others of twice theirs.
-//! The first window is not measured, and the second one is measured whole (not with `--quick`), because a caller past its quota is admitted in bursts that
-//! repeat with each window. With leases, the 50 ms after the beginning of each sub-window are measured once more on
+//! At full load, the demand is the rate of a window before, with quotas of a guess. The first window is not measured, and the second
+//! one is measured whole (not with `--quick`), because a caller past its quota is admitted in bursts that repeat with each window. With
+//! leases, the 50 ms after the beginning of each sub-window are measured once more on
 //! their own: all leases end there. Limits stand behind `<`; the program exits with 1 if one is missed.
 //!
 //! Run: `cargo bench -p tollgate --features redis --bench redis_admission`; `-- --quick` for a short run. The server comes from
@@ -34,6 +35,9 @@ const EDGE: Duration = Duration::from_millis(50);
 /// Time in which the sample before it is taken.
 const SAMPLE: Duration = Duration::from_millis(3);
 const CALLERS: u64 = 128;
+/// Rate by which the first quotas of a closed loop are set, in calls per second, and number of rounds that correct it.
+const GUESSED_PER_SECOND: u64 = 100_000;
+const CALIBRATIONS: usize = 2;
 const PIPELINE: usize = 32;
 const INCRS: usize = 200_000;
 /// Largest CPU time of an admitted call with leases, in INCRs, and of one without leases at 5,000/s, in those at the peak.
@@ -45,8 +49,15 @@ struct Load {
     name: &'static str,
     leases: bool,
     per_second: Option<u64>,
-    /// Demand by which the quotas are set, in calls per second.
-    demand: u64,
+    /// True if the limit of an admitted call with leases applies.
+    is_limited: bool,
+}
+
+/// A Redis with agents that enforce the quotas of a demand.
+struct Fleet {
+    redis: Arc<Redis>,
+    agents: Arc<[Agent]>,
+    incr_us: f64,
 }
 
 /// Numbers of a load.
@@ -69,10 +80,10 @@ fn weights() -> Vec<f64> {
         .collect()
 }
 
-fn rules(load: &Load, weights: &[f64]) -> RuleSet {
+fn rules(load: &Load, demand: u64, weights: &[f64]) -> RuleSet {
     let quota = |rank: usize| {
         let weight = weights[rank] - if rank == 0 { 0.0 } else { weights[rank - 1] };
-        let units = weight / weights[KEYS - 1] * (load.demand * WIDTH_S) as f64;
+        let units = weight / weights[KEYS - 1] * (demand * WIDTH_S) as f64;
         let units = if rank < KEYS / 100 { units / 3.0 } else { units * 2.0 };
         format!("k{rank}: {{ quota: {}/{WIDTH_S}s }}", units.ceil())
     };
@@ -162,36 +173,58 @@ async fn incr_us(redis: &Redis) -> f64 {
     (redis.cpu_us() - before) / INCRS as f64
 }
 
+/// Starts the agents of a load.
+async fn start(load: &Load, demand: u64, weights: &[f64]) -> Fleet {
+    let redis = Arc::new(Redis::start());
+    let incr_us = incr_us(&redis).await;
+    let set = rules(load, demand, weights);
+    let mut agents = Vec::new();
+    for _ in 0..AGENTS {
+        let agent = Agent::builder().rules(set.clone()).redis(redis.url().as_str()).start().expect("it starts");
+        while !agent.missing_parts().await.is_empty() {
+            tokio::task::yield_now().await;
+        }
+        agents.push(agent);
+    }
+    Fleet { redis, agents: agents.into(), incr_us }
+}
+
+/// Returns the rate of a closed loop. The quotas of each round are those of the rate before, because denials are faster than
+/// admissions.
+async fn demand_at_full_load(load: &Load, weights: &Arc<[f64]>, time: Duration) -> u64 {
+    let mut demand = GUESSED_PER_SECOND;
+    for _ in 0..CALIBRATIONS {
+        let (fleet, counts) = (start(load, demand, weights).await, Arc::<Counts>::default());
+        run(load, &fleet.agents, weights, time, &counts).await;
+        demand = counts.calls.load(Ordering::Relaxed) / time.as_secs();
+    }
+    demand
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> ExitCode {
     let is_quick = std::env::args().any(|argument| argument == "--quick");
-    let (warm_up, measured) = if is_quick { (5, 5) } else { (WIDTH_S, WIDTH_S) };
+    let (warm_up_s, measured) = if is_quick { (5, 5) } else { (WIDTH_S, WIDTH_S) };
     let weights: Arc<[f64]> = weights().into();
-    let load = |name, leases, per_second, demand| Load { name, leases, per_second, demand };
+    let load = |name, leases, per_second, is_limited| Load { name, leases, per_second, is_limited };
     let loads = [
-        load("leases, 20,000/s", true, Some(20_000), 20_000),
-        load("leases, full load", true, None, 60_000),
-        load("leases, 2,000/s", true, Some(2_000), 2_000),
-        load("no leases, 5,000/s", false, Some(5_000), 5_000),
-        load("no leases, full load", false, None, 20_000),
+        load("leases, 20,000/s", true, Some(20_000), true),
+        load("leases, full load", true, None, true),
+        load("leases, 2,000/s", true, Some(2_000), false),
+        load("no leases, 5,000/s", false, Some(5_000), false),
+        load("no leases, full load", false, None, false),
     ];
     let mut missed = Vec::new();
     println!("                      calls/s admitted  leased allowed scripts  us each x INCR max");
     let mut each_us = Vec::new();
     for load in &loads {
-        let redis = Arc::new(Redis::start());
-        let incr_us = incr_us(&redis).await;
-        let set = rules(load, &weights);
-        let mut agents = Vec::new();
-        for _ in 0..AGENTS {
-            let agent = Agent::builder().rules(set.clone()).redis(redis.url().as_str()).start().expect("it starts");
-            while !agent.missing_parts().await.is_empty() {
-                tokio::task::yield_now().await;
-            }
-            agents.push(agent);
-        }
-        let agents: Arc<[Agent]> = agents.into();
-        run(load, &agents, &weights, Duration::from_secs(warm_up), &Arc::default()).await;
+        let warm_up = Duration::from_secs(warm_up_s);
+        let demand = match load.per_second {
+            Some(per_second) => per_second,
+            None => demand_at_full_load(load, &weights, warm_up).await,
+        };
+        let Fleet { redis, agents, incr_us } = start(load, demand, &weights).await;
+        run(load, &agents, &weights, warm_up, &Arc::default()).await;
         let (counts, edges) = (Arc::<Counts>::default(), Arc::<Mutex<_>>::default());
         let watch = load.leases.then(|| spawn(watch_edges(redis.clone(), counts.clone(), edges.clone())));
         let (cpu_before, scripts_before) = (redis.cpu_us(), redis.scripts_run());
@@ -201,7 +234,7 @@ async fn main() -> ExitCode {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed) as f64;
         let (calls, admitted) = (of(&counts.calls), of(&counts.admitted));
         let ratio = cpu_us / admitted / incr_us;
-        let limit = (load.leases && load.demand > 2_000).then_some(LEASED_MAX);
+        let limit = load.is_limited.then_some(LEASED_MAX);
         println!(
             "{:<20} {:>8.0} {:>7.1}% {:>6.1}% {:>6.1}% {:>7.3} {:>8.2} {:>6.1} {}",
             load.name,
@@ -214,6 +247,9 @@ async fn main() -> ExitCode {
             ratio,
             limit.map_or_else(String::new, |limit| format!("<{limit}")),
         );
+        if load.per_second.is_none() {
+            println!("  quotas for a demand of {demand}/s");
+        }
         let (edge_admitted, edge_us) = *edges.lock().expect("no panic");
         if edge_admitted > 0 {
             let ratio = edge_us / edge_admitted as f64 / incr_us;

@@ -13,7 +13,7 @@ use crate::active_rules::ActiveRules;
 use crate::engine::{Context, Engine};
 use crate::known_rows::{KnownRow, SubjectPlace};
 use crate::row_buffer::{BufferedRow, ChargedCounter, RowBuffer, RowOrder};
-use crate::view::RoundNumber;
+use crate::view::{RoundNumber, UNPUBLISHED};
 
 /// Row of a call, without its counter.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,8 @@ impl Engine {
         if !self.settings.publishes {
             return None;
         }
-        self.rows.add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home))
+        let round = self.rows.add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home));
+        Some(round.unwrap_or(UNPUBLISHED))
     }
 
     /// Returns the round that publishes a row which is added before this round begins.

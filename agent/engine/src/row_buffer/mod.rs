@@ -25,7 +25,6 @@ pub(crate) use collector::RowCollector;
 use crate::known_rows::{AddedRow, KnownRow, KnownRows, SubjectList, SubjectPlace};
 use crate::metrics::Total;
 use crate::stripes::Stripes;
-use crate::view::RoundNumber;
 
 /// Time for which rows wait for further rows, in ms.
 pub(crate) const LINGER_MS: u64 = 5;
@@ -73,7 +72,7 @@ struct BufferedRows {
 impl RowBuffers {
     /// Lets a function add a row to the buffer of the current thread. Returns the round by which it is published, or
     /// nothing if the buffer is full.
-    pub(crate) fn add(&self, now: Timestamp, row: impl FnOnce(&mut RowBuffer) -> BufferedRow) -> RoundNumber {
+    pub(crate) fn add(&self, now: Timestamp, row: impl FnOnce(&mut RowBuffer) -> BufferedRow) -> Option<u64> {
         self.add_with_place(now, row, None)
     }
 
@@ -83,7 +82,7 @@ impl RowBuffers {
         now: Timestamp,
         place: &mut Option<SubjectPlace>,
         row: impl FnOnce(&mut RowBuffer) -> BufferedRow,
-    ) -> RoundNumber {
+    ) -> Option<u64> {
         self.add_with_place(now, row, Some(place))
     }
 
@@ -92,7 +91,7 @@ impl RowBuffers {
         now: Timestamp,
         row: impl FnOnce(&mut RowBuffer) -> BufferedRow,
         place: Option<&mut Option<SubjectPlace>>,
-    ) -> RoundNumber {
+    ) -> Option<u64> {
         let stripe = self.stripes.own();
         let (ring, is_alone) = (&stripe.value.known, stripe.is_alone());
         let mut buffered = stripe.value.buffered.lock();

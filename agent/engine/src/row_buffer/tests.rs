@@ -15,7 +15,7 @@ use crate::stripes::use_stripe;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
-fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> RoundNumber {
+fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> Option<u64> {
     use_stripe(stripe);
     buffers.add(NOW, |buffer| BufferedRow {
         call,

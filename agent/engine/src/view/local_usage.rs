@@ -39,7 +39,9 @@ impl LocalUsage {
     /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
         self.ring.add_at(at, units);
-        self.uncovered.admit(at, units, round);
+        if let Some(round) = round {
+            self.uncovered.admit(at, units, round);
+        }
         self.by_store.since = self.by_store.since.saturating_add(units);
     }
 
@@ -93,11 +95,21 @@ mod tests {
     use super::super::uncovered::CoveredRounds;
     use super::*;
 
+    /// Without a bus there are no signals, which an entry would count beyond.
+    #[test]
+    fn an_agent_without_a_bus_keeps_no_uncovered_units() {
+        let at = Timestamp::from_ms(10);
+        let mut local = LocalUsage::new(Window::new(1_000, 10).unwrap());
+        local.admit(at, 2, None);
+        let uncovered = local.uncovered.beyond(&CoveredRounds::default(), at, 1_000);
+        assert_eq!((local.ring.used(at, Estimate::Conservative), uncovered), (2, 0));
+    }
+
     #[test]
     fn units_that_another_counter_denied_are_removed() {
         let at = Timestamp::from_ms(10);
         let mut local = LocalUsage::new(Window::new(1_000, 10).unwrap());
-        local.admit(at, 2, None);
+        local.admit(at, 2, Some(1));
         local.refund(at, 2);
         let uncovered = local.uncovered.beyond(&CoveredRounds::default(), at, 1_000);
         assert_eq!((local.ring.used(at, Estimate::Conservative), uncovered), (0, 0));

@@ -10,12 +10,14 @@ use tollgate_core::clock::Timestamp;
 /// Maximum number of entries of units that no signal contains; past the cap the two oldest become one.
 const UNCOVERED_LEN_MAX: usize = 64;
 
-/// Number of the round that publishes a charge at the latest, within this life of the agent. There is none for a charge that
-/// was dropped, or that is not handed over yet.
+/// Number of the round that publishes a charge at the latest, within this life of the agent. An agent without a bus has none:
+/// it gets no signals, and needs no entries.
 pub(crate) type RoundNumber = Option<u64>;
 
-/// Stands for the round of a charge that no round publishes. No signal contains it.
+/// Stands for the round of a charge that was dropped. No signal contains it.
 pub(crate) const UNPUBLISHED: u64 = u64::MAX;
+/// Stands for the round of a charge that is not handed over yet.
+pub(super) const NOT_HANDED_OVER: u64 = 0;
 
 /// The agent's own rounds whose rows for a partition signals contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +39,7 @@ pub(crate) struct UncoveredUnits {
 /// Units of neighbouring rounds.
 #[derive(Clone, Copy, Debug)]
 struct Uncovered {
-    /// First and last round that publish some of them; 0 as long as it is not known.
+    /// First and last round that publish some of them.
     first: u64,
     last: u64,
     at: Timestamp,
@@ -60,10 +62,9 @@ impl Uncovered {
 
 impl UncoveredUnits {
     /// Enters units that were admitted at `at`.
-    pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
-        let round = round.unwrap_or_default();
+    pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: u64) {
         match self.entries.back_mut() {
-            Some(newest) if newest.last == round && round > 0 => {
+            Some(newest) if newest.last == round && round != NOT_HANDED_OVER => {
                 newest.units += units;
                 newest.at = newest.at.max(at);
             }
@@ -80,10 +81,11 @@ impl UncoveredUnits {
 
     /// Sets the round of units that were admitted before it was known.
     pub(super) fn published(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
-        let unknown = |entry: &&mut Uncovered| entry.last == 0 && entry.at == at && entry.units == units;
-        if let Some(entry) = self.entries.iter_mut().rev().find(unknown) {
-            let round = round.unwrap_or_default();
-            (entry.first, entry.last) = (round, round);
+        let is_of_charge = |entry: &Uncovered| entry.last == NOT_HANDED_OVER && entry.at == at && entry.units == units;
+        let Some(index) = self.entries.iter().rposition(is_of_charge) else { return };
+        match round {
+            Some(round) => (self.entries[index].first, self.entries[index].last) = (round, round),
+            None => drop(self.entries.remove(index)),
         }
     }
 
@@ -94,7 +96,7 @@ impl UncoveredUnits {
         if let Some(entry) = self.entries.iter_mut().rev().find(is_of_round) {
             entry.units = entry.units.saturating_sub(units);
         }
-        self.admit(at, units, Some(published));
+        self.admit(at, units, published);
     }
 
     /// Removes units that were refunded.
@@ -141,9 +143,9 @@ mod tests {
     #[test]
     fn units_count_beyond_the_signal_until_their_round_is_counted() {
         let mut uncovered = UncoveredUnits::default();
-        uncovered.admit(at(10), 2, Some(1));
-        uncovered.admit(at(20), 3, Some(2));
-        uncovered.admit(at(30), 5, None);
+        uncovered.admit(at(10), 2, 1);
+        uncovered.admit(at(20), 3, 2);
+        uncovered.admit(at(30), 5, NOT_HANDED_OVER);
         uncovered.published(at(30), 5, Some(3));
         let covered =
             |through, lost: &[u64]| CoveredRounds { none_through: 0, through, lost: lost.iter().copied().collect() };
@@ -158,18 +160,18 @@ mod tests {
     fn units_of_a_row_that_came_after_its_round_wait_for_the_round_of_the_row() {
         let covered = |through| CoveredRounds { through, ..CoveredRounds::default() };
         let mut uncovered = UncoveredUnits::default();
-        uncovered.admit(at(10), 2, Some(1));
-        uncovered.admit(at(20), 3, Some(2));
+        uncovered.admit(at(10), 2, 1);
+        uncovered.admit(at(20), 3, 2);
         uncovered.published_later(at(10), 2, 1, 2);
         assert_eq!([0, 1, 2].map(|through| uncovered.beyond(&covered(through), at(40), 1_000)), [5, 5, 0]);
         uncovered.forget_covered(&covered(2), at(40), 1_000);
         uncovered.published_later(at(20), 3, 2, 3);
         assert_eq!([2, 3].map(|through| uncovered.beyond(&covered(through), at(40), 1_000)), [3, 0]);
-        uncovered.admit(at(50), 1, Some(4));
+        uncovered.admit(at(50), 1, 4);
         uncovered.published_later(at(50), 1, 4, UNPUBLISHED);
-        uncovered.admit(at(50), 7, Some(4));
+        uncovered.admit(at(50), 7, 4);
         uncovered.published_later(at(50), 7, 4, UNPUBLISHED);
-        uncovered.admit(at(50), 3, Some(4));
+        uncovered.admit(at(50), 3, 4);
         assert_eq!(uncovered.beyond(&covered(1_000), at(60), 1_000), 8, "of two rows that were dropped");
     }
 
@@ -177,7 +179,7 @@ mod tests {
     fn many_rounds_are_kept_in_little_space_and_never_forgotten() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=1_000 {
-            uncovered.admit(at(number), 1, Some(number));
+            uncovered.admit(at(number), 1, number);
         }
         assert!(uncovered.entries.len() <= UNCOVERED_LEN_MAX);
         let through = CoveredRounds { through: 990, ..CoveredRounds::default() };
@@ -188,7 +190,7 @@ mod tests {
     fn a_lost_round_stays_uncovered_when_its_entry_is_merged() {
         let mut uncovered = UncoveredUnits::default();
         for number in 1..=200 {
-            uncovered.admit(at(number), 1, Some(number));
+            uncovered.admit(at(number), 1, number);
         }
         let covered = CoveredRounds { none_through: 0, through: 200, lost: [5].into() };
         assert!(uncovered.beyond(&covered, at(200), 5_000) >= 1);

@@ -17,7 +17,7 @@ use super::counter_view::{CounterView, RemoteCount};
 use super::credit_line::{Line, LineNumber};
 use super::flow::Flow;
 use super::lease::{Lease, LeaseGrant};
-use super::uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
+use super::uncovered::{CoveredRounds, NOT_HANDED_OVER, RoundNumber};
 use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
 /// Event that changes the view of a counter.
@@ -143,7 +143,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             }
             let local = view.local(policy);
             local.uncovered.forget_covered(covered, now, policy.window.width_ms());
-            local.admit(at, cost, None);
+            local.admit(at, cost, Some(NOT_HANDED_OVER));
             if let Some(limit) = pace {
                 view.lease_or_pace.pace_or_new(&limit).step(&limit, now, cost);
             }
@@ -162,7 +162,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 local.acknowledge(&answer);
             }
             if units > 0 {
-                local.admit(result.at, units, round.or(Some(UNPUBLISHED)));
+                local.admit(result.at, units, round);
             }
             let used = policy.at_once().saturating_sub(verdict.remaining);
             if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
@@ -181,8 +181,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             if is_planned {
                 local.uncovered.published(at, units, round);
             } else {
-                // Without a bus, or past its caps, units need no entry each.
-                local.admit(at, units, round.or(Some(UNPUBLISHED)));
+                local.admit(at, units, round);
             }
             if let Some(unsynced) = unsynced {
                 enter_unsynced(policy, view, unsynced);
