@@ -16,6 +16,7 @@ use tollgate_servers::{Kafka, Redis};
 use support::{finish, tollgate};
 
 const LAG: [&str; 3] = ["experiment", "live", "lag"];
+const ACCURACY: [&str; 3] = ["experiment", "live", "accuracy"];
 const FAILURE: [&str; 3] = ["experiment", "live", "failure"];
 /// Folder in which `scripts/servers` installs Kafka.
 const KAFKA_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/kafka");
@@ -57,6 +58,43 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
     for expected in ["known to", "p99.9", "another", "1,500", "decision to the log of calls", "aim: p99 < 20 ms"] {
         assert!(text.contains(expected), "{expected}: {text}");
     }
+}
+
+/// N5: callers at real servers get the answers that the simulation predicts, as far as the machine answers in time.
+#[test]
+fn accuracy_is_measured_beside_its_prediction() {
+    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (redis, kafka) = (Redis::start(), Kafka::start());
+    let (url, brokers) = (redis.url(), kafka.brokers());
+    let run = |format| {
+        let servers = ["--redis", &url, "--kafka", &brokers, "--format", format, "--seconds", "5"];
+        let done = finish(tollgate(&ACCURACY).args(servers));
+        assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.out);
+        done.out
+    };
+    let report: Value = serde_json::from_str(&run("json")).expect("one JSON object");
+    let rows = report["rows"].as_array().expect("rows");
+    assert_eq!(rows.len(), 12, "{report}");
+    let number = |consistency: &str, name: &str| {
+        let row = rows.iter().find(|row| row["consistency"] == consistency && row["name"] == name);
+        row.and_then(|row| row["measured"].as_f64()).expect("a number")
+    };
+    if report["answered_max_ms"].as_f64() < Some(15.0) {
+        // An answer reaches its caller later than its charge: that much later, calls may have left the window.
+        assert!(number("strict", "fullest window, % of quota") <= 103.0, "{report}");
+        assert!(number("bounded", "fullest window, % of quota") <= 108.0, "{report}");
+    }
+    for consistency in ["strict", "bounded", "eventual"] {
+        let admitted = number(consistency, "admitted, % of calls");
+        assert!((20.0..50.0).contains(&admitted), "{consistency}: {report}");
+    }
+
+    let text = run("text");
+    println!("{text}");
+    for expected in ["simulated", "fullest window, % of quota", "eventual", "of 12 numbers are as simulated"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]

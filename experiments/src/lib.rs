@@ -9,12 +9,12 @@ mod error;
 mod figures;
 pub mod oracle;
 pub mod scenario;
-#[cfg(feature = "report")]
-pub mod report;
 pub mod sim;
 pub mod replay;
 pub mod servers;
 pub mod demo;
 pub mod live;
+#[cfg(feature = "report")]
+pub mod report;
 
 pub use error::ExperimentError;

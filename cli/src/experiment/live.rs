@@ -1,17 +1,35 @@
 //! `tollgate experiment live`: measurements on real servers, in real time.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
+use tollgate::KafkaSettings;
+use tollgate::store::RedisSettings;
+use tollgate_experiments::live::accuracy::{self, AccuracyPlan};
 use tollgate_experiments::live::failure::{self, Programs, ServerFault};
 use tollgate_experiments::live::lag::{self, LagPlan};
+#[cfg(feature = "report")]
+use tollgate_experiments::report::LiveMeasurements;
 
 use crate::exit::{Exit, Usage};
 use crate::output::{Format, progress_bar, say_as};
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
+
+/// Folder in which `scripts/servers` installs Kafka.
+const KAFKA_DIR: &str = "target/servers/kafka";
+/// Forms of progress bars.
+const CALLS_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} calls";
+const FAULTS_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} faults";
+/// Size of the measurements for the report.
+#[cfg(feature = "report")]
+const REPORTED_AGENTS: NonZeroU32 = NonZeroU32::new(3).unwrap();
+#[cfg(feature = "report")]
+const REPORTED_SECONDS: u32 = 60;
+#[cfg(feature = "report")]
+const REPORTED_RATE: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
 
 const ABOUT_LAG: &str = "\
 Every call is measured from the instant at which it was due. All agents and the
@@ -19,6 +37,14 @@ aggregator run in this process, each with its own connections. Each run has its
 own names on the servers: `lag-` and a number after --kafka-prefix and
 --redis-prefix. It deletes its topics at the end. Its keys in Redis expire
 within two hours.";
+
+const ABOUT_ACCURACY: &str = "\
+The same calls arrive at simulated agents and at real ones: callers below, at
+and above their quota, under each consistency, 2,000 calls per second. Answers are
+judged by an exact list of each caller's admissions. All agents and the
+aggregator run in this process. Each run has its own names on the servers:
+`accuracy-` and a number after --kafka-prefix and --redis-prefix. It deletes its
+topics at the end. Its keys in Redis expire.";
 
 const ABOUT_FAILURE: &str = "\
 Redis, Kafka and two aggregators run in processes of their own, on free ports
@@ -50,6 +76,7 @@ Bounds:
 #[derive(Subcommand)]
 pub(crate) enum LiveCommand {
     Lag(LagArgs),
+    Accuracy(AccuracyArgs),
     Failure(FailureArgs),
 }
 
@@ -78,6 +105,25 @@ pub(crate) struct LagArgs {
     format: Format,
 }
 
+/// Measures excess and false denials, beside the simulation's prediction
+#[derive(Args)]
+#[command(after_help = ABOUT_ACCURACY)]
+pub(crate) struct AccuracyArgs {
+    #[command(flatten)]
+    redis: RedisArgs,
+    #[command(flatten)]
+    kafka: KafkaArgs,
+    /// Number of agents
+    #[arg(long, value_name = "N", default_value = "3", value_parser = serve::positive)]
+    agents: NonZeroU32,
+    /// Seconds of the measurement, after 20 that are not measured
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    seconds: u32,
+    /// Form of the report
+    #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
+    format: Format,
+}
+
 /// Measures latency, excess, false denials and recovery while servers fail
 #[derive(Args)]
 #[command(after_help = ABOUT_FAILURE)]
@@ -89,7 +135,7 @@ pub(crate) struct FailureArgs {
     #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
     redis_server: String,
     /// Folder of Apache Kafka, with its jars in `libs`; `scripts/servers` installs the default
-    #[arg(long, value_name = "DIR", default_value = "target/servers/kafka")]
+    #[arg(long, value_name = "DIR", default_value = KAFKA_DIR)]
     kafka_dir: PathBuf,
     /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
@@ -99,14 +145,39 @@ pub(crate) struct FailureArgs {
 pub(super) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
     match command {
         LiveCommand::Lag(args) => serve::block_on(lag(args)),
+        LiveCommand::Accuracy(args) => serve::block_on(accuracy(args)),
         LiveCommand::Failure(args) => serve::block_on(failure(args)),
     }
 }
 
+/// Measures all that the report shows of real servers.
+#[cfg(feature = "report")]
+pub(super) fn measurements(redis: &RedisSettings, kafka: &KafkaSettings) -> anyhow::Result<LiveMeasurements> {
+    serve::block_on(async {
+        let bar = progress_bar(CALLS_BAR)?;
+        let plan = AccuracyPlan { agents: REPORTED_AGENTS, seconds: REPORTED_SECONDS };
+        let accuracy = accuracy::run(redis, kafka, plan, &bar).await?;
+        let mut runs = Vec::new();
+        for agents in [NonZeroU32::new(2).expect("above 0"), REPORTED_AGENTS] {
+            let plan = LagPlan { agents, rate: REPORTED_RATE, seconds: REPORTED_SECONDS, warm_up_seconds: 3 };
+            runs.push(lag::run(redis, kafka, &plan, &bar).await?);
+        }
+        bar.finish_and_clear();
+        let programs = programs("redis-server", Path::new(KAFKA_DIR))?;
+        let failure = if programs.kafka.exists() {
+            let bar = progress_bar(FAULTS_BAR)?;
+            let report = failure::run(&programs, ServerFault::all(), &bar).await?;
+            bar.finish_and_clear();
+            Some(report)
+        } else {
+            None
+        };
+        Ok(LiveMeasurements { accuracy, lag: lag::LagReport::new(runs), failure })
+    })
+}
+
 async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
-    let (Some(redis), Some(kafka)) = (args.redis.settings(), args.kafka.settings()) else {
-        bail!(Usage("the lag is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));
-    };
+    let (redis, kafka) = servers(&args.redis, &args.kafka)?;
     let plan = |agents: &NonZeroU32| LagPlan {
         agents: *agents,
         rate: args.rate,
@@ -119,7 +190,7 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     }
     let mut runs = Vec::new();
     for plan in &plans {
-        let bar = progress_bar("{msg:18} {bar:40} {human_pos} of {human_len} calls")?;
+        let bar = progress_bar(CALLS_BAR)?;
         let run = lag::run(&redis, &kafka, plan, &bar).await;
         bar.finish_and_clear();
         runs.push(run?);
@@ -129,19 +200,40 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+async fn accuracy(args: &AccuracyArgs) -> anyhow::Result<Exit> {
+    let (redis, kafka) = servers(&args.redis, &args.kafka)?;
+    let plan = AccuracyPlan { agents: args.agents, seconds: args.seconds };
+    plan.check().map_err(|error| Usage(error.to_string()))?;
+    let bar = progress_bar(CALLS_BAR)?;
+    let report = accuracy::run(&redis, &kafka, plan, &bar).await;
+    bar.finish_and_clear();
+    let report = report?;
+    say_as(args.format, &report, serde_json::to_string(&report)?)?;
+    Ok(Exit::Done)
+}
+
 async fn failure(args: &FailureArgs) -> anyhow::Result<Exit> {
-    let programs = Programs {
-        redis_server: args.redis_server.clone(),
-        kafka: args.kafka_dir.clone(),
-        tollgate: std::env::current_exe()?,
-    };
+    let programs = programs(&args.redis_server, &args.kafka_dir)?;
     let all = if args.faults.is_empty() { ServerFault::all() } else { &args.faults };
-    let bar = progress_bar("{msg:18} {bar:40} {human_pos} of {human_len} faults")?;
+    let bar = progress_bar(FAULTS_BAR)?;
     let report = failure::run(&programs, all, &bar).await;
     bar.finish_and_clear();
     let report = report?;
     say_as(args.format, &report, serde_json::to_string(&report)?)?;
     Ok(if report.broken.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// Returns the settings of both servers.
+pub(super) fn servers(redis: &RedisArgs, kafka: &KafkaArgs) -> anyhow::Result<(RedisSettings, KafkaSettings)> {
+    let Some(settings) = redis.settings().zip(kafka.settings()) else {
+        bail!(Usage("this is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));
+    };
+    Ok(settings)
+}
+
+fn programs(redis_server: &str, kafka: &Path) -> anyhow::Result<Programs> {
+    let (redis_server, kafka) = (redis_server.to_owned(), kafka.to_owned());
+    Ok(Programs { redis_server, kafka, tollgate: std::env::current_exe()? })
 }
 
 fn fault(name: &str) -> Result<ServerFault, String> {

@@ -10,10 +10,14 @@ use clap::Args;
 use serde_json::json;
 use tollgate_experiments::scenario::{Scenario, ScenarioResult};
 
+#[cfg(feature = "report")]
+use super::live;
 use crate::exit::{Exit, Usage};
 #[cfg(feature = "report")]
 use crate::output::note;
 use crate::output::{Format, progress_bar, say, say_as, table};
+#[cfg(feature = "report")]
+use crate::servers::{KafkaArgs, RedisArgs};
 
 const ABOUT_RUN: &str = "\
 Scenarios run in virtual time and need no server. A scenario is a TOML file with
@@ -24,8 +28,10 @@ to change it. The command exits with 1 if a number is outside its range.";
 #[cfg(feature = "report")]
 const ABOUT_REPORT: &str = "\
 The page report.html contains its pictures and needs no other file. Beside it
-are the results as JSON and the pictures as SVG. The command exits with 1 if a
-number is outside its expected range.";
+are the results as JSON and the pictures as SVG. With --live, the page also
+shows accuracy and lag at the servers of --redis and --kafka, and failures of
+servers that the command starts itself, if `scripts/servers` has installed
+Kafka. The command exits with 1 if a number is outside its expected range.";
 
 /// Prints the scenarios
 #[derive(Args)]
@@ -58,6 +64,13 @@ pub(crate) struct ReportArgs {
     /// Folder of the report, which is created if it is missing
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
+    /// Measures at real servers, too, for 10 minutes
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    redis: RedisArgs,
+    #[command(flatten)]
+    kafka: KafkaArgs,
 }
 
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
@@ -95,11 +108,13 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
 
 #[cfg(feature = "report")]
 pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
-    // A folder that cannot be written is reported before the work.
+    // Missing servers, and a folder that cannot be written, are reported before the work.
+    let servers = args.live.then(|| live::servers(&args.redis, &args.kafka)).transpose()?;
     fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot create {}; name another folder with --out", args.out.display()))?;
     let results = Scenario::all().iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
-    let page = tollgate_experiments::report::write(&args.out, &results)?;
+    let live = servers.map(|(redis, kafka)| live::measurements(&redis, &kafka)).transpose()?;
+    let page = tollgate_experiments::report::write(&args.out, &results, live.as_ref())?;
     say(page.display())?;
     let mut exit = Exit::Done;
     for result in &results {

@@ -2,3 +2,4 @@
 
 pub mod lag;
 pub mod failure;
+pub mod accuracy;

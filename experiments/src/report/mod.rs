@@ -2,6 +2,7 @@
 //! and the pictures as SVG.
 
 mod plot;
+mod live;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::scenario::{Number, ResultTable, ScenarioResult};
+
+pub use live::LiveMeasurements;
 
 const TITLE: &str = "Tollgate: errors of counting and limiting";
 /// Name of the page in the folder of a report.
@@ -44,11 +47,16 @@ pub enum ReportError {
     },
 }
 
-/// Writes the report on results into a folder, which is created if it is missing, and returns the path of its page.
+/// Writes the report on results, and on measurements at real servers if there are any, into a folder, which is created if it is
+/// missing. Returns the path of its page.
 ///
 /// # Errors
 /// If a picture cannot be drawn or a file cannot be written.
-pub fn write(folder: &Path, results: &[ScenarioResult]) -> Result<PathBuf, ReportError> {
+pub fn write(
+    folder: &Path,
+    results: &[ScenarioResult],
+    live: Option<&LiveMeasurements>,
+) -> Result<PathBuf, ReportError> {
     let failed = |path: &Path, error| ReportError::Write { path: path.to_owned(), error };
     fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let put = |name: String, content: &str| {
@@ -68,10 +76,10 @@ pub fn write(folder: &Path, results: &[ScenarioResult]) -> Result<PathBuf, Repor
         put(format!("{}.json", result.name), &json)?;
         sections.push(section(result, &figures));
     }
-    put(PAGE.to_owned(), &page(results, &sections).into_string())
+    put(PAGE.to_owned(), &page(results, &sections, live).into_string())
 }
 
-fn page(results: &[ScenarioResult], sections: &[Markup]) -> Markup {
+fn page(results: &[ScenarioResult], sections: &[Markup], live: Option<&LiveMeasurements>) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -89,6 +97,7 @@ fn page(results: &[ScenarioResult], sections: &[Markup]) -> Markup {
                 }
                 ol { @for result in results { li { a href={ "#" (result.name) } { (result.title) } ". " (result.finding) } } }
                 @for section in sections { (section) }
+                (live::section(live))
             }
         }
     }

@@ -1,0 +1,157 @@
+//! The planned calls at agents on real servers: each call is sent at its instant, regardless of earlier answers (an open loop).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use indicatif::ProgressBar;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+use tollgate::Agent;
+use tollgate::store::RedisSettings;
+use tollgate_aggregator::{Aggregator, WorkerSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_core::clock::{Clock, Stopwatch};
+
+use super::planned_calls::{PlannedCalls, call_of, rules};
+use super::tally::{AccuracyTally, AnsweredArrival, judged};
+use super::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
+use crate::error::ExperimentError;
+use crate::figures::{as_us, histogram};
+use crate::servers::{clear_kafka, connect_kafka};
+
+/// Time in which all agents must reach both servers after the start.
+const READY_WAIT: Duration = Duration::from_secs(30);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Numbers of the calls at real servers.
+pub(super) struct MeasuredCalls {
+    pub(super) tallies: [AccuracyTally; CONSISTENCIES.len()],
+    /// Time from the instant at which a call was due to its sending, in microseconds.
+    pub(super) sent_late_us: Histogram<u64>,
+    /// Time from the sending of a call to its answer, in microseconds.
+    pub(super) answered_us: Histogram<u64>,
+}
+
+/// Agents on real servers, and their aggregator.
+struct MeasuredFleet {
+    agents: Vec<Agent>,
+    aggregator: Aggregator,
+    kafka: (KafkaBus, KafkaSettings),
+}
+
+/// What the callers have written down.
+struct CallerLog {
+    answers: Vec<AnsweredArrival>,
+    sent_late_us: Histogram<u64>,
+    answered_us: Histogram<u64>,
+}
+
+/// Runs the calls.
+pub(super) async fn run(
+    redis: &RedisSettings,
+    kafka: KafkaSettings,
+    plan: AccuracyPlan,
+    clock: &Arc<dyn Clock>,
+    calls: &Arc<PlannedCalls>,
+    progress: &ProgressBar,
+) -> Result<MeasuredCalls, ExperimentError> {
+    let fleet = MeasuredFleet::start(redis, kafka, plan, clock)?;
+    let log = match fleet.wait_until_ready().await {
+        Ok(()) => {
+            // As in the simulation, the calls begin with a whole window.
+            tokio::time::sleep(Duration::from_millis(WIDTH_MS - clock.now().as_ms() % WIDTH_MS)).await;
+            send_all(&fleet.agents, calls, progress).await
+        }
+        Err(error) => Err(error),
+    };
+    fleet.stop().await;
+    let CallerLog { answers, sent_late_us, answered_us } = log?;
+    Ok(MeasuredCalls { tallies: judged(calls, answers), sent_late_us, answered_us })
+}
+
+/// Sends the calls from a thread that keeps time with a finer resolution than tokio's timers.
+async fn send_all(
+    agents: &[Agent],
+    calls: &Arc<PlannedCalls>,
+    progress: &ProgressBar,
+) -> Result<CallerLog, ExperimentError> {
+    let log =
+        CallerLog { answers: Vec::with_capacity(calls.all.len()), sent_late_us: histogram(), answered_us: histogram() };
+    let log = Arc::new(Mutex::new(log));
+    let (runtime, agents, calls) = (Handle::current(), agents.to_vec(), calls.clone());
+    let (record, bar) = (log.clone(), progress.clone());
+    let send = move || {
+        let (mut answers, since) = (JoinSet::new(), Stopwatch::start());
+        for call in &calls.all {
+            let due = Duration::from_secs_f64(call.at_ms / 1_000.0);
+            std::thread::sleep(due.saturating_sub(since.elapsed()));
+            let (agent, caller, record) = (agents[call.agent].clone(), call.caller, record.clone());
+            let answer = async move {
+                let sent = since.elapsed();
+                let decision = agent.decide(&call_of(caller)).await;
+                let answered = since.elapsed();
+                let mut log = record.lock();
+                log.sent_late_us.saturating_record(as_us(sent.saturating_sub(due)));
+                log.answered_us.saturating_record(as_us(answered.saturating_sub(sent)));
+                let answered_ms = as_us(answered) / 1_000;
+                log.answers.push(AnsweredArrival { answered_ms, caller, is_admitted: decision.allowed });
+            };
+            answers.spawn_on(answer, &runtime);
+            while answers.try_join_next().is_some() {}
+            bar.inc(1);
+        }
+        answers
+    };
+    let answers = tokio::task::spawn_blocking(send).await.map_err(std::io::Error::other)?;
+    answers.join_all().await;
+    let log = Arc::into_inner(log).expect("all calls are answered").into_inner();
+    Ok(log)
+}
+
+impl MeasuredFleet {
+    fn start(
+        redis: &RedisSettings,
+        kafka: KafkaSettings,
+        plan: AccuracyPlan,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, ExperimentError> {
+        let bus = connect_kafka(&kafka)?;
+        let settings = WorkerSettings { epoch: clock.now(), shares: true, ..WorkerSettings::new("aggregator") };
+        settings.replay_window.cover(&rules());
+        let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
+        let mut fleet = Self { agents: Vec::new(), aggregator, kafka: (bus, kafka) };
+        for number in 0..plan.agents.get() {
+            let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules());
+            let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
+            fleet.agents.push(builder.start()?);
+        }
+        Ok(fleet)
+    }
+
+    async fn wait_until_ready(&self) -> Result<(), ExperimentError> {
+        let waited = Stopwatch::start();
+        let is_ready = |agent: &Agent| agent.engine().has_reached_store() && agent.engine().has_read_signals();
+        while !self.agents.iter().all(is_ready) {
+            if waited.elapsed() >= READY_WAIT {
+                return Err(ExperimentError::Silence);
+            }
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    async fn stop(mut self) {
+        for agent in &self.agents {
+            agent.shutdown().await;
+        }
+        let clear = move || {
+            self.aggregator.stop();
+            clear_kafka(&self.kafka.0, &self.kafka.1);
+        };
+        if tokio::task::spawn_blocking(clear).await.is_err() {
+            tracing::error!("the aggregator could not be stopped");
+        }
+    }
+}

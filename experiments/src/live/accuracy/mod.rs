@@ -1,0 +1,82 @@
+//! Accuracy over real servers beside the simulation's prediction: the same calls arrive at agents on a real Redis and Kafka, and
+//! at simulated ones.
+//!
+//! Both answer the same planned calls: callers below, at and above their quota, spread over all agents, under each consistency.
+//! An exact list of each caller's admissions, by the instants of the answers that the callers saw, judges both. The
+//! simulation runs with several seeds of its delays. Its smallest and largest number are the prediction.
+
+mod planned_calls;
+mod tally;
+mod predicted;
+mod measured;
+mod report;
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use tollgate::store::RedisSettings;
+use tollgate_bus::kafka::KafkaSettings;
+use tollgate_core::clock::{Clock, SystemClock};
+
+use crate::error::ExperimentError;
+use crate::servers::{RunName, connect_redis};
+use planned_calls::PlannedCalls;
+
+pub use report::{AccuracyReport, AccuracyRow};
+
+/// Quota of each caller, and its window in ms.
+const QUOTA: u64 = 100;
+const WIDTH_MS: u64 = 10_000;
+/// Ways of limiting, each of which has callers of its own.
+const CONSISTENCIES: [&str; 3] = ["strict", "bounded", "eventual"];
+
+/// Parameters of a run.
+#[derive(Clone, Copy, Debug)]
+pub struct AccuracyPlan {
+    /// Number of agents.
+    pub agents: NonZeroU32,
+    /// Duration of the measurement, in seconds, after two windows that are not measured.
+    pub seconds: u32,
+}
+
+impl AccuracyPlan {
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// If they are not valid, with the remedy.
+    pub fn check(&self) -> Result<(), ExperimentError> {
+        match self.seconds {
+            0 => Err(ExperimentError::Plan("0 seconds measure nothing: give at least 1")),
+            1..=600 => Ok(()),
+            _ => Err(ExperimentError::Plan("a run has at most 600 seconds: lower the seconds")),
+        }
+    }
+}
+
+/// Predicts and measures inside a tokio runtime.
+///
+/// # Errors
+/// If a server does not answer or a part does not start.
+pub async fn run(
+    redis: &RedisSettings,
+    kafka: &KafkaSettings,
+    plan: AccuracyPlan,
+    progress: &ProgressBar,
+) -> Result<AccuracyReport, ExperimentError> {
+    plan.check()?;
+    let name = RunName::new("accuracy");
+    let (redis, kafka) = (name.redis(redis), name.kafka(kafka));
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    connect_redis(&redis, clock.clone()).await?;
+    let calls = Arc::new(PlannedCalls::new(plan));
+    progress.set_length(calls.all.len() as u64 * (predicted::SEEDS + 1));
+    progress.set_message("simulation");
+    let (planned, agents, bar) = (calls.clone(), plan.agents, progress.clone());
+    let predicted = tokio::task::spawn_blocking(move || predicted::tallies(&planned, agents, &bar)).await;
+    let predicted = predicted.map_err(std::io::Error::other)?;
+    progress.set_message("real servers");
+    let measured = measured::run(&redis, kafka, plan, &clock, &calls, progress).await?;
+    progress.set_message("");
+    Ok(AccuracyReport::new(plan, &predicted, &measured))
+}

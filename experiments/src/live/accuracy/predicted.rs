@@ -1,0 +1,90 @@
+//! The simulation's prediction: the planned calls at simulated agents, once for each seed of the delays.
+
+use std::num::NonZeroU32;
+
+use indicatif::ProgressBar;
+use tollgate_core::clock::Timestamp;
+
+use super::CONSISTENCIES;
+use super::planned_calls::{PlannedCalls, call_of, rules};
+use super::tally::{AccuracyTally, AnsweredArrival, judged};
+use crate::sim::{Faults, Observation, SimSettings, Simulation};
+
+/// Number of seeds.
+pub(super) const SEEDS: u64 = 5;
+/// Maximum delay between an agent and Redis, one way, and between any node and Kafka, in ms.
+pub(super) const STORE_MS_MAX: u64 = 1;
+pub(super) const BUS_MS_MAX: u64 = 5;
+/// Time after which all agents know each other and have read signals, in ms.
+const READY_MS: u64 = 5_000;
+/// Time in which every call is answered, in ms.
+const ANSWERED_MS: u64 = 100;
+/// Beginning of the calls, in simulated time: a whole window.
+const BEGIN: Timestamp = Timestamp::from_ms(1_700_000_040_000);
+
+/// Returns the numbers of each consistency, by seed.
+pub(super) fn tallies(
+    calls: &PlannedCalls,
+    agents: NonZeroU32,
+    progress: &ProgressBar,
+) -> Vec<[AccuracyTally; CONSISTENCIES.len()]> {
+    (0..SEEDS).map(|seed| judged(calls, answers(calls, agents, seed, progress))).collect()
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times after the beginning")]
+fn answers(calls: &PlannedCalls, agents: NonZeroU32, seed: u64, progress: &ProgressBar) -> Vec<AnsweredArrival> {
+    let settings = SimSettings {
+        seed,
+        faults: Faults {
+            store_ms_max: STORE_MS_MAX,
+            bus_ms_max: BUS_MS_MAX,
+            ack_ms_max: BUS_MS_MAX,
+            ..Faults::default()
+        },
+        ..SimSettings::fleet(BEGIN.minus_ms(READY_MS), agents.get() as usize)
+    };
+    let mut sim = Simulation::new(settings, &rules());
+    sim.run_until(BEGIN);
+    let mut answers = Vec::new();
+    let take = |sim: &mut Simulation<'_>, answers: &mut Vec<AnsweredArrival>| {
+        for observation in sim.observations() {
+            if let Observation::Answered(answered) = observation {
+                let name = CONSISTENCIES.iter().find_map(|consistency| answered.call.get(consistency));
+                let caller = name.and_then(|name| name.strip_prefix("caller-")?.parse().ok());
+                answers.push(AnsweredArrival {
+                    answered_ms: answered.answered.ms_since(BEGIN),
+                    caller: caller.expect("planned callers have numbers"),
+                    is_admitted: answered.is_admitted,
+                });
+            }
+        }
+    };
+    for call in &calls.all {
+        sim.run_until(BEGIN.plus_ms(call.at_ms as u64).max(sim.now()));
+        sim.check(call.agent, vec![call_of(call.caller)]);
+        take(&mut sim, &mut answers);
+        progress.inc(1);
+    }
+    sim.run_until(sim.now().plus_ms(ANSWERED_MS));
+    take(&mut sim, &mut answers);
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::AccuracyPlan;
+    use super::*;
+
+    /// N5: while Redis answers, no window of a strict caller holds more than its quota, and none of a bounded one more than 5%.
+    #[test]
+    fn the_prediction_keeps_the_bounds() {
+        let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 5 };
+        let calls = PlannedCalls::new(plan);
+        for [strict, bounded, eventual] in tallies(&calls, plan.agents, &ProgressBar::hidden()) {
+            let all = [strict, bounded, eventual];
+            assert!(all.iter().all(|tally| tally.calls > 0 && tally.admitted > 0), "{all:?}");
+            // An answer reaches its caller up to a ms after its charge.
+            assert!(strict.worst_window <= 101 && bounded.worst_window <= 106, "{all:?}");
+        }
+    }
+}
