@@ -110,9 +110,16 @@ fn the_report_is_one_page_with_its_pictures() {
             assert!(svg.contains("<polyline") && page.contains(&svg), "{}", plot["title"]);
         }
     }
+    assert!(
+        page.contains("Not run. ") && page.contains("tollgate experiment report --live"),
+        "the section on real servers"
+    );
     for loads in ["src=", "href=\"http", "@import", "url("] {
         assert!(!page.contains(loads), "{loads}");
     }
+    let refused = finish(&mut tollgate(&["experiment", "report", "--live", "--out", folder.to_str().unwrap()]));
+    assert_eq!(refused.exit, 2);
+    assert!(refused.err.contains("name them with --redis URL and --kafka BROKERS"), "{}", refused.err);
     let refused = finish(&mut tollgate(&["experiment", "report", "--out", "/proc/none"]));
     assert_eq!(refused.exit, 1);
     assert!(refused.err.contains("cannot create /proc/none; name another folder with --out"), "{}", refused.err);

@@ -1,7 +1,9 @@
 //! The report on the scenarios: one HTML file that contains its pictures and needs nothing else, and beside it the results as JSON
-//! and the pictures as SVG.
+//! and the pictures as SVG, and as PNG with the feature `png`.
 
 mod plot;
+#[cfg(feature = "png")]
+mod png;
 mod live;
 
 use std::fs;
@@ -59,7 +61,7 @@ pub fn write(
 ) -> Result<PathBuf, ReportError> {
     let failed = |path: &Path, error| ReportError::Write { path: path.to_owned(), error };
     fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
-    let put = |name: String, content: &str| {
+    let put = |name: String, content: &[u8]| {
         let path = folder.join(name);
         fs::write(&path, content).map(|()| path.clone()).map_err(|error| failed(&path, error))
     };
@@ -67,16 +69,19 @@ pub fn write(
     for result in results {
         let mut figures = Vec::new();
         for plot in &result.plots {
-            let failed = |error| ReportError::Plot { name: plot.name.clone(), reason: format!("{error}") };
-            let svg = plot::svg(plot).map_err(failed)?;
-            put(format!("{}-{}.svg", result.name, plot.name), &svg)?;
+            let failed = |reason| ReportError::Plot { name: plot.name.clone(), reason };
+            let svg = plot::svg(plot).map_err(|error| failed(error.to_string()))?;
+            let name = format!("{}-{}", result.name, plot.name);
+            put(format!("{name}.svg"), svg.as_bytes())?;
+            #[cfg(feature = "png")]
+            put(format!("{name}.png"), &png::png(&svg).map_err(failed)?)?;
             figures.push(html! { figure { figcaption { (plot.title) } (PreEscaped(svg)) } });
         }
         let json = serde_json::to_string_pretty(result).map_err(|error| failed(folder, error.into()))?;
-        put(format!("{}.json", result.name), &json)?;
+        put(format!("{}.json", result.name), json.as_bytes())?;
         sections.push(section(result, &figures));
     }
-    put(PAGE.to_owned(), &page(results, &sections, live).into_string())
+    put(PAGE.to_owned(), page(results, &sections, live).into_string().as_bytes())
 }
 
 fn page(results: &[ScenarioResult], sections: &[Markup], live: Option<&LiveMeasurements>) -> Markup {
