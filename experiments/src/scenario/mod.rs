@@ -6,6 +6,7 @@
 mod file;
 mod result;
 mod arrivals;
+mod fleet;
 mod approximations;
 mod false_denials;
 
