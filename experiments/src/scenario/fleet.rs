@@ -49,6 +49,12 @@ pub(super) struct FleetTally {
     pub(super) longest_ms: u64,
 }
 
+/// Returns one rule with these settings for each caller.
+pub(super) fn rule_per_caller(settings: &str) -> RuleSet {
+    let text = format!("version: 1\nrules: [{{ name: caller, per: [{CALLER}], {settings} }}]");
+    tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("the rules of an experiment are valid")
+}
+
 impl Fleet {
     /// Starts a fleet under rules whose quota for each caller is `quota`. The start of `settings` is replaced, so that the agents
     /// know each other at [`BEGIN`].
@@ -84,6 +90,11 @@ impl Fleet {
         answers
     }
 
+    /// Returns the requests to the store since the numbers were taken.
+    pub(super) fn requests(&self) -> u64 {
+        self.tally.requests
+    }
+
     /// Waits until all calls are answered, and returns the numbers since the last time.
     pub(super) fn take(&mut self) -> FleetTally {
         self.run_until(self.sim.now().plus_ms(ANSWERED_MS));
@@ -117,9 +128,7 @@ mod tests {
 
     #[test]
     fn two_agents_admit_the_quota_between_them() {
-        let rules =
-            "version: 1\nrules: [{ name: key, per: [api_key], quota: 10/min, consistency: strict, leases: off }]";
-        let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
+        let rules = rule_per_caller("quota: 10/min, consistency: strict, leases: off");
         let mut fleet = Fleet::new(SimSettings::fleet(BEGIN, 2), &rules, Quota::new(10, 60_000).expect("a quota"));
         for call in 0..40 {
             fleet.call(BEGIN.plus_ms(call * 10), call as usize % 2, "a");
