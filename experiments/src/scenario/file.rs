@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, false_denials};
+use super::{approximations, burst, false_denials, lost_shard, retry_storm};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -34,6 +34,9 @@ pub struct ScenarioFile {
 pub(super) enum Experiment {
     Approximations(approximations::ApproximationSettings),
     FalseDenials(false_denials::FalseDenialSettings),
+    Burst(burst::BurstSettings),
+    LostShard(lost_shard::LostShardSettings),
+    RetryStorm(retry_storm::RetryStormSettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -76,6 +79,9 @@ impl Experiment {
         match self {
             Self::Approximations(settings) => settings.check(),
             Self::FalseDenials(settings) => settings.check(),
+            Self::Burst(settings) => settings.check(),
+            Self::LostShard(settings) => settings.check(),
+            Self::RetryStorm(settings) => settings.check(),
         }
     }
 
@@ -84,6 +90,9 @@ impl Experiment {
         match self {
             Self::Approximations(_) => approximations::names(),
             Self::FalseDenials(settings) => settings.names(),
+            Self::Burst(settings) => settings.names(),
+            Self::LostShard(settings) => settings.names(),
+            Self::RetryStorm(_) => retry_storm::names(),
         }
     }
 }

@@ -5,9 +5,15 @@
 
 mod file;
 mod result;
+mod parallel;
 mod arrivals;
+mod fleet;
+mod timeline;
 mod approximations;
 mod false_denials;
+mod burst;
+mod lost_shard;
+mod retry_storm;
 
 use indicatif::ProgressBar;
 
@@ -17,9 +23,12 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 2] = [
+const SCENARIOS: [(&str, &str); 5] = [
     ("approximations", include_str!("../../scenarios/approximations.toml")),
     ("false-denials", include_str!("../../scenarios/false-denials.toml")),
+    ("burst", include_str!("../../scenarios/burst.toml")),
+    ("lost-shard", include_str!("../../scenarios/lost-shard.toml")),
+    ("retry-storm", include_str!("../../scenarios/retry-storm.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -57,6 +66,9 @@ impl Scenario {
         let findings = match &self.file.experiment {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
             Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
+            Experiment::Burst(settings) => burst::run(settings, self.file.seed, bar),
+            Experiment::LostShard(settings) => lost_shard::run(settings, self.file.seed, bar),
+            Experiment::RetryStorm(settings) => retry_storm::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

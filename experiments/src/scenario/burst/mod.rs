@@ -1,0 +1,262 @@
+//! A burst against a quota: a trading bot sends 500 calls in a second to a fleet under 100 a minute.
+//!
+//! Its calls come at equal distances, each at an agent that a load balancer draws. Each rule sees many bursts, each of a caller
+//! that was idle before, at random instants of a sub-window.
+
+use fastrand::Rng;
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+use tollgate_core::rules::Quota;
+
+use super::arrivals::{BEGIN, MINUTE_MS};
+use super::file::SettingError;
+use super::fleet::{Fleet, rule_per_caller};
+use super::parallel::run_all;
+use super::result::{Axis, Plot, ResultTable, ScenarioFindings, Series, SeriesRole};
+use super::timeline::Timeline;
+use crate::figures::ratio;
+use crate::sim::{Faults, SimSettings};
+
+/// Time between the end of a burst and the next one, in ms.
+const PAUSE_MS: std::ops::RangeInclusive<u64> = 1_000..=6_000;
+/// Time in which all calls of a burst are answered, in ms.
+const ANSWERED_MS: u64 = 100;
+/// Length of an interval of the picture, in ms.
+const INTERVAL_MS: u64 = 50;
+const DEFAULT: &str = "default";
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct BurstSettings {
+    /// Number of agents.
+    agents: usize,
+    /// Calls per minute that a caller may make.
+    quota: u64,
+    /// Calls of a burst, and its length.
+    calls: u64,
+    burst_ms: u64,
+    /// Number of bursts under each rule.
+    bursts: u64,
+    /// Longest way between an agent and the store, one way.
+    store_ms_max: u64,
+}
+
+/// All bursts under one rule.
+struct RuleBursts {
+    name: &'static str,
+    bursts: Vec<BurstOutcome>,
+    requests: u64,
+    longest_ms: u64,
+    /// The first burst over time.
+    timeline: Timeline,
+}
+
+/// Outcome of one burst.
+#[derive(Clone, Copy, Debug, Default)]
+struct BurstOutcome {
+    admitted: u64,
+    /// Time from its first call to the last one that was admitted, in ms.
+    last_ms: u64,
+}
+
+impl BurstSettings {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless_in("agents", self.agents, 1..=100)?;
+        SettingError::unless_in("quota", self.quota, 1..=10_000)?;
+        SettingError::unless_in("calls", self.calls, 1..=100_000)?;
+        SettingError::unless_in("burst_ms", self.burst_ms, 100..=10_000)?;
+        SettingError::unless_in("bursts", self.bursts, 1..=1_000)?;
+        SettingError::unless_in("store_ms_max", self.store_ms_max, 0..=5)
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(super) fn names(&self) -> Vec<String> {
+        let empty = |(name, _)| RuleBursts {
+            name,
+            bursts: Vec::new(),
+            requests: 0,
+            longest_ms: 0,
+            timeline: Timeline::new(BEGIN, INTERVAL_MS, 0),
+        };
+        numbers(&rules(self.quota).map(empty)).into_keys().collect()
+    }
+}
+
+impl RuleBursts {
+    fn fewest(&self) -> u64 {
+        self.bursts.iter().map(|burst| burst.admitted).min().unwrap_or_default()
+    }
+
+    fn most(&self) -> u64 {
+        self.bursts.iter().map(|burst| burst.admitted).max().unwrap_or_default()
+    }
+
+    fn last_ms(&self) -> u64 {
+        self.bursts.iter().map(|burst| burst.last_ms).max().unwrap_or_default()
+    }
+
+    fn requests_per_burst(&self) -> f64 {
+        ratio(self.requests, self.bursts.len() as u64)
+    }
+}
+
+/// Returns the names of the rules and their settings.
+fn rules(quota: u64) -> [(&'static str, String); 4] {
+    let with = |settings: &str| format!("quota: {quota}/min{settings}");
+    [
+        (DEFAULT, with("")),
+        ("strict", with(", consistency: strict")),
+        ("leases off", with(", leases: off")),
+        ("token_bucket", with(&format!(", algorithm: token_bucket, burst: {quota}"))),
+    ]
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &BurstSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let rules = rules(settings.quota);
+    bar.set_length(settings.bursts * rules.len() as u64);
+    let outcomes = run_all(&rules, |(name, rule)| bursts(settings, name, rule, seed, bar));
+    let [default, strict, ..] = &outcomes[..] else { unreachable!("there are several rules") };
+    let numbers = numbers(&outcomes);
+    let (calls, seconds) = (settings.calls, settings.burst_ms as f64 / 1_000.0);
+    ScenarioFindings {
+        finding: format!(
+            "Of {calls} calls in {seconds} s to {} agents under {}/min, the default admits {} in each of {} bursts, and `strict` {}. The \
+             last one passes after {} ms. A burst costs {:.0} requests to the store.",
+            settings.agents,
+            settings.quota,
+            range(default.fewest(), default.most()),
+            settings.bursts,
+            range(strict.fewest(), strict.most()),
+            default.last_ms().max(strict.last_ms()),
+            default.requests_per_burst(),
+        ),
+        tables: vec![table(settings, &outcomes)],
+        plots: vec![plot(settings, default)],
+        numbers,
+    }
+}
+
+/// Makes all bursts under one rule.
+fn bursts(settings: &BurstSettings, name: &'static str, rule: &str, seed: u64, bar: &ProgressBar) -> RuleBursts {
+    let quota = Quota::new(settings.quota, MINUTE_MS).expect("a quota in range");
+    let faults = Faults { store_ms_max: settings.store_ms_max, ..Faults::default() };
+    let sim = SimSettings { seed, faults, ..SimSettings::fleet(BEGIN, settings.agents) };
+    let (mut fleet, mut rng) = (Fleet::new(sim, &rule_per_caller(rule), quota), Rng::with_seed(seed));
+    let intervals = usize::try_from(settings.burst_ms.div_ceil(INTERVAL_MS)).expect("a short time");
+    let mut timeline = None;
+    let mut outcomes = Vec::new();
+    for burst in 0..settings.bursts {
+        let begin = fleet.sim.now().plus_ms(rng.u64(PAUSE_MS));
+        let mut answers = fleet.run_until(begin);
+        for call in 0..settings.calls {
+            let at = begin.plus_ms(call * settings.burst_ms / settings.calls);
+            answers.extend(fleet.call(at, rng.usize(0..settings.agents), &format!("bot-{burst}")));
+        }
+        answers.extend(fleet.run_until(begin.plus_ms(settings.burst_ms + ANSWERED_MS)));
+        let mut outcome = BurstOutcome::default();
+        let timeline = timeline.get_or_insert_with(|| Timeline::new(begin, INTERVAL_MS, intervals));
+        for answered in answers {
+            timeline.enter(answered.arrived, answered.is_admitted);
+            if answered.is_admitted {
+                outcome.admitted += 1;
+                outcome.last_ms = outcome.last_ms.max(answered.answered.ms_since(begin));
+            }
+        }
+        outcomes.push(outcome);
+        bar.inc(1);
+    }
+    let tally = fleet.take();
+    assert_eq!(tally.calls, settings.bursts * settings.calls, "each call is answered");
+    RuleBursts {
+        name,
+        bursts: outcomes,
+        requests: tally.requests,
+        longest_ms: tally.longest_ms,
+        timeline: timeline.expect("there is a burst"),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]
+fn numbers(outcomes: &[RuleBursts]) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for rule in outcomes {
+        let mut enter = |number: &str, value| numbers.insert(format!("{}: {number}", rule.name), value);
+        enter("fewest admitted", rule.fewest() as f64);
+        enter("most admitted", rule.most() as f64);
+        enter("last admission after, ms", rule.last_ms() as f64);
+        enter("requests to the store per burst", rule.requests_per_burst());
+        enter("longest wait, ms", rule.longest_ms as f64);
+    }
+    numbers
+}
+
+/// Formats the smallest and the largest of several numbers.
+fn range(least: u64, most: u64) -> String {
+    if least == most { format!("exactly {most}") } else { format!("{least} to {most}") }
+}
+
+fn table(settings: &BurstSettings, outcomes: &[RuleBursts]) -> ResultTable {
+    let row = |rule: &RuleBursts| {
+        let calls = settings.calls;
+        vec![
+            rule.name.to_owned(),
+            range(rule.fewest(), rule.most()),
+            range(calls - rule.most(), calls - rule.fewest()),
+            rule.last_ms().to_string(),
+            format!("{:.1}", rule.requests_per_burst()),
+            rule.longest_ms.to_string(),
+        ]
+    };
+    ResultTable {
+        caption: format!(
+            "{} bursts of {} calls in {} ms under each rule of {}/min. last: time from the first call of a burst to its last admission, \
+             at most. requests: to the store, per burst. wait: longest time between a call and its answer. token_bucket has a burst \
+             of the whole quota.",
+            settings.bursts, settings.calls, settings.burst_ms, settings.quota
+        ),
+        header: ["rule", "admitted", "denied", "last, ms", "requests", "wait, ms"].map(str::to_owned).to_vec(),
+        rows: outcomes.iter().map(row).collect(),
+    }
+}
+
+/// Draws the first burst under the default rule.
+#[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]
+fn plot(settings: &BurstSettings, default: &RuleBursts) -> Plot {
+    let (BurstOutcome { admitted, last_ms }, seconds) = (default.bursts[0], settings.burst_ms as f64 / 1_000.0);
+    let quota_at = settings.quota as f64 / settings.calls as f64 * seconds;
+    let mut series = default.timeline.series();
+    let most = default.timeline.most() as f64;
+    series.push(Series {
+        name: format!("call number {} arrives", settings.quota),
+        role: SeriesRole::Limit,
+        points: vec![(quota_at, 0.0), (quota_at, most)],
+    });
+    Plot {
+        name: DEFAULT.to_owned(),
+        title: format!(
+            "The first {admitted} of {} calls pass within {last_ms} ms, and all others are denied",
+            settings.calls
+        ),
+        x: Axis { label: "time, s".to_owned(), range: [0.0, seconds] },
+        y: Axis { label: format!("calls in {INTERVAL_MS} ms"), range: [0.0, most] },
+        series,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// O8.
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = BurstSettings { agents: 2, quota: 20, calls: 60, burst_ms: 300, bursts: 3, store_ms_max: 1 };
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.contains("`strict` exactly 20."), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        assert_eq!(findings.numbers["strict: most admitted"], 20.0);
+    }
+}

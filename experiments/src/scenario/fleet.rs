@@ -1,0 +1,140 @@
+//! A simulated fleet under load: calls of named callers arrive at its agents, and an exact list of each caller's admissions judges
+//! the answers.
+//!
+//! The agents, the aggregator and their messages are those of production. A call counts at the instant of its answer.
+
+use std::collections::HashMap;
+
+use tollgate::{Call, RuleSet};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::Source;
+use tollgate_core::rules::Quota;
+
+use super::arrivals::BEGIN;
+use crate::oracle::Oracle;
+use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
+
+/// Name of the descriptor that names the caller.
+pub(super) const CALLER: &str = "api_key";
+/// Time after which all agents of a fleet know each other, in ms.
+const KNOWN_MS: u64 = 3_500;
+/// Time in which every call is answered, in ms.
+const ANSWERED_MS: u64 = 100;
+
+/// A simulated fleet and the exact count of its admissions. It is used from [`BEGIN`] on, when all agents know each other.
+pub(super) struct Fleet {
+    /// The simulation, for faults.
+    pub(super) sim: Simulation<'static>,
+    quota: Quota,
+    callers: HashMap<String, Oracle>,
+    tally: FleetTally,
+}
+
+/// Numbers of calls.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FleetTally {
+    pub(super) calls: u64,
+    pub(super) admitted: u64,
+    /// Admissions past the quota of the true last window.
+    pub(super) over_admitted: u64,
+    /// Denials although the true last window had room.
+    pub(super) under_admitted: u64,
+    /// Units of the fullest true window of a caller.
+    pub(super) worst_window: u64,
+    /// Answers of an agent on its own.
+    pub(super) local: u64,
+    /// Requests to the store.
+    pub(super) requests: u64,
+    /// Longest time between a call and its answer, in ms.
+    pub(super) longest_ms: u64,
+}
+
+/// Returns one rule with these settings for each caller.
+pub(super) fn rule_per_caller(settings: &str) -> RuleSet {
+    let text = format!("version: 1\nrules: [{{ name: caller, per: [{CALLER}], {settings} }}]");
+    tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("the rules of an experiment are valid")
+}
+
+impl Fleet {
+    /// Starts a fleet under rules whose quota for each caller is `quota`. The start of `settings` is replaced, so that the agents
+    /// know each other at [`BEGIN`].
+    pub(super) fn new(settings: SimSettings, rules: &RuleSet, quota: Quota) -> Self {
+        let mut sim = Simulation::new(SimSettings { start: BEGIN.minus_ms(KNOWN_MS), ..settings }, rules);
+        sim.run_until(BEGIN);
+        sim.observations();
+        Self { sim, quota, callers: HashMap::new(), tally: FleetTally::default() }
+    }
+
+    /// A call of a caller arrives at an agent. Instants must ascend. Returns the answers since the last call or move.
+    pub(super) fn call(&mut self, at: Timestamp, agent: usize, caller: &str) -> Vec<AnsweredCall<'static>> {
+        let answers = self.run_until(at);
+        self.sim.check(agent, vec![Call::new().with(CALLER, caller.to_owned())]);
+        answers
+    }
+
+    /// Does all that happens until an instant, and returns the answers.
+    pub(super) fn run_until(&mut self, until: Timestamp) -> Vec<AnsweredCall<'static>> {
+        self.sim.run_until(until.max(self.sim.now()));
+        let observations: Vec<_> = self.sim.observations().collect();
+        let mut answers = Vec::new();
+        for observation in observations {
+            match observation {
+                Observation::Executed { is_part, .. } => self.tally.requests += u64::from(!is_part),
+                Observation::Answered(answered) => {
+                    self.judge(&answered);
+                    answers.push(answered);
+                }
+                _ => {}
+            }
+        }
+        answers
+    }
+
+    /// Returns the requests to the store since the numbers were taken.
+    pub(super) fn requests(&self) -> u64 {
+        self.tally.requests
+    }
+
+    /// Waits until all calls are answered, and returns the numbers since the last time.
+    pub(super) fn take(&mut self) -> FleetTally {
+        self.run_until(self.sim.now().plus_ms(ANSWERED_MS));
+        std::mem::take(&mut self.tally)
+    }
+
+    fn judge(&mut self, answered: &AnsweredCall<'_>) {
+        let tally = &mut self.tally;
+        let caller = answered.call.get(CALLER).unwrap_or_default();
+        if !self.callers.contains_key(caller) {
+            self.callers.insert(caller.to_owned(), Oracle::new(self.quota));
+        }
+        let oracle = self.callers.get_mut(caller).expect("it was entered");
+        let (at, cost) = (answered.answered, answered.call.cost());
+        tally.calls += 1;
+        tally.local += u64::from(answered.decision.source == Source::Local);
+        tally.longest_ms = tally.longest_ms.max(at.ms_since(answered.arrived));
+        if answered.is_admitted {
+            tally.admitted += 1;
+            tally.over_admitted += u64::from(oracle.admit(at, cost));
+            tally.worst_window = tally.worst_window.max(oracle.units());
+        } else {
+            tally.under_admitted += u64::from(oracle.has_room(at, cost));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_agents_admit_the_quota_between_them() {
+        let rules = rule_per_caller("quota: 10/min, consistency: strict, leases: off");
+        let mut fleet = Fleet::new(SimSettings::fleet(BEGIN, 2), &rules, Quota::new(10, 60_000).expect("a quota"));
+        for call in 0..40 {
+            fleet.call(BEGIN.plus_ms(call * 10), call as usize % 2, "a");
+        }
+        let tally = fleet.take();
+        assert_eq!((tally.calls, tally.admitted, tally.worst_window), (40, 10, 10), "{tally:?}");
+        assert_eq!((tally.over_admitted, tally.under_admitted), (0, 0), "{tally:?}");
+    }
+}

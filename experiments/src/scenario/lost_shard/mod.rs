@@ -1,0 +1,265 @@
+//! The store is lost in mid-burst: a trading bot sends 500 calls a second under 100 a minute, and the shard that holds its counter
+//! does not answer for 4.2 s, until a replica takes over.
+//!
+//! The store of the simulation is that shard. It is silent, as after a partition of the network, or refuses all requests, or cannot
+//! be reached. It returns with all its data. Each rule sees the loss at several instants of the burst, in a fleet with signals and
+//! in one without.
+
+mod outage;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+
+use super::arrivals::BEGIN;
+use super::file::SettingError;
+use super::fleet::rule_per_caller;
+use super::parallel::run_all;
+use super::result::{Axis, Plot, ResultTable, ScenarioFindings, Series, SeriesRole};
+use super::timeline::{Timeline, steps};
+use crate::sim::StoreState;
+use outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
+
+/// Rules by name, with their settings.
+const RULES: [(&str, &str); 5] = [
+    ("default", ""),
+    ("strict", ", consistency: strict"),
+    ("leases off", ", leases: off"),
+    ("closed", ", on_failure: closed"),
+    ("open", ", on_failure: open"),
+];
+/// Ways in which the store is lost.
+const STATES: [StoreState; 3] = [StoreState::Silent, StoreState::Refusing, StoreState::Unreachable];
+const OUTAGES_MAX: usize = 20;
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LostShardSettings {
+    /// Number of agents.
+    agents: usize,
+    /// Calls per minute that the caller may make.
+    quota: u64,
+    /// Calls that it makes, and for this long.
+    calls_per_s: u64,
+    seconds: u64,
+    /// Times from its first call to the loss of the store.
+    lost_after_ms: Vec<u64>,
+    /// Time until the store is back.
+    lost_ms: u64,
+    /// Number of runs for each of these times, with other delays and agents.
+    runs: u64,
+}
+
+impl LostShardSettings {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless_in("agents", self.agents, 1..=100)?;
+        SettingError::unless_in("quota", self.quota, 1..=10_000)?;
+        SettingError::unless_in("calls_per_s", self.calls_per_s, 1..=10_000)?;
+        SettingError::unless_in("seconds", self.seconds, 1..=60)?;
+        SettingError::unless_in("runs", self.runs, 1..=100)?;
+        SettingError::unless_in("lost_ms", self.lost_ms, 1..=60_000)?;
+        SettingError::unless_in("lost_after_ms", self.lost_after_ms.len(), 1..=OUTAGES_MAX)
+            .map_err(|_| SettingError::new("lost_after_ms", format!("needs 1 to {OUTAGES_MAX} values")))?;
+        let latest = self.lost_after_ms.iter().max().copied().unwrap_or_default();
+        if latest + self.lost_ms >= self.seconds * 1_000 {
+            let ends = format!("is {latest}, and the store is back {} ms later", self.lost_ms);
+            return Err(SettingError::new(
+                "lost_after_ms",
+                format!("{ends}: after the last call; write more `seconds`"),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(super) fn names(&self) -> Vec<String> {
+        let empty = LostShardOutcome::new(Timeline::new(BEGIN, INTERVAL_MS, 0));
+        let cases = self.cases();
+        let outcomes: Vec<_> = cases.into_iter().map(|case| (case, empty.clone())).collect();
+        numbers(self, &outcomes).into_keys().collect()
+    }
+
+    /// Returns all rules, with signals and without.
+    fn cases(&self) -> Vec<OutageCase> {
+        let mut cases = Vec::new();
+        for (has_signals, beside) in [(true, ""), (false, ", no signals")] {
+            cases.extend(RULES.map(|(name, rule)| OutageCase {
+                name: format!("{name}{beside}"),
+                rule: name,
+                rules: rule_per_caller(&format!("quota: {}/min{rule}", self.quota)),
+                has_signals,
+            }));
+        }
+        cases
+    }
+
+    /// Returns the loss that is drawn.
+    fn shown_after_ms(&self) -> u64 {
+        self.lost_after_ms[self.lost_after_ms.len() / 2]
+    }
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &LostShardSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let cases = settings.cases();
+    bar.set_length((cases.len() * settings.lost_after_ms.len()) as u64);
+    let outcomes = run_all(&cases, |case| worst(settings, case, seed, bar));
+    let outcomes: Vec<_> = cases.into_iter().zip(outcomes).collect();
+    let numbers = numbers(settings, &outcomes);
+    let extra = |name: &str| numbers[&format!("{name}: extra admissions")];
+    ScenarioFindings {
+        finding: format!(
+            "A bot sends {} calls a second under {}/min, and the store is lost for {} s in mid-burst. At {} agents, the default admits at \
+             most {} calls beyond the quota, and {} without signals. `on_failure: open`, as in the story, admits {} without signals.",
+            settings.calls_per_s,
+            settings.quota,
+            seconds(settings.lost_ms),
+            settings.agents,
+            extra("default"),
+            extra("default, no signals"),
+            extra("open, no signals"),
+        ),
+        tables: vec![table(settings, &outcomes)],
+        plots: plots(settings, &outcomes),
+        numbers,
+    }
+}
+
+/// Returns the worst numbers of all losses, with the pictures of one.
+fn worst(settings: &LostShardSettings, case: &OutageCase, seed: u64, bar: &ProgressBar) -> LostShardOutcome {
+    let mut worst = case.lose(settings, StoreState::Silent, settings.shown_after_ms(), seed);
+    for lost_after_ms in &settings.lost_after_ms {
+        for state in STATES {
+            for run in 0..settings.runs {
+                worst.worsen(&case.lose(settings, state, *lost_after_ms, seed.wrapping_add(run)));
+            }
+        }
+        bar.inc(1);
+    }
+    worst
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]
+fn numbers(settings: &LostShardSettings, outcomes: &[(OutageCase, LostShardOutcome)]) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for (case, outcome) in outcomes {
+        let mut enter = |number: &str, value: u64| numbers.insert(format!("{}: {number}", case.name), value as f64);
+        enter("extra admissions", outcome.fullest.saturating_sub(settings.quota));
+        enter("admitted while the store is lost", outcome.meanwhile);
+        enter("last answer without the store, ms after its return", outcome.back_ms);
+        enter("longest wait, ms", outcome.longest_ms);
+    }
+    numbers
+}
+
+fn table(settings: &LostShardSettings, outcomes: &[(OutageCase, LostShardOutcome)]) -> ResultTable {
+    let row = |(case, outcome): &(OutageCase, LostShardOutcome)| {
+        vec![
+            case.rule.to_owned(),
+            if case.has_signals { "yes" } else { "no" }.to_owned(),
+            outcome.fullest.to_string(),
+            case.bound(settings.agents),
+            outcome.fullest.saturating_sub(settings.quota).to_string(),
+            outcome.meanwhile.to_string(),
+            outcome.back_ms.to_string(),
+            outcome.longest_ms.to_string(),
+        ]
+    };
+    ResultTable {
+        caption: format!(
+            "Worst of {} losses of the store, at {} instants of the burst; the store is silent, or refuses, or is unreachable. fullest: units of the fullest minute. bound: as \
+             `rules validate` prints it, in some rows with the calls of 3 s in addition. extra: fullest less the quota. meanwhile: \
+             admissions while the store is lost. back: time from its return to the last answer without it. wait: longest time between \
+             a call and its answer.",
+            (settings.lost_after_ms.len() * STATES.len()) as u64 * settings.runs,
+            settings.lost_after_ms.len()
+        ),
+        header: ["rule", "signals", "fullest", "bound", "extra", "meanwhile", "back, ms", "wait, ms"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: outcomes.iter().map(row).collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a short time")]
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1_000.0
+}
+
+/// Draws the calls of the default over time, and the true window of several rules.
+#[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]
+fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostShardOutcome)]) -> Vec<Plot> {
+    let of_case = |name: &str| {
+        let found = outcomes.iter().find(|(case, _)| case.name == name);
+        &found.expect("it is a case").1
+    };
+    let lost_at = seconds(settings.shown_after_ms());
+    let lost_until = lost_at + seconds(settings.lost_ms);
+    let x = Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] };
+    let lost = |y: f64| Series {
+        name: "store lost".to_owned(),
+        role: SeriesRole::Truth,
+        points: vec![(lost_at, 0.0), (lost_at, y), (lost_until, y), (lost_until, 0.0)],
+    };
+    let (default, mut drawn) = (of_case("default"), Vec::new());
+    let most = default.timeline.most() as f64;
+    drawn.extend(default.timeline.series());
+    drawn.push(lost(most / 2.0));
+    let (quota, most_window) = (settings.quota as f64, 2.0 * settings.quota as f64);
+    let mut windows = vec![lost(quota / 2.0)];
+    for name in ["default", "default, no signals", "open, no signals"] {
+        let points =
+            steps(INTERVAL_MS, of_case(name).windows.iter().copied().map(|units| units.min(2 * settings.quota)));
+        windows.push(Series { name: name.to_owned(), role: SeriesRole::Measured, points });
+    }
+    windows.push(Series {
+        name: "quota".to_owned(),
+        role: SeriesRole::Limit,
+        points: vec![(0.0, quota), (settings.seconds as f64, quota)],
+    });
+    vec![
+        Plot {
+            name: "default".to_owned(),
+            title: format!("A loss of {} s: {} admissions meanwhile", seconds(settings.lost_ms), default.meanwhile),
+            x: x.clone(),
+            y: Axis { label: format!("calls in {INTERVAL_MS} ms"), range: [0.0, most] },
+            series: drawn,
+        },
+        Plot {
+            name: "windows".to_owned(),
+            title: format!(
+                "{} units in the fullest minute by default, {} without limits",
+                default.fullest,
+                of_case("open, no signals").fullest
+            ),
+            x,
+            y: Axis { label: "units in the last minute".to_owned(), range: [0.0, most_window] },
+            series: windows,
+        },
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// O9.
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = LostShardSettings {
+            agents: 2,
+            quota: 20,
+            calls_per_s: 100,
+            seconds: 2,
+            lost_after_ms: vec![100],
+            lost_ms: 1_000,
+            runs: 1,
+        };
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.contains("the store is lost for 1 s"), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        assert!(findings.numbers["open, no signals: extra admissions"] > 50.0, "{:?}", findings.numbers);
+        assert!(findings.numbers["default: extra admissions"] <= 20.0, "{:?}", findings.numbers);
+    }
+}

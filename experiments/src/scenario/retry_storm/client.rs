@@ -1,0 +1,64 @@
+//! Clients that were denied: the time until they call again.
+
+use fastrand::Rng;
+use tollgate::http_response;
+use tollgate_core::decision::Decision;
+
+/// Longest wait of a client that backs off, in ms.
+const BACKOFF_MS_MAX: u64 = 30_000;
+/// Header with the wait of a denied client, in s.
+const RETRY_AFTER: &str = "retry-after";
+
+/// Behaviour of a client after a denial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DeniedClient {
+    /// It calls again as soon as the denial has reached it.
+    AtOnce,
+    /// It doubles its wait with each denial in a row, and draws the wait between zero and this time.
+    BacksOff,
+    /// It waits for the time of `Retry-After`.
+    Waits,
+}
+
+impl DeniedClient {
+    /// Returns the time until the next call, in ms, after so many denials in a row.
+    pub(super) fn wait_ms(self, decision: &Decision, denials: u32, round_trip_ms: u64, rng: &mut Rng) -> u64 {
+        match self {
+            Self::AtOnce => round_trip_ms,
+            Self::BacksOff => {
+                let most = round_trip_ms.saturating_mul(1 << denials.min(20)).min(BACKOFF_MS_MAX);
+                round_trip_ms + rng.u64(0..=most)
+            }
+            Self::Waits => round_trip_ms + 1_000 * retry_after_s(decision).expect("a denial by count has the header"),
+        }
+    }
+}
+
+fn retry_after_s(decision: &Decision) -> Option<u64> {
+    http_response::headers(decision, "agent").get(RETRY_AFTER)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::decision::{DecisionId, LimitKind, LimitStatus, Source};
+
+    use super::*;
+
+    #[test]
+    fn a_client_waits_as_it_is_used_to() {
+        let id = DecisionId { life: "a-1".into(), call: 1 };
+        let mut denial = Decision::new(false, Source::Store, Timestamp::from_ms(1_000), id);
+        let mut status = LimitStatus::new("caller".into(), LimitKind::Window, 1);
+        status.retry_after_ms = 7_500;
+        denial.status = Some(status);
+        let mut rng = Rng::with_seed(1);
+        let mut wait_ms = |client: DeniedClient, denials| client.wait_ms(&denial, denials, 20, &mut rng);
+        assert_eq!(wait_ms(DeniedClient::AtOnce, 9), 20);
+        // Whole seconds, and the jitter of the header.
+        assert!((8_020..=9_020).contains(&wait_ms(DeniedClient::Waits, 1)));
+        assert!((0..100).all(|_| wait_ms(DeniedClient::BacksOff, 1) <= 60));
+        assert!((0..100).any(|_| wait_ms(DeniedClient::BacksOff, 50) > 20_000));
+        assert!((0..100).all(|_| wait_ms(DeniedClient::BacksOff, 50) <= 30_020));
+    }
+}

@@ -1,0 +1,187 @@
+//! A retry storm: 200 jobs of one organization poll at ten times its quota, and call again when they are denied.
+//!
+//! The clients differ in the time that they wait after a denial. Measured are the calls and the requests to the store that each
+//! admitted unit costs, and the units that the clients get. There are no penalties for early retries.
+
+mod client;
+mod storm;
+mod pictures;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+
+use super::file::SettingError;
+use super::parallel::run_all;
+use super::result::{ResultTable, ScenarioFindings};
+use crate::figures::ratio;
+use client::DeniedClient;
+use storm::{StormOutcome, StormSecond};
+
+/// Largest number of calls of one run.
+const CALLS_MAX: u64 = 100_000_000;
+const AT_ONCE: &str = "at once";
+const RETRY_AFTER: &str = "Retry-After";
+const HALF: &str = "half of each";
+/// Clients by name. The jobs have them in turn.
+const CLIENTS: [(&str, &[DeniedClient]); 4] = [
+    (AT_ONCE, &[DeniedClient::AtOnce]),
+    ("backoff", &[DeniedClient::BacksOff]),
+    (RETRY_AFTER, &[DeniedClient::Waits]),
+    (HALF, &[DeniedClient::AtOnce, DeniedClient::Waits]),
+];
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RetryStormSettings {
+    /// Number of agents.
+    agents: usize,
+    /// Number of jobs, which share a quota.
+    jobs: usize,
+    /// Calls per minute.
+    quota: u64,
+    /// Time from an admission to the next poll of a job.
+    poll_ms: u64,
+    /// Time from an answer to the next call of a client that does not wait.
+    round_trip_ms: u64,
+    /// Length of a run.
+    seconds: u64,
+}
+
+impl RetryStormSettings {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless_in("agents", self.agents, 1..=100)?;
+        SettingError::unless_in("jobs", self.jobs, 1..=10_000)?;
+        SettingError::unless_in("quota", self.quota, 1..=1_000_000)?;
+        SettingError::unless_in("poll_ms", self.poll_ms, 1..=60_000)?;
+        SettingError::unless_in("round_trip_ms", self.round_trip_ms, 1..=1_000)?;
+        SettingError::unless_in("seconds", self.seconds, 1..=3_600)?;
+        let calls = self.seconds * 1_000 / self.round_trip_ms * self.jobs as u64;
+        if calls > CALLS_MAX {
+            return Err(SettingError::new("seconds", format!("gives up to {calls} calls; at most {CALLS_MAX}")));
+        }
+        Ok(())
+    }
+}
+
+impl StormOutcome {
+    fn calls_per_unit(&self) -> f64 {
+        ratio(self.calls, self.admitted)
+    }
+
+    fn requests_per_unit(&self) -> f64 {
+        ratio(self.requests, self.admitted)
+    }
+
+    /// Returns the largest number of a second.
+    fn most(&self, value: fn(&StormSecond) -> u64) -> u64 {
+        self.seconds.iter().map(value).max().unwrap_or_default()
+    }
+
+    /// Returns the requests to the store in a second without admissions.
+    fn requests_of_denials(&self) -> f64 {
+        let without = || self.seconds.iter().filter(|second| second.admitted == 0);
+        ratio(without().map(|second| second.requests).sum(), without().count() as u64)
+    }
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    bar.set_length(CLIENTS.len() as u64);
+    let outcomes = run_all(&CLIENTS, |(_, clients)| {
+        let outcome = StormOutcome::of(settings, clients, seed);
+        bar.inc(1);
+        outcome
+    });
+    let numbers = numbers(&outcomes);
+    let of = |clients: &str, number: &str| numbers[&format!("{clients}: {number}")];
+    ScenarioFindings {
+        finding: format!(
+            "{} jobs that call again at once make {:.0} calls for each admitted unit, and up to {:.0} in a second. Agents repeat denials \
+             alone: the store gets {:.2} requests for each unit, and {:.2} if all jobs wait for `Retry-After`. Jobs that wait make {:.1} \
+             calls for each unit. There are no penalties: if half of the jobs wait, they get {:.0}% of the units.",
+            settings.jobs,
+            of(AT_ONCE, CALLS_PER_UNIT),
+            of(AT_ONCE, BUSIEST),
+            of(AT_ONCE, REQUESTS_PER_UNIT),
+            of(RETRY_AFTER, REQUESTS_PER_UNIT),
+            of(RETRY_AFTER, CALLS_PER_UNIT),
+            of(HALF, WAITING),
+        ),
+        tables: vec![table(settings, &outcomes)],
+        plots: pictures::plots(settings, &outcomes),
+        numbers,
+    }
+}
+
+const CALLS_PER_UNIT: &str = "calls per admitted unit";
+const REQUESTS_PER_UNIT: &str = "requests to the store per admitted unit";
+const BUSIEST: &str = "calls in the busiest second";
+const WAITING: &str = "units of the jobs that wait, %";
+
+/// Returns the names of the numbers of the experiment.
+pub(super) fn names() -> Vec<String> {
+    numbers(&CLIENTS.map(|_| StormOutcome::default())).into_keys().collect()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of calls")]
+fn numbers(outcomes: &[StormOutcome]) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for ((name, clients), outcome) in CLIENTS.iter().zip(outcomes) {
+        let mut enter = |number: &str, value| numbers.insert(format!("{name}: {number}"), value);
+        enter(CALLS_PER_UNIT, outcome.calls_per_unit());
+        enter(BUSIEST, outcome.most(|second| second.calls) as f64);
+        enter(REQUESTS_PER_UNIT, outcome.requests_per_unit());
+        enter("requests to the store in a second of denials", outcome.requests_of_denials());
+        enter("admitted units", outcome.admitted as f64);
+        enter("units of the fullest minute", outcome.fullest as f64);
+        if clients.len() > 1 {
+            enter(WAITING, 100.0 * ratio(outcome.admitted_waiting, outcome.admitted));
+        }
+    }
+    numbers
+}
+
+fn table(settings: &RetryStormSettings, outcomes: &[StormOutcome]) -> ResultTable {
+    let row = |((name, _), outcome): (&(&str, _), &StormOutcome)| {
+        vec![
+            (*name).to_owned(),
+            outcome.calls.to_string(),
+            format!("{:.1}", outcome.calls_per_unit()),
+            outcome.requests.to_string(),
+            format!("{:.2}", outcome.requests_per_unit()),
+            format!("{:.1}", outcome.requests_of_denials()),
+            outcome.admitted.to_string(),
+        ]
+    };
+    ResultTable {
+        caption: format!(
+            "{} jobs share {}/min for {} s; each polls {} ms after an admission. clients: behaviour after a denial. calls/unit and \
+             req/unit: calls and requests to the store per admitted unit. req/s: requests to the store in a second without \
+             admissions.",
+            settings.jobs, settings.quota, settings.seconds, settings.poll_ms
+        ),
+        header: ["clients", "calls", "calls/unit", "requests", "req/unit", "req/s", "admitted"]
+            .map(str::to_owned)
+            .to_vec(),
+        rows: CLIENTS.iter().zip(outcomes).map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// K1.
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings =
+            RetryStormSettings { agents: 2, jobs: 10, quota: 100, poll_ms: 100, round_trip_ms: 20, seconds: 5 };
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("10 jobs that call again at once make "), "{}", findings.finding);
+        assert_eq!(names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        let calls = |clients| findings.numbers[&format!("{clients}: {CALLS_PER_UNIT}")];
+        assert!(calls(AT_ONCE) > 2.0 * calls("backoff") && calls("backoff") > calls(RETRY_AFTER), "{findings:?}");
+    }
+}
