@@ -6,9 +6,11 @@
 mod file;
 mod result;
 mod arrivals;
+mod cells;
 mod fleet;
 mod approximations;
 mod false_denials;
+mod lag;
 
 use indicatif::ProgressBar;
 
@@ -18,9 +20,10 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 2] = [
+const SCENARIOS: [(&str, &str); 3] = [
     ("approximations", include_str!("../../scenarios/approximations.toml")),
     ("false-denials", include_str!("../../scenarios/false-denials.toml")),
+    ("lag", include_str!("../../scenarios/lag.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -58,6 +61,7 @@ impl Scenario {
         let findings = match &self.file.experiment {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
             Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
+            Experiment::Lag(settings) => lag::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

@@ -7,10 +7,6 @@ mod contenders;
 mod pictures;
 mod tally;
 
-use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::thread;
-
 use fastrand::Rng;
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
@@ -20,6 +16,7 @@ use tollgate_core::rules::Quota;
 use tollgate_core::window::Window;
 
 use super::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
+use super::cells::on_all_processors;
 use super::file::SettingError;
 use super::result::{ResultTable, ScenarioFindings};
 use contenders::{Contender, contenders, default_parts};
@@ -128,22 +125,10 @@ pub(in crate::scenario) fn run(settings: &FalseDenialSettings, seed: u64, bar: &
     let contenders = contenders(&settings.sub_windows);
     let places: Vec<(f64, u64)> = settings.cells().collect();
     bar.set_length(u64::try_from(places.len()).unwrap_or(u64::MAX) * settings.keys);
-    let (waiting, done) = (Mutex::new(places.iter().enumerate()), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, NonZeroUsize::get) {
-            scope.spawn(|| {
-                // The lock must not be held while a cell runs.
-                while let Some((index, (load, quota))) = { waiting.lock().expect("no thread panics").next() } {
-                    let tallies = tallies(settings, &contenders, *load, *quota, seed, bar);
-                    let cell = Cell { load: *load, quota: *quota, tallies };
-                    done.lock().expect("no thread panics").push((index, cell));
-                }
-            });
-        }
+    let cells = on_all_processors(&places, |(load, quota)| {
+        let tallies = tallies(settings, &contenders, *load, *quota, seed, bar);
+        Cell { load: *load, quota: *quota, tallies }
     });
-    let mut cells = done.into_inner().expect("no thread panics");
-    cells.sort_by_key(|(index, _)| *index);
-    let cells: Vec<Cell> = cells.into_iter().map(|(_, cell)| cell).collect();
     let numbers = numbers(&contenders, &cells);
     ScenarioFindings {
         finding: finding(settings, &numbers),
