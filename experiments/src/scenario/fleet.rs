@@ -3,7 +3,7 @@
 //!
 //! The agents, the aggregator and their messages are those of production. A call counts at the instant of its answer.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
@@ -26,8 +26,8 @@ pub(super) struct Fleet {
     /// The simulation, for faults.
     pub(super) sim: Simulation<'static>,
     quota: Quota,
-    callers: HashMap<String, Oracle>,
-    tally: FleetTally,
+    callers: BTreeMap<String, (Oracle, FleetTally)>,
+    requests: u64,
 }
 
 /// Numbers of calls.
@@ -43,6 +43,8 @@ pub(super) struct FleetTally {
     pub(super) worst_window: u64,
     /// Answers of an agent on its own.
     pub(super) local: u64,
+    /// Answers by signals.
+    pub(super) by_signals: u64,
     /// Requests to the store.
     pub(super) requests: u64,
     /// Longest time between a call and its answer, in ms.
@@ -57,12 +59,13 @@ pub(super) fn rule_per_caller(settings: &str) -> RuleSet {
 
 impl Fleet {
     /// Starts a fleet under rules whose quota for each caller is `quota`. The start of `settings` is replaced, so that the agents
-    /// know each other at [`BEGIN`].
+    /// know each other at [`BEGIN`], however late their records are.
     pub(super) fn new(settings: SimSettings, rules: &RuleSet, quota: Quota) -> Self {
-        let mut sim = Simulation::new(SimSettings { start: BEGIN.minus_ms(KNOWN_MS), ..settings }, rules);
+        let start = BEGIN.minus_ms(KNOWN_MS + 2 * settings.faults.bus_late_ms);
+        let mut sim = Simulation::new(SimSettings { start, ..settings }, rules);
         sim.run_until(BEGIN);
         sim.observations();
-        Self { sim, quota, callers: HashMap::new(), tally: FleetTally::default() }
+        Self { sim, quota, callers: BTreeMap::new(), requests: 0 }
     }
 
     /// A call of a caller arrives at an agent. Instants must ascend. Returns the answers since the last call or move.
@@ -79,7 +82,7 @@ impl Fleet {
         let mut answers = Vec::new();
         for observation in observations {
             match observation {
-                Observation::Executed { is_part, .. } => self.tally.requests += u64::from(!is_part),
+                Observation::Executed { is_part, .. } => self.requests += u64::from(!is_part),
                 Observation::Answered(answered) => {
                     self.judge(&answered);
                     answers.push(answered);
@@ -92,25 +95,36 @@ impl Fleet {
 
     /// Returns the requests to the store since the numbers were taken.
     pub(super) fn requests(&self) -> u64 {
-        self.tally.requests
+        self.requests
     }
 
-    /// Waits until all calls are answered, and returns the numbers since the last time.
+    /// Waits until all calls are answered, and returns the numbers of all callers since the last time.
     pub(super) fn take(&mut self) -> FleetTally {
+        let callers = self.take_callers();
+        let mut tally = FleetTally { requests: std::mem::take(&mut self.requests), ..FleetTally::default() };
+        for caller in callers.values() {
+            tally.add(caller);
+        }
+        tally
+    }
+
+    /// Waits until all calls are answered, and returns the numbers of each caller since the last time, without the requests.
+    pub(super) fn take_callers(&mut self) -> BTreeMap<String, FleetTally> {
         self.run_until(self.sim.now().plus_ms(ANSWERED_MS));
-        std::mem::take(&mut self.tally)
+        let taken = |(name, (_, tally)): (&String, &mut (Oracle, FleetTally))| (name.clone(), std::mem::take(tally));
+        self.callers.iter_mut().map(taken).collect()
     }
 
     fn judge(&mut self, answered: &AnsweredCall<'_>) {
-        let tally = &mut self.tally;
         let caller = answered.call.get(CALLER).unwrap_or_default();
         if !self.callers.contains_key(caller) {
-            self.callers.insert(caller.to_owned(), Oracle::new(self.quota));
+            self.callers.insert(caller.to_owned(), (Oracle::new(self.quota), FleetTally::default()));
         }
-        let oracle = self.callers.get_mut(caller).expect("it was entered");
+        let (oracle, tally) = self.callers.get_mut(caller).expect("it was entered");
         let (at, cost) = (answered.answered, answered.call.cost());
         tally.calls += 1;
         tally.local += u64::from(answered.decision.source == Source::Local);
+        tally.by_signals += u64::from(answered.decision.source == Source::Signal);
         tally.longest_ms = tally.longest_ms.max(at.ms_since(answered.arrived));
         if answered.is_admitted {
             tally.admitted += 1;
@@ -122,6 +136,21 @@ impl Fleet {
     }
 }
 
+impl FleetTally {
+    /// Adds the numbers of another caller.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.calls += other.calls;
+        self.admitted += other.admitted;
+        self.over_admitted += other.over_admitted;
+        self.under_admitted += other.under_admitted;
+        self.worst_window = self.worst_window.max(other.worst_window);
+        self.local += other.local;
+        self.by_signals += other.by_signals;
+        self.requests += other.requests;
+        self.longest_ms = self.longest_ms.max(other.longest_ms);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,8 +159,8 @@ mod tests {
     fn two_agents_admit_the_quota_between_them() {
         let rules = rule_per_caller("quota: 10/min, consistency: strict, leases: off");
         let mut fleet = Fleet::new(SimSettings::fleet(BEGIN, 2), &rules, Quota::new(10, 60_000).expect("a quota"));
-        for call in 0..40 {
-            fleet.call(BEGIN.plus_ms(call * 10), call as usize % 2, "a");
+        for (call, agent) in (0..40).zip([0, 1].into_iter().cycle()) {
+            fleet.call(BEGIN.plus_ms(call * 10), agent, "a");
         }
         let tally = fleet.take();
         assert_eq!((tally.calls, tally.admitted, tally.worst_window), (40, 10, 10), "{tally:?}");
