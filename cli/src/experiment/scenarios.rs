@@ -56,11 +56,14 @@ pub(crate) struct RunArgs {
     format: Format,
 }
 
-/// Runs all scenarios and writes a page with tables and plots
+/// Runs scenarios and writes a page with tables and plots
 #[cfg(feature = "report")]
 #[derive(Args)]
 #[command(after_help = ABOUT_REPORT)]
 pub(crate) struct ReportArgs {
+    /// Scenarios of the page, by name or file [default: all of the program]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
     /// Folder of the report, which is created if it is missing
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
@@ -85,11 +88,7 @@ pub(super) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
 }
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
-    let scenarios = if args.all {
-        Scenario::all()
-    } else {
-        args.names.iter().map(|name| find(name)).collect::<anyhow::Result<_>>()?
-    };
+    let scenarios = named(&args.names)?;
     let (mut exit, mut json) = (Exit::Done, Vec::new());
     for (number, scenario) in scenarios.iter().enumerate() {
         let result = run_one(scenario)?;
@@ -108,11 +107,12 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
 
 #[cfg(feature = "report")]
 pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
+    let scenarios = named(&args.names)?;
     // Missing servers, and a folder that cannot be written, are reported before the work.
     let servers = args.live.then(|| live::servers(&args.redis, &args.kafka)).transpose()?;
     fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot create {}; name another folder with --out", args.out.display()))?;
-    let results = Scenario::all().iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
+    let results = scenarios.iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
     let live = servers.map(|(redis, kafka)| live::measurements(&redis, &kafka)).transpose()?;
     let page = tollgate_experiments::report::write(&args.out, &results, live.as_ref())?;
     say(page.display())?;
@@ -133,13 +133,19 @@ fn run_one(scenario: &Scenario) -> anyhow::Result<ScenarioResult> {
     Ok(result)
 }
 
+/// Returns the scenarios of names or files; all of the program if there are none.
+fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
+    if names.is_empty() { Ok(Scenario::all()) } else { names.iter().map(|name| find(name)).collect() }
+}
+
 /// Returns the scenario of a name, or of a file.
 fn find(name: &str) -> anyhow::Result<Scenario> {
     if name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml") {
         let text = fs::read_to_string(name).with_context(|| {
             format!("cannot read the scenario {name}; `tollgate experiment list` names those of the program")
         })?;
-        return Ok(Scenario::parse(name, name, &text).map_err(|error| Usage(error.to_string()))?);
+        let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
+        return Ok(Scenario::parse(&stem, name, &text).map_err(|error| Usage(error.to_string()))?);
     }
     let all = Scenario::all();
     let names = all.iter().map(|scenario| scenario.name.clone()).collect::<Vec<_>>().join(", ");
