@@ -130,8 +130,8 @@ mod tests {
     fn two_agents_admit_the_quota_between_them() {
         let rules = rule_per_caller("quota: 10/min, consistency: strict, leases: off");
         let mut fleet = Fleet::new(SimSettings::fleet(BEGIN, 2), &rules, Quota::new(10, 60_000).expect("a quota"));
-        for call in 0..40 {
-            fleet.call(BEGIN.plus_ms(call * 10), call as usize % 2, "a");
+        for (call, agent) in (0..40).zip([0, 1].into_iter().cycle()) {
+            fleet.call(BEGIN.plus_ms(call * 10), agent, "a");
         }
         let tally = fleet.take();
         assert_eq!((tally.calls, tally.admitted, tally.worst_window), (40, 10, 10), "{tally:?}");
