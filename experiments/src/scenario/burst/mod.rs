@@ -3,6 +3,8 @@
 //! Its calls come at equal distances, each at an agent that a load balancer draws. Each rule sees many bursts, each of a caller
 //! that was idle before, at random instants of a sub-window.
 
+mod pictures;
+
 use fastrand::Rng;
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
@@ -13,7 +15,7 @@ use super::arrivals::{BEGIN, MINUTE_MS};
 use super::file::SettingError;
 use super::fleet::{Fleet, rule_per_caller};
 use super::parallel::run_all;
-use super::result::{Axis, Plot, ResultTable, ScenarioFindings, Series, SeriesRole};
+use super::result::{ResultTable, ScenarioFindings};
 use super::timeline::Timeline;
 use crate::figures::ratio;
 use crate::sim::{Faults, SimSettings};
@@ -120,7 +122,7 @@ pub(super) fn run(settings: &BurstSettings, seed: u64, bar: &ProgressBar) -> Sce
     let outcomes = run_all(&rules, |(name, rule)| bursts(settings, name, rule, seed, bar));
     let [default, strict, ..] = &outcomes[..] else { unreachable!("there are several rules") };
     let numbers = numbers(&outcomes);
-    let (calls, seconds) = (settings.calls, settings.burst_ms as f64 / 1_000.0);
+    let (calls, seconds) = (settings.calls, ratio(settings.burst_ms, 1_000));
     ScenarioFindings {
         finding: format!(
             "Of {calls} calls in {seconds} s to {} agents under {}/min, the default admits {} in each of {} bursts, and `strict` {}. The \
@@ -134,7 +136,7 @@ pub(super) fn run(settings: &BurstSettings, seed: u64, bar: &ProgressBar) -> Sce
             default.requests_per_burst(),
         ),
         tables: vec![table(settings, &outcomes)],
-        plots: vec![plot(settings, default)],
+        plots: vec![pictures::plot(settings, default)],
         numbers,
     }
 }
@@ -222,30 +224,6 @@ fn table(settings: &BurstSettings, outcomes: &[RuleBursts]) -> ResultTable {
     }
 }
 
-/// Draws the first burst under the default rule.
-#[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]
-fn plot(settings: &BurstSettings, default: &RuleBursts) -> Plot {
-    let (BurstOutcome { admitted, last_ms }, seconds) = (default.bursts[0], settings.burst_ms as f64 / 1_000.0);
-    let quota_at = settings.quota as f64 / settings.calls as f64 * seconds;
-    let mut series = default.timeline.series();
-    let most = default.timeline.most() as f64;
-    series.push(Series {
-        name: format!("call number {} arrives", settings.quota),
-        role: SeriesRole::Limit,
-        points: vec![(quota_at, 0.0), (quota_at, most)],
-    });
-    Plot {
-        name: DEFAULT.to_owned(),
-        title: format!(
-            "The first {admitted} of {} calls pass within {last_ms} ms, and all others are denied",
-            settings.calls
-        ),
-        x: Axis { label: "time, s".to_owned(), range: [0.0, seconds] },
-        y: Axis { label: format!("calls in {INTERVAL_MS} ms"), range: [0.0, most] },
-        series,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,6 +235,5 @@ mod tests {
         let findings = run(&settings, 1, &ProgressBar::hidden());
         assert!(findings.finding.contains("`strict` exactly 20."), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
-        assert_eq!(findings.numbers["strict: most admitted"], 20.0);
     }
 }

@@ -6,6 +6,7 @@
 //! in one without.
 
 mod outage;
+mod pictures;
 
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
@@ -15,8 +16,9 @@ use super::arrivals::BEGIN;
 use super::file::SettingError;
 use super::fleet::rule_per_caller;
 use super::parallel::run_all;
-use super::result::{Axis, Plot, ResultTable, ScenarioFindings, Series, SeriesRole};
-use super::timeline::{Timeline, steps};
+use super::result::{ResultTable, ScenarioFindings};
+use super::timeline::Timeline;
+use crate::figures::ratio;
 use crate::sim::StoreState;
 use outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
 
@@ -121,7 +123,7 @@ pub(super) fn run(settings: &LostShardSettings, seed: u64, bar: &ProgressBar) ->
             extra("open, no signals"),
         ),
         tables: vec![table(settings, &outcomes)],
-        plots: plots(settings, &outcomes),
+        plots: pictures::plots(settings, &outcomes),
         numbers,
     }
 }
@@ -182,62 +184,8 @@ fn table(settings: &LostShardSettings, outcomes: &[(OutageCase, LostShardOutcome
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a short time")]
 fn seconds(ms: u64) -> f64 {
-    ms as f64 / 1_000.0
-}
-
-/// Draws the calls of the default over time, and the true window of several rules.
-#[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]
-fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostShardOutcome)]) -> Vec<Plot> {
-    let of_case = |name: &str| {
-        let found = outcomes.iter().find(|(case, _)| case.name == name);
-        &found.expect("it is a case").1
-    };
-    let lost_at = seconds(settings.shown_after_ms());
-    let lost_until = lost_at + seconds(settings.lost_ms);
-    let x = Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] };
-    let lost = |y: f64| Series {
-        name: "store lost".to_owned(),
-        role: SeriesRole::Truth,
-        points: vec![(lost_at, 0.0), (lost_at, y), (lost_until, y), (lost_until, 0.0)],
-    };
-    let (default, mut drawn) = (of_case("default"), Vec::new());
-    let most = default.timeline.most() as f64;
-    drawn.extend(default.timeline.series());
-    drawn.push(lost(most / 2.0));
-    let (quota, most_window) = (settings.quota as f64, 2.0 * settings.quota as f64);
-    let mut windows = vec![lost(quota / 2.0)];
-    for name in ["default", "default, no signals", "open, no signals"] {
-        let points =
-            steps(INTERVAL_MS, of_case(name).windows.iter().copied().map(|units| units.min(2 * settings.quota)));
-        windows.push(Series { name: name.to_owned(), role: SeriesRole::Measured, points });
-    }
-    windows.push(Series {
-        name: "quota".to_owned(),
-        role: SeriesRole::Limit,
-        points: vec![(0.0, quota), (settings.seconds as f64, quota)],
-    });
-    vec![
-        Plot {
-            name: "default".to_owned(),
-            title: format!("A loss of {} s: {} admissions meanwhile", seconds(settings.lost_ms), default.meanwhile),
-            x: x.clone(),
-            y: Axis { label: format!("calls in {INTERVAL_MS} ms"), range: [0.0, most] },
-            series: drawn,
-        },
-        Plot {
-            name: "windows".to_owned(),
-            title: format!(
-                "{} units in the fullest minute by default, {} without limits",
-                default.fullest,
-                of_case("open, no signals").fullest
-            ),
-            x,
-            y: Axis { label: "units in the last minute".to_owned(), range: [0.0, most_window] },
-            series: windows,
-        },
-    ]
+    ratio(ms, 1_000)
 }
 
 #[cfg(test)]

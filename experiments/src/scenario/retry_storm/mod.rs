@@ -23,6 +23,11 @@ const CALLS_MAX: u64 = 100_000_000;
 const AT_ONCE: &str = "at once";
 const RETRY_AFTER: &str = "Retry-After";
 const HALF: &str = "half of each";
+/// Names of numbers.
+const CALLS_PER_UNIT: &str = "calls per admitted unit";
+const REQUESTS_PER_UNIT: &str = "requests to the store per admitted unit";
+const BUSIEST: &str = "calls in the busiest second";
+const WAITING: &str = "units of the jobs that wait, %";
 /// Clients by name. The jobs have them in turn.
 const CLIENTS: [(&str, &[DeniedClient]); 4] = [
     (AT_ONCE, &[DeniedClient::AtOnce]),
@@ -100,7 +105,7 @@ pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -
         finding: format!(
             "{} jobs that call again at once make {:.0} calls for each admitted unit, and up to {:.0} in a second. Agents repeat denials \
              alone: the store gets {:.2} requests for each unit, and {:.2} if all jobs wait for `Retry-After`. Jobs that wait make {:.1} \
-             calls for each unit. There are no penalties: if half of the jobs wait, they get {:.0}% of the units.",
+             calls for each unit. There are no penalties for early retries: if half of the jobs wait, these get {:.0}% of the units.",
             settings.jobs,
             of(AT_ONCE, CALLS_PER_UNIT),
             of(AT_ONCE, BUSIEST),
@@ -114,11 +119,6 @@ pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -
         numbers,
     }
 }
-
-const CALLS_PER_UNIT: &str = "calls per admitted unit";
-const REQUESTS_PER_UNIT: &str = "requests to the store per admitted unit";
-const BUSIEST: &str = "calls in the busiest second";
-const WAITING: &str = "units of the jobs that wait, %";
 
 /// Returns the names of the numbers of the experiment.
 pub(super) fn names() -> Vec<String> {

@@ -52,7 +52,11 @@ pub(super) fn plots(settings: &RetryStormSettings, outcomes: &[StormOutcome]) ->
         ),
         plot(
             "requests",
-            format!("The store gets {:.1} requests in a second of the storm", at_once.requests_of_denials()),
+            format!(
+                "Up to {} calls in a second: while all are denied, the store gets {:.0} requests",
+                at_once.most(|second| second.calls),
+                at_once.requests_of_denials()
+            ),
             "requests to the store in a second",
             |second| second.requests,
         ),
