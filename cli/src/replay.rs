@@ -15,6 +15,8 @@ use crate::exit::{Exit, Usage};
 use crate::limits::{Limits, unknown_descriptor};
 use crate::output::{self, Format, progress_bar, say};
 
+/// Seed of the agents at which the calls arrive.
+const SEED: u64 = 1;
 const EXAMPLES: &str = "\
 Examples:
   tollgate replay /var/log/nginx/access.log --limit \"60/min per ip\"
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     let mut decisions = args.decisions.as_deref().map(create).transpose()?;
     let out = decisions.as_mut().map(|(_, out)| &mut **out as &mut dyn Write);
     let ReplayArgs { agents, signal_delay: signal_delay_ms, store_delay: store_delay_ms, .. } = *args;
-    let fleet = agents.map(|agents| ReplayFleet { agents, signal_delay_ms, store_delay_ms });
+    let fleet = agents.map(|agents| ReplayFleet { agents, signal_delay_ms, store_delay_ms, seed: SEED });
     let report = replay::run(&recording, &rules, fleet, out, &replaying);
     let report = report.and_then(|report| match &mut decisions {
         Some((_, out)) => out.flush().map(|()| report),

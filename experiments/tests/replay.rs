@@ -179,7 +179,7 @@ fn a_denied_call_is_denied_in_one_rule_and_charged_in_none() {
 }
 
 fn fleet(agents: u32, signal_delay_ms: u64, store_delay_ms: u64) -> Option<ReplayFleet> {
-    Some(ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms })
+    Some(ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms, seed: 1 })
 }
 
 /// B2, never-over: agents that share a store admit the quota between them, and the report judges each answer at its instant, as

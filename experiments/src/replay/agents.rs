@@ -21,12 +21,10 @@ pub const STORE_DELAY_MS_MAX: u64 = DEADLINE_MS_MAX;
 /// Maximum delay of a record of the bus, in ms.
 pub const SIGNAL_DELAY_MS_MAX: u64 = 60_000;
 
-/// Seed of the agents at which the calls arrive.
-const SEED: u64 = 1;
 /// Time after which the agents of a fleet know each other, in ms; and the number of records, one after the other, that this takes.
 const KNOWN_MS: u64 = 3_500;
 const KNOWN_RECORDS: u64 = 4;
-/// Shortest and longest interval at which agents read the bus, in ms: a tenth of the delay of its records.
+/// Shortest and longest interval at which agents read the bus, in ms: a fifth of the delay of its records.
 const READ_MS_RANGE: [u64; 2] = [5, 50];
 /// Time in which calls are answered, in ms.
 const STEP_MS: u64 = 100;
@@ -40,6 +38,9 @@ pub struct ReplayFleet {
     pub signal_delay_ms: u64,
     /// Time after which the store answers, in ms.
     pub store_delay_ms: u64,
+    /// Seed of the agents at which the calls arrive.
+    #[serde(skip)]
+    pub seed: u64,
 }
 
 /// Agents, and the calls that they have not answered.
@@ -65,10 +66,10 @@ impl ReplayFleet {
         let start = at.minus_ms(self.warm_up_ms()).max(Timestamp::from_ms(1));
         let [shortest, longest] = READ_MS_RANGE;
         let settings = SimSettings {
-            seed: SEED,
+            seed: self.seed,
             faults: Faults { bus_late_ms: self.signal_delay_ms, ..Faults::default() },
             counters_max: SimSettings::instant(start).counters_max,
-            read_ms: (self.signal_delay_ms / 10).clamp(shortest, longest),
+            read_ms: (self.signal_delay_ms / 5).clamp(shortest, longest),
             ..SimSettings::fleet(start, usize::try_from(self.agents.get()).unwrap_or(1))
         };
         let mut simulation = Simulation::new(settings, rules);
@@ -81,7 +82,7 @@ impl ReplayFleet {
 
 impl fmt::Display for ReplayFleet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { agents, signal_delay_ms, store_delay_ms } = self;
+        let Self { agents, signal_delay_ms, store_delay_ms, .. } = self;
         let plural = if agents.get() == 1 { "" } else { "s" };
         write!(
             f,
@@ -100,7 +101,8 @@ impl<'r, 'c> ReplayAgents<'r, 'c> {
                 fleet.warm_up_ms() + rules.rules.iter().map(|rule| ends_ms(rule)).max().unwrap_or(0),
             ),
         };
-        Self { rules, fleet, simulation, rng: Rng::with_seed(SEED), idle_ms, last: from, unanswered: 0 }
+        let rng = Rng::with_seed(fleet.map_or(0, |fleet| fleet.seed));
+        Self { rules, fleet, simulation, rng, idle_ms, last: from, unanswered: 0 }
     }
 
     /// A call arrives. Instants must not descend. Returns the answers that have come meanwhile.
@@ -157,6 +159,8 @@ fn ends_ms(rule: &Rule) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_engine::Engine;
+
     use super::*;
 
     const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
@@ -167,7 +171,7 @@ mod tests {
     }
 
     fn fleet(agents: u32, signal_delay_ms: u64, store_delay_ms: u64) -> ReplayFleet {
-        ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms }
+        ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms, seed: 1 }
     }
 
     #[test]
@@ -176,7 +180,7 @@ mod tests {
             let mut simulation = fleet(4, delay_ms, 1).start(START, &rules("quota: 10/min"));
             simulation.run_until(START);
             for agent in simulation.agents() {
-                let known = agent.engine().and_then(|engine| engine.known_agents()).expect("a fleet");
+                let known = agent.engine().and_then(Engine::known_agents).expect("a fleet");
                 assert_eq!(known.len(), 4, "{delay_ms} ms");
             }
         }

@@ -9,6 +9,8 @@ mod arrivals;
 mod fleet;
 mod approximations;
 mod false_denials;
+mod parallel;
+mod real_traffic;
 
 use indicatif::ProgressBar;
 
@@ -18,9 +20,10 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 2] = [
+const SCENARIOS: [(&str, &str); 3] = [
     ("approximations", include_str!("../../scenarios/approximations.toml")),
     ("false-denials", include_str!("../../scenarios/false-denials.toml")),
+    ("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -58,6 +61,7 @@ impl Scenario {
         let findings = match &self.file.experiment {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
             Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
+            Experiment::RealTraffic(settings) => real_traffic::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }
