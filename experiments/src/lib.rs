@@ -1,7 +1,7 @@
 //! Experiments: measurements of Tollgate in virtual time and in wall time.
 //!
 //! [`scenario`] runs experiments that files describe, and `report` writes their results as a page with plots. [`sim`] runs
-//! agents, store, bus and aggregator in virtual time; [`replay`] is its first user and runs an access log through it; [`demo`] runs the real parts in wall time. All evaluate by the same [`oracle`]. [`live`] measures over real
+//! agents, store, bus and aggregator in virtual time; [`replay`] runs an access log through it; [`demo`] runs the real parts in wall time. All evaluate by the same [`oracle`]. [`live`] measures over real
 //! [`servers`], or over servers that it starts and breaks itself.
 
 pub mod size;
@@ -9,8 +9,8 @@ mod error;
 mod figures;
 pub mod oracle;
 pub mod sim;
-pub mod scenario;
 pub mod replay;
+pub mod scenario;
 pub mod servers;
 pub mod demo;
 pub mod live;

@@ -1,12 +1,13 @@
 //! Replay against an oracle written apart: a plain list of timestamps, no shared arithmetic.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
 use serde_json::Value;
 use tollgate::RuleSet;
-use tollgate_experiments::replay::{self, Recording, ReplayReport};
+use tollgate_experiments::replay::{self, Recording, ReplayFleet, ReplayReport};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
 
@@ -15,8 +16,13 @@ fn read(paths: &[PathBuf], rules: &RuleSet) -> Recording {
 }
 
 fn replay(recording: &Recording, rules: &RuleSet) -> (ReplayReport, Vec<Value>) {
+    replay_by(None, recording, rules)
+}
+
+fn replay_by(fleet: Option<ReplayFleet>, recording: &Recording, rules: &RuleSet) -> (ReplayReport, Vec<Value>) {
     let mut out = Vec::new();
-    let report = replay::run(recording, rules, Some(&mut out), &ProgressBar::hidden()).expect("memory can be written");
+    let report = replay::run(recording, rules, fleet, Some(&mut out), &ProgressBar::hidden());
+    let report = report.expect("memory can be written");
     let text = String::from_utf8(out).expect("JSON is UTF-8");
     (report, text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect())
 }
@@ -170,4 +176,50 @@ fn a_denied_call_is_denied_in_one_rule_and_charged_in_none() {
     assert_eq!((ip.calls, ip.admitted, ip.denied, ip.under_admitted), (10, 4, 0, 0));
     assert_eq!(lines[9]["rule"], "user");
     assert_eq!(lines[3]["rule"], Value::Null);
+}
+
+fn fleet(agents: u32, signal_delay_ms: u64, store_delay_ms: u64) -> Option<ReplayFleet> {
+    Some(ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms, seed: 1 })
+}
+
+/// B2, never-over: agents that share a store admit the quota between them, and the report judges each answer at its instant, as
+/// a plain list does.
+#[test]
+fn a_strict_fleet_is_never_over_and_judged_at_the_instants_of_its_answers() {
+    let rules = rules("quota: 20/min, consistency: strict");
+    let recording = read(&[TRACE.into()], &rules);
+    let (report, lines) = replay_by(fleet(3, 500, 4), &recording, &rules);
+    assert_eq!((report.calls, lines.len()), (10_000, 10_000));
+    let mut admitted: HashMap<&str, Vec<u64>> = HashMap::new();
+    let (mut under, mut last, mut agents, mut waited) = (0, 0, BTreeSet::new(), 0);
+    for line in &lines {
+        let number = |name: &str| line[name].as_u64().expect("a number");
+        let at = number("answered_ms");
+        assert!(at >= last, "answers come in order of time");
+        last = at;
+        agents.insert(number("agent"));
+        waited = waited.max(at - number("time_ms"));
+        let times = admitted.entry(line["descriptors"]["ip"].as_str().expect("an ip")).or_default();
+        let inside = times.iter().filter(|t| **t + 60_000 > at).count();
+        if line["allowed"] == true {
+            assert!(inside < 20, "{inside} admissions before {line}");
+            times.push(at);
+        } else {
+            under += u64::from(inside < 20);
+        }
+    }
+    assert_eq!((report.rules[0].over_admitted, report.rules[0].under_admitted), (0, under));
+    assert_eq!((agents, report.rules[0].worst_window), (BTreeSet::from([1, 2, 3]), 20));
+    assert!((4..=15).contains(&waited), "{waited} ms");
+}
+
+/// E4: late signals let calls through where they alone decide, and more of them the later they are.
+#[test]
+fn late_signals_admit_more_calls_past_the_quota() {
+    let rules = rules("quota: 20/min, consistency: eventual");
+    let recording = read(&[TRACE.into()], &rules);
+    let over = |delay_ms| replay_by(fleet(5, delay_ms, 1), &recording, &rules).0.rules[0].over_admitted;
+    let (soon, late) = (over(5), over(1_000));
+    println!("{soon} over-admitted, {late} with late signals");
+    assert!(late > soon, "{soon} {late}");
 }

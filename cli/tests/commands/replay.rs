@@ -115,3 +115,34 @@ fn an_input_that_cannot_be_replayed_is_refused_with_a_reason() {
         );
     }
 }
+
+/// The report names the fleet and its delays. A report of one agent without delays is as before.
+#[test]
+fn the_report_of_a_fleet_names_its_agents_and_delays() {
+    let fleet = ["replay", TRACE, "--limit", "20/min per ip", "--agents", "2", "--store-delay", "3ms"];
+    let done = finish(tollgate(&fleet).args(["--signal-delay", "1s"]));
+    assert_eq!((done.exit, &*done.err), (0, ""));
+    assert!(done.out.contains("\n2 simulated agents, signal delay 1000 ms, store delay 3 ms\n"), "{}", done.out);
+    let report = json(&finish(tollgate(&fleet).args(["--format", "json"])).out);
+    let named = ["agents", "signal_delay_ms", "store_delay_ms"].map(|key| report[key].as_u64());
+    assert_eq!(named, [Some(2), Some(5), Some(3)]);
+    let report = json(&finish(&mut tollgate(&["replay", TRACE, "--limit", "20/min per ip", "--format", "json"])).out);
+    let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["bad_lines", "calls", "rules"]);
+}
+
+#[test]
+fn a_fleet_that_cannot_be_simulated_is_refused_with_a_remedy() {
+    for (args, said) in [
+        (&["--agents", "0"][..], "write a number of agents from 1 to 100"),
+        (&["--agents", "101"], "write a number of agents from 1 to 100"),
+        (&["--agents", "2", "--store-delay", "0.5ms"], "write a duration of whole ms, such as 20ms or 2s, up to 10s"),
+        (&["--agents", "2", "--store-delay", "11s"], "up to 10s"),
+        (&["--agents", "2", "--signal-delay", "2min"], "such as 20ms or 2s, up to"),
+        (&["--store-delay", "2ms"], "--agents <N>"),
+        (&["--signal-delay", "2ms"], "--agents <N>"),
+    ] {
+        let done = finish(tollgate(&["replay", TRACE, "--limit", "20/min per ip"]).args(args));
+        assert!(done.exit == 2 && done.err.contains(said) && done.out.is_empty(), "{args:?}: {}", done.err);
+    }
+}

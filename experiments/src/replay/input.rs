@@ -85,10 +85,24 @@ impl Recording {
                 recording.read_lines(&name, progress.wrap_read(file), rules).map_err(failed)?;
             }
         }
-        // The sort is stable: ties stay in the order of the files.
-        recording.calls.sort_by_key(|call| call.time_ms);
         progress.finish_and_clear();
-        Ok(recording)
+        Ok(recording.sorted())
+    }
+
+    /// Reads a log that is a part of the program.
+    ///
+    /// # Panics
+    /// Never: memory can be read.
+    pub(crate) fn of_bytes(name: &str, log: &[u8], rules: &RuleSet) -> Self {
+        let mut recording = Self::default();
+        recording.read_lines(name, log, rules).expect("memory can be read");
+        recording.sorted()
+    }
+
+    /// Sorts the calls by time. Ties stay in the order of the files.
+    fn sorted(mut self) -> Self {
+        self.calls.sort_by_key(|call| call.time_ms);
+        self
     }
 
     /// Returns the number of calls.

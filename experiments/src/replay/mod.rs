@@ -1,11 +1,12 @@
-//! Replay: an access log runs through one simulated agent, to show which callers a rule would have limited.
+//! Replay: an access log runs through one simulated agent or a fleet, to show which callers a rule would have limited.
 //!
-//! Every call is decided at the time of its line, by the code that decides for a fleet and without delays, and compared with
-//! an exact count of the same calls.
+//! Every call arrives at the time of its line, is decided by the code of production, and is compared with an exact count of the
+//! same calls at the instant of its answer. One agent answers without delays.
 
 mod access_log;
 mod json_line;
 mod input;
+mod agents;
 mod report;
 
 use std::collections::HashMap;
@@ -20,10 +21,13 @@ use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchResult, ResolvedCall};
 
 use crate::oracle::Oracle;
-use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
+use crate::sim::AnsweredCall;
 
+pub use agents::{AGENTS_MAX, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 pub use input::{BadLine, InputError, Recording};
 pub use report::{CallerReport, ReplayReport, RuleReport};
+
+use agents::ReplayAgents;
 
 /// Number of columns of the timeline.
 const TIMELINE_COLUMNS: u64 = 60;
@@ -44,41 +48,44 @@ struct ReplayTally<'r> {
     report: ReplayReport,
 }
 
-/// Replays a recording against rules. Each decision is written to `decisions` as one line of JSON, in the order of the
-/// calls.
+/// Replays a recording against rules, through a simulated fleet or one agent with its own table. Each decision is written to
+/// `decisions` as one line of JSON, in the order of the answers.
 ///
 /// # Errors
 /// If `decisions` cannot be written.
 pub fn run(
     recording: &Recording,
     rules: &RuleSet,
+    fleet: Option<ReplayFleet>,
     mut decisions: Option<&mut dyn Write>,
     progress: &ProgressBar,
 ) -> std::io::Result<ReplayReport> {
-    let mut tally = ReplayTally::new(recording, rules);
-    let mut simulation = Simulation::new(SimSettings::instant(tally.report.from), rules);
-    progress.set_length(recording.len() as u64);
-    for (at, call) in progress.wrap_iter(recording.calls()) {
-        simulation.run_until(at);
-        simulation.check(0, vec![call]);
-        for observation in simulation.observations() {
-            let Observation::Answered(answered) = observation else { continue };
+    let mut tally = ReplayTally::new(recording, rules, fleet);
+    let mut agents = ReplayAgents::new(rules, fleet, tally.report.from);
+    let mut count = |answers: Vec<AnsweredCall<'_>>| {
+        for answered in answers {
             if let Some(out) = decisions.as_deref_mut() {
-                write_decision(out, &answered)?;
+                write_decision(out, fleet.is_some(), &answered)?;
             }
             tally.count(&answered);
         }
+        std::io::Result::Ok(())
+    };
+    progress.set_length(recording.len() as u64);
+    for (at, call) in progress.wrap_iter(recording.calls()) {
+        count(agents.call(at, call))?;
     }
+    count(agents.finish())?;
     progress.finish_and_clear();
     tally.explain_idle_rules(recording);
     Ok(tally.finish())
 }
 
-fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::Result<()> {
+fn write_decision(out: &mut dyn Write, is_of_fleet: bool, answered: &AnsweredCall<'_>) -> std::io::Result<()> {
     let decision = &answered.decision;
     let descriptors: serde_json::Map<_, _> =
         answered.call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect();
-    let line = json!({
+    let mut line = json!({
         "time_ms": answered.arrived.as_ms(),
         "descriptors": descriptors,
         "cost": answered.call.cost(),
@@ -86,6 +93,10 @@ fn write_decision(out: &mut dyn Write, answered: &AnsweredCall<'_>) -> std::io::
         "rule": denied_by(decision),
         "remaining": decision.status.as_ref().map(|status| status.remaining),
     });
+    if is_of_fleet {
+        line["agent"] = (answered.agent + 1).into();
+        line["answered_ms"] = answered.answered.as_ms().into();
+    }
     writeln!(out, "{line}")
 }
 
@@ -95,12 +106,13 @@ fn denied_by(decision: &Decision) -> Option<&str> {
 }
 
 impl<'r> ReplayTally<'r> {
-    fn new(recording: &Recording, rules: &'r RuleSet) -> Self {
+    fn new(recording: &Recording, rules: &'r RuleSet, fleet: Option<ReplayFleet>) -> Self {
         let (from, to) = recording.span().unwrap_or_default();
         let column_ms = (to.ms_since(from) / TIMELINE_COLUMNS + 1).max(1_000);
         let columns = to.ms_since(from) / column_ms + 1;
         let report = ReplayReport {
             calls: recording.len() as u64,
+            fleet,
             bad_lines: recording.bad_lines,
             bad_lines_shown: recording.bad_lines_shown.clone(),
             rules: rules.rules.iter().map(|rule| RuleReport::new(rule)).collect(),
@@ -114,11 +126,11 @@ impl<'r> ReplayTally<'r> {
     }
 
     fn count(&mut self, answered: &AnsweredCall<'_>) {
-        let (at, allowed) = (answered.arrived, answered.decision.allowed);
+        let (at, allowed) = (answered.answered, answered.decision.allowed);
         let denied_by = denied_by(&answered.decision);
         let report = &mut self.report;
         *(if allowed { &mut report.admitted } else { &mut report.denied }) += 1;
-        let column = usize::try_from(at.ms_since(report.from) / report.column_ms).unwrap_or_default();
+        let column = usize::try_from(answered.arrived.ms_since(report.from) / report.column_ms).unwrap_or_default();
         if let Some((calls, denied)) = report.timeline.get_mut(column) {
             *calls += 1;
             *denied += u64::from(!allowed);
@@ -141,6 +153,7 @@ impl<'r> ReplayTally<'r> {
             caller.calls += 1;
             if allowed {
                 counts.over_admitted += u64::from(oracle.admit(at, cost));
+                counts.worst_window = counts.worst_window.max(oracle.units());
             } else if is_denied_here {
                 caller.denied += 1;
                 counts.under_admitted += u64::from(oracle.has_room(at, cost));

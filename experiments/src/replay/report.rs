@@ -10,6 +10,7 @@ use tollgate::Rule;
 use tollgate_core::clock::Timestamp;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
+use super::agents::ReplayFleet;
 use super::input::BadLine;
 use crate::figures::{count, percent, plain_table, wrapped};
 
@@ -22,6 +23,9 @@ pub struct ReplayReport {
     pub calls: u64,
     /// Lines that are not calls.
     pub bad_lines: u64,
+    /// The simulated fleet; nothing if one agent with its own table has answered.
+    #[serde(flatten)]
+    pub fleet: Option<ReplayFleet>,
     /// Figures by rule.
     pub rules: Vec<RuleReport>,
     /// First few bad lines.
@@ -73,6 +77,9 @@ pub struct RuleReport {
     pub over_admitted: u64,
     /// Calls that this rule denied although the window had room.
     pub under_admitted: u64,
+    /// Units of the fullest window of a counter.
+    #[serde(skip)]
+    pub worst_window: u64,
     /// Numbers of calls by the reason why the rule does not apply, if it applies to none.
     #[serde(skip)]
     pub idle_reasons: BTreeMap<String, u64>,
@@ -116,6 +123,9 @@ impl fmt::Display for ReplayReport {
                 count(self.denied),
                 percent(self.denied, self.calls)
             )?;
+        }
+        if let Some(fleet) = &self.fleet {
+            writeln!(f, "{fleet}")?;
         }
         if self.bad_lines > 0 {
             match self.bad_lines {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, burst, false_denials, lag, lost_shard, retry_storm};
+use super::{approximations, burst, false_denials, lag, lost_shard, real_traffic, retry_storm};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -38,6 +38,7 @@ pub(super) enum Experiment {
     LostShard(lost_shard::LostShardSettings),
     RetryStorm(retry_storm::RetryStormSettings),
     Lag(lag::LagSettings),
+    RealTraffic(real_traffic::RealTrafficSettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -84,6 +85,7 @@ impl Experiment {
             Self::LostShard(settings) => settings.check(),
             Self::RetryStorm(settings) => settings.check(),
             Self::Lag(settings) => settings.check(),
+            Self::RealTraffic(settings) => settings.check(),
         }
     }
 
@@ -96,6 +98,7 @@ impl Experiment {
             Self::LostShard(settings) => settings.names(),
             Self::RetryStorm(_) => retry_storm::names(),
             Self::Lag(settings) => settings.names(),
+            Self::RealTraffic(settings) => settings.names(),
         }
     }
 }

@@ -15,6 +15,7 @@ mod burst;
 mod lost_shard;
 mod retry_storm;
 mod lag;
+mod real_traffic;
 
 use indicatif::ProgressBar;
 
@@ -31,6 +32,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("lost-shard", include_str!("../../scenarios/lost-shard.toml")),
     ("retry-storm", include_str!("../../scenarios/retry-storm.toml")),
     ("lag", include_str!("../../scenarios/lag.toml")),
+    ("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -72,6 +74,7 @@ impl Scenario {
             Experiment::LostShard(settings) => lost_shard::run(settings, self.file.seed, bar),
             Experiment::RetryStorm(settings) => retry_storm::run(settings, self.file.seed, bar),
             Experiment::Lag(settings) => lag::run(settings, self.file.seed, bar),
+            Experiment::RealTraffic(settings) => real_traffic::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

@@ -4,7 +4,7 @@
 //! events themselves are in [`super::event`]; the clocks of agents differ from true time by a constant offset, and the
 //! store's clock may also step.
 
-use std::collections::btree_map::{BTreeMap, OccupiedEntry};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::clock::{Clock, Timestamp};
@@ -19,8 +19,9 @@ pub(super) struct VirtualClock(AtomicU64);
 #[derive(Debug)]
 pub(super) struct Scheduler {
     now: Timestamp,
-    /// Events by their instants, and by their places among the events of an instant.
-    queue: BTreeMap<(Timestamp, u64), SimEvent>,
+    /// Events by their instants, and by their places among the events of an instant. They are large, and the queue moves its
+    /// entries.
+    queue: BTreeMap<(Timestamp, u64), Box<SimEvent>>,
     scheduled: u64,
 }
 
@@ -54,13 +55,13 @@ impl Scheduler {
     /// Schedules an event `ms` from now.
     pub(super) fn after(&mut self, ms: u64, event: SimEvent) {
         self.scheduled += 1;
-        self.queue.insert((self.now.plus_ms(ms), self.scheduled), event);
+        self.queue.insert((self.now.plus_ms(ms), self.scheduled), Box::new(event));
     }
 
     /// Moves time to the next event until an instant and returns it; without one, moves time to that instant.
     pub(super) fn next_until(&mut self, until: Timestamp) -> Option<SimEvent> {
         let next = self.queue.first_entry().filter(|next| next.key().0 <= until);
         self.now = next.as_ref().map_or(until.max(self.now), |next| next.key().0);
-        next.map(OccupiedEntry::remove)
+        next.map(|next| *next.remove())
     }
 }

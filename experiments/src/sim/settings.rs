@@ -30,6 +30,8 @@ pub struct SimSettings {
     pub faults: Faults,
     /// Part of its quota from which on a counter is signalled, in thousandths.
     pub threshold_permille: u32,
+    /// Interval at which the agents' readers poll the bus, in ms.
+    pub read_ms: u64,
 }
 
 /// One agent of a simulation.
@@ -70,6 +72,7 @@ impl SimSettings {
             sketch_bytes: SKETCH_BYTES_DEFAULT,
             faults: Faults::default(),
             threshold_permille: 500,
+            read_ms: 5,
         }
     }
 }

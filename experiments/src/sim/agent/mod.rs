@@ -34,8 +34,6 @@ pub use operations::Correction;
 use sleep::Sleep;
 use store_requests::StoreRequests;
 
-/// Interval at which the readers poll, in ms.
-const READ_MS: u64 = 5;
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 100;
 /// Minimum number of stripes whose rows are collected in a ms, so that calls run between those of one round.
@@ -181,7 +179,8 @@ impl<'c> AgentLife<'c> {
             AgentEvent::Reported(name, offset) => return self.reported(env, name, offset),
             AgentEvent::Reads => {
                 self.receive(env);
-                self.later(env, READ_MS, AgentEvent::Reads);
+                let read_ms = env.read_ms;
+                self.later(env, read_ms, AgentEvent::Reads);
             }
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),

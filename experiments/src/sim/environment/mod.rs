@@ -36,6 +36,8 @@ pub(super) struct Environment<'c> {
     pub(super) bus: SimBus,
     pub(super) store: SimStore,
     pub(super) bug: Option<PlantedBug>,
+    /// Interval at which the agents' readers poll the bus, in ms.
+    pub(super) read_ms: u64,
     pub(super) observations: Vec<Observation<'c>>,
     /// Agents that are cut from servers.
     pub(super) cuts: BTreeMap<usize, Cut>,
@@ -59,6 +61,7 @@ impl<'c> Environment<'c> {
             bus: SimBus::new(settings.partitions),
             store: SimStore::new(settings.counters_max),
             bug: None,
+            read_ms: settings.read_ms,
             observations: Vec::new(),
             cuts: BTreeMap::new(),
             saved_agents: BTreeMap::new(),

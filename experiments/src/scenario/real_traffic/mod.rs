@@ -1,0 +1,237 @@
+//! Real traffic: the access log of the repository runs through simulated fleets, under each algorithm and consistency.
+//!
+//! It is the log of `tollgate replay`, and the fleets are those of its `--agents`. Cells are independent, so that all processors share
+//! them.
+
+mod pictures;
+
+use std::num::NonZeroU32;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+use tollgate::RuleSet;
+use tollgate_core::rules::Quota;
+
+use super::file::SettingError;
+use super::parallel::run_all;
+use super::result::{ResultTable, ScenarioFindings};
+use crate::figures::{count, ratio};
+use crate::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
+
+/// Access log of the repository: 10,000 calls of a web server.
+const LOG: &[u8] = include_bytes!("../../../traces/apache_combined_10k.log.gz");
+/// Name of the log in messages.
+const LOG_NAME: &str = "apache_combined_10k.log.gz";
+/// Explanation of the first table.
+const COLUMNS: &str = "over: calls admitted with the quota used up in the true last window. under: calls denied although it had \
+    room. worst: units of the fullest true window of a caller. A call counts at the instant of its answer.";
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct RealTrafficSettings {
+    /// Quota of each client address.
+    quota: String,
+    /// Algorithms with their consistencies, such as `sliding_window strict`.
+    rules: Vec<String>,
+    /// Burst of the buckets, in units.
+    burst: u64,
+    /// Numbers of agents.
+    agents: Vec<u32>,
+    /// Delay of the store's answers, in ms.
+    store_delay_ms: u64,
+    /// Delay of each record of the bus, in ms.
+    signal_delay_ms: u64,
+}
+
+/// Result of a rule in a fleet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    calls: u64,
+    admitted: u64,
+    denied: u64,
+    over_admitted: u64,
+    under_admitted: u64,
+    worst_window: u64,
+}
+
+impl RealTrafficSettings {
+    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+        self.quota.parse::<Quota>().map_err(|error| SettingError::new("quota", format!("is refused: {error}")))?;
+        SettingError::unless_in("burst", self.burst, 1..=1_000_000)?;
+        SettingError::unless_in("rules", self.rules.len(), 1..=20)
+            .map_err(|_| SettingError::new("rules", "needs 1 to 20 values"))?;
+        for rule in &self.rules {
+            self.rule_set(rule).map_err(|reason| SettingError::new("rules", format!("has \"{rule}\": {reason}")))?;
+        }
+        SettingError::unless_in("agents", self.agents.len(), 1..=10)
+            .map_err(|_| SettingError::new("agents", "needs 1 to 10 values"))?;
+        for agents in &self.agents {
+            SettingError::unless_in("agents", *agents, 1..=AGENTS_MAX)?;
+        }
+        if !self.agents.is_sorted_by(|a, b| a < b) {
+            return Err(SettingError::new("agents", "is not in ascending order"));
+        }
+        SettingError::unless_in("store_delay_ms", self.store_delay_ms, 0..=STORE_DELAY_MS_MAX)?;
+        SettingError::unless_in("signal_delay_ms", self.signal_delay_ms, 0..=SIGNAL_DELAY_MS_MAX)
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(in crate::scenario) fn names(&self) -> Vec<String> {
+        let cells = vec![Cell::default(); self.rules.len() * self.agents.len()];
+        self.numbers(&cells).into_keys().collect()
+    }
+
+    /// Returns the rule of an algorithm and a consistency.
+    fn rule_set(&self, rule: &str) -> Result<RuleSet, String> {
+        let (algorithm, consistency) = rule.split_once(' ').ok_or("write an algorithm and a consistency")?;
+        let burst = if algorithm.ends_with("_bucket") { format!(", burst: {}", self.burst) } else { String::new() };
+        let settings = format!("quota: {}, algorithm: {algorithm}, consistency: {consistency}{burst}", self.quota);
+        let text = format!("version: 1\nrules: [{{ name: per-ip, per: [ip], {settings} }}]");
+        tollgate_rules::from_yaml("rule", &text, 1).map_err(|problems| problems.to_string())
+    }
+
+    /// Returns the rule and the number of agents of each cell, in the order of the cells.
+    fn places(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.rules.iter().flat_map(|rule| self.agents.iter().map(|agents| (rule.as_str(), *agents)))
+    }
+
+    fn numbers(&self, cells: &[Cell]) -> IndexMap<String, f64> {
+        let mut numbers = IndexMap::new();
+        for ((rule, agents), cell) in self.places().zip(cells) {
+            let mut number = |name: &str, value| numbers.insert(format!("{rule}, {}: {name}", fleet(agents)), value);
+            number("denied, % of calls", 100.0 * ratio(cell.denied, cell.calls));
+            number("over-admitted, % of admissions", 100.0 * ratio(cell.over_admitted, cell.admitted));
+            number("under-admitted, % of calls", 100.0 * ratio(cell.under_admitted, cell.calls));
+            number("worst window, % of quota", self.worst_percent(cell));
+        }
+        numbers
+    }
+
+    fn worst_percent(&self, cell: &Cell) -> f64 {
+        let quota = self.quota.parse::<Quota>().map_or(1, |quota| quota.units());
+        100.0 * ratio(cell.worst_window, quota)
+    }
+}
+
+/// Runs the experiment.
+pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let recording = Recording::of_bytes(LOG_NAME, LOG, &RuleSet::default());
+    let mut places: Vec<(usize, (&str, u32))> = settings.places().enumerate().collect();
+    // The largest fleets begin, so that the processors end together.
+    places.sort_by_key(|(_, (_, agents))| std::cmp::Reverse(*agents));
+    bar.set_length(places.len() as u64);
+    let mut cells = run_all(&places, |(index, (rule, agents))| {
+        let rules = settings.rule_set(rule).expect("the parameters are checked");
+        let fleet = ReplayFleet {
+            agents: NonZeroU32::new(*agents).expect("the parameters are checked"),
+            signal_delay_ms: settings.signal_delay_ms,
+            store_delay_ms: settings.store_delay_ms,
+            seed,
+        };
+        let report = replay::run(&recording, &rules, Some(fleet), None, &ProgressBar::hidden());
+        let report = report.expect("no decision is written");
+        bar.inc(1);
+        let of_rule = &report.rules[0];
+        let cell = Cell {
+            calls: of_rule.calls,
+            admitted: of_rule.admitted,
+            denied: of_rule.denied,
+            over_admitted: of_rule.over_admitted,
+            under_admitted: of_rule.under_admitted,
+            worst_window: of_rule.worst_window,
+        };
+        (*index, cell)
+    });
+    cells.sort_by_key(|(index, _)| *index);
+    let cells: Vec<Cell> = cells.into_iter().map(|(_, cell)| cell).collect();
+    ScenarioFindings {
+        finding: finding(settings, &cells),
+        numbers: settings.numbers(&cells),
+        tables: settings.agents.iter().map(|agents| table(settings, &cells, *agents)).collect(),
+        plots: pictures::plots(settings, &cells),
+    }
+}
+
+fn fleet(agents: u32) -> String {
+    format!("{agents} agent{}", if agents == 1 { "" } else { "s" })
+}
+
+/// States the false denials and the fullest window of the first rule of each consistency in the largest fleet.
+fn finding(settings: &RealTrafficSettings, cells: &[Cell]) -> String {
+    let most = settings.agents[settings.agents.len() - 1];
+    let mut seen = Vec::new();
+    let mut sentences = Vec::new();
+    for ((rule, _), cell) in settings.places().zip(cells).filter(|((_, agents), _)| *agents == most) {
+        let consistency = rule.split(' ').next_back().unwrap_or_default();
+        if seen.contains(&consistency) {
+            continue;
+        }
+        seen.push(consistency);
+        sentences.push(format!(
+            "{rule} denies {:.2}% of the calls falsely and admits up to {:.0}% of the quota in a window",
+            100.0 * ratio(cell.under_admitted, cell.calls),
+            settings.worst_percent(cell)
+        ));
+    }
+    format!("{} by address, with {}: {}.", settings.quota, fleet(most), sentences.join("; "))
+}
+
+fn table(settings: &RealTrafficSettings, cells: &[Cell], agents: u32) -> ResultTable {
+    let row = |((rule, _), cell): ((&str, u32), &Cell)| {
+        let figures = [cell.admitted, cell.denied, cell.over_admitted, cell.under_admitted, cell.worst_window];
+        std::iter::once(rule.to_owned()).chain(figures.map(count)).collect()
+    };
+    let is_first = agents == settings.agents[0];
+    let explained = format!(
+        ", {} by address, store delay {} ms, signal delay {} ms. {COLUMNS}",
+        settings.quota, settings.store_delay_ms, settings.signal_delay_ms
+    );
+    ResultTable {
+        caption: format!("{}{}", fleet(agents), if is_first { explained } else { String::new() }),
+        header: ["rule", "admitted", "denied", "over", "under", "worst"].map(str::to_owned).to_vec(),
+        rows: settings.places().zip(cells).filter(|((_, of), _)| *of == agents).map(row).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> RealTrafficSettings {
+        RealTrafficSettings {
+            quota: "30/min".to_owned(),
+            rules: vec!["sliding_log strict".to_owned(), "fixed_window eventual".to_owned()],
+            burst: 5,
+            agents: vec![2],
+            store_delay_ms: 1,
+            signal_delay_ms: 500,
+        }
+    }
+
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = small();
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("30/min by address, with 2 agents: sliding_log strict denies 0.00%"));
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        let worst = findings.numbers["sliding_log strict, 2 agents: worst window, % of quota"];
+        assert!((99.9..100.1).contains(&worst), "{worst}");
+        assert!(findings.numbers["fixed_window eventual, 2 agents: over-admitted, % of admissions"] > 0.0);
+        assert_eq!(findings.plots.len(), 1);
+    }
+
+    #[test]
+    fn a_bad_rule_is_refused_with_its_reason() {
+        for (rule, expected) in [
+            ("sliding_log", "write an algorithm and a consistency"),
+            ("sliding_log eventual", "consistency: eventual"),
+            ("slidng_log strict", "slidng_log"),
+        ] {
+            let refused = RealTrafficSettings { rules: vec![rule.to_owned()], ..small() }.check();
+            let text = format!("{:?}", refused.expect_err("it is refused"));
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+}
