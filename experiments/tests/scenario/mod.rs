@@ -106,9 +106,9 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         has_store: true,
         partitions: rng.u32(1..5),
         counters_max: if rng.u8(0..4) == 0 { 64 } else { 10_000 },
-        sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults,
         threshold_permille: rng.u32(0..700),
+        ..SimSettings::instant(START)
     }
 }
 
