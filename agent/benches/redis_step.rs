@@ -1,5 +1,7 @@
 //! Cost of a decision at Redis, in microseconds of its CPU, beside a plain INCR in the same pipelines.
 //!
+//! N10, N11, N14: the memory of a counter, the steps of a core in a second, and the time of a step, by algorithm.
+//!
 //! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here. Steps
 //! of many calls share a script; a row that says `alone` has a script for each. Limits stand behind `<`; the program exits with 1
 //! if one is missed.
@@ -132,8 +134,8 @@ async fn main() -> ExitCode {
         async move { command.query_async::<()>(&mut connection).await.expect("an answer") }
     };
     let incr_us = bench.measure(incr).await;
-    println!("{:<42} {:>8} {:>7} {:<4} {:>10}", "", "us each", "x INCR", "max", "bytes/key");
-    println!("{:<42} {incr_us:>8.2} {:>7.1}", "INCR", 1.0);
+    println!("{:<42} {:>7} {:>6} {:<3} {:>7} {:>9}", "", "us each", "x INCR", "max", "steps/s", "bytes/key");
+    println!("{:<42} {incr_us:>7.2} {:>6.1} {:<3} {:>7.0}", "INCR", 1.0, "", 1e6 / incr_us);
 
     let window = Algorithm::SlidingWindow;
     let step = |name, algorithm, units, counters, filled| {
@@ -176,7 +178,8 @@ async fn main() -> ExitCode {
         let (each_us, bytes) = bench.step(step, first_counter).await;
         let ratio = each_us / incr_us;
         let max = step.max.map_or_else(String::new, |max| format!("<{max}"));
-        println!("{:<42} {each_us:>8.2} {ratio:>7.1} {max:<4} {bytes:>10}", step.name);
+        let per_second = 1e6 / each_us;
+        println!("{:<42} {each_us:>7.2} {ratio:>6.1} {max:<3} {per_second:>7.0} {bytes:>9}", step.name);
         if let Some(max) = step.max.filter(|max| ratio > *max) {
             missed.push(format!("missed: {}: {ratio:.1} times an INCR, at most {max}", step.name));
         }

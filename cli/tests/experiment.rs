@@ -26,7 +26,8 @@ static MACHINE: Mutex<()> = Mutex::new(());
 /// Latency above which the machine has stalled, in ms. Then only the printed bounds hold.
 const STALLED_MS: f64 = 1_000.0;
 
-/// Every call at one agent is signalled to the other, each proven by a signal of its own counter.
+/// N3, N6: every call at one agent is signalled to the other, each proven by a signal of its own counter. The first leg is the time
+/// until the decision.
 #[test]
 fn the_lag_of_every_call_is_measured_over_real_servers() {
     let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,6 +53,7 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
     let decided = run["decided"].as_array().expect("one per source").iter();
     assert_eq!(decided.filter_map(|by| by["calls"].as_u64()).sum::<u64>(), 1_500, "{run}");
     assert_eq!(run["legs"].as_array().map(Vec::len), Some(4));
+    assert!(run["legs"][0]["name"] == "call to decision" && run["legs"][0]["p99_ms"].is_number(), "{run}");
     assert!(report["aim"]["met"].is_boolean(), "{report}");
 
     let text = lag("text");
