@@ -10,7 +10,7 @@ pub(super) fn plots(settings: &RealTrafficSettings, cells: &[Cell]) -> Vec<Plot>
     let drawn = settings.rules.iter().filter(|rule| rule.split(' ').next() == Some(algorithm));
     let curve = |rule: &String| {
         let of_rule = settings.places().zip(cells).filter(|((other, _), _)| other == rule);
-        let points = of_rule.map(|((_, agents), cell)| (f64::from(agents), settings.worst_percent(cell))).collect();
+        let points = of_rule.map(|((_, agents), cell)| (as_f64(agents), settings.worst_percent(cell))).collect();
         Series { name: rule.clone(), role: SeriesRole::Measured, points }
     };
     let mut series: Vec<Series> = drawn.map(curve).collect();
@@ -19,9 +19,9 @@ pub(super) fn plots(settings: &RealTrafficSettings, cells: &[Cell]) -> Vec<Plot>
     let windows = series.iter().map(|series| format!("{:.0}% ({})", last(series), consistency(series)));
     let title = format!("{algorithm}, {most} agents: fullest window {}", windows.collect::<Vec<_>>().join(", "));
     let highest = series.iter().flat_map(|series| &series.points).map(|(_, value)| *value).fold(100.0, f64::max);
-    let margin = 0.05 * f64::from(most);
-    let range = [f64::from(least) - margin, f64::from(most) + margin];
-    let points = vec![(f64::from(least), 100.0), (f64::from(most), 100.0)];
+    let margin = 0.05 * as_f64(most);
+    let range = [as_f64(least) - margin, as_f64(most) + margin];
+    let points = vec![(as_f64(least), 100.0), (as_f64(most), 100.0)];
     series.insert(0, Series { name: "quota".to_owned(), role: SeriesRole::Limit, points });
     vec![Plot {
         name: "worst-window".to_owned(),
@@ -30,4 +30,9 @@ pub(super) fn plots(settings: &RealTrafficSettings, cells: &[Cell]) -> Vec<Plot>
         y: Axis { label: "fullest window, % of the quota".to_owned(), range: [0.0, highest] },
         series,
     }]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a small number")]
+fn as_f64(agents: usize) -> f64 {
+    agents as f64
 }

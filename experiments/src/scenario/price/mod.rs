@@ -1,0 +1,307 @@
+//! Price of leases: requests to the store that they save, and quota that they strand; and the sizes of a deployment.
+//!
+//! The requests and the bytes on the bus are simulated with the engines of production. Cores and bandwidth are computed from them and
+//! from figures of the benches, which the file of the scenario contains with their sources.
+
+mod leases;
+mod record_sizes;
+mod sizing;
+mod tables;
+mod pictures;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+
+use super::file::SettingError;
+use super::fleet::FleetTally;
+use super::parallel::in_parallel;
+use super::result::ScenarioFindings;
+use crate::figures::{self, ratio};
+use leases::{LeaseCell, LeasePlace};
+use record_sizes::RecordSizes;
+use sizing::{Load, MeasuredFigures, Sizing};
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct PriceSettings {
+    /// Numbers of agents.
+    agents: Vec<usize>,
+    /// Exponents of the Zipf distribution of a caller's calls over the agents.
+    skews: Vec<f64>,
+    /// Quotas, in calls per minute.
+    quotas: Vec<u64>,
+    /// Demand of each caller, in quotas.
+    demand: f64,
+    /// Sum of the quotas of all callers, in calls per minute.
+    units_per_minute: u64,
+    /// Minutes that are not measured, after callers begin to call.
+    warm_up_minutes: u64,
+    /// Measured minutes.
+    minutes: u64,
+    /// Loads for which sizes are computed.
+    loads: Vec<Load>,
+    figures: MeasuredFigures,
+}
+
+/// Results of the simulations.
+struct Simulated {
+    cells: Vec<LeaseCell>,
+    /// By load.
+    sizes: Vec<RecordSizes>,
+}
+
+/// Deployment of a load.
+#[derive(Clone, Copy, Debug)]
+enum Deployment {
+    WithoutLeases,
+    /// With leases, and callers of this quota.
+    WithLeases(u64),
+}
+
+impl PriceSettings {
+    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+        let lens = [
+            ("agents", self.agents.len()),
+            ("skews", self.skews.len()),
+            ("quotas", self.quotas.len()),
+            ("loads", self.loads.len()),
+        ];
+        for (key, len) in lens {
+            SettingError::unless_in(key, len, 1..=10).map_err(|_| SettingError::new(key, "needs 1 to 10 values"))?;
+        }
+        let ascends =
+            |key, is_sorted| if is_sorted { Ok(()) } else { Err(SettingError::new(key, "is not in ascending order")) };
+        for agents in &self.agents {
+            SettingError::unless_in("agents", *agents, 1..=200)?;
+        }
+        ascends("agents", self.agents.is_sorted_by(|a, b| a < b))?;
+        for skew in &self.skews {
+            SettingError::unless_in("skews", *skew, 0.0..=3.0)?;
+        }
+        ascends("skews", self.skews.is_sorted_by(|a, b| a < b))?;
+        for quota in &self.quotas {
+            SettingError::unless_in("quotas", *quota, 1..=100_000)?;
+        }
+        ascends("quotas", self.quotas.is_sorted_by(|a, b| a < b))?;
+        SettingError::unless_in("demand", self.demand, 0.01..=10.0)?;
+        SettingError::unless_in("units_per_minute", self.units_per_minute, 1..=1_000_000)?;
+        SettingError::unless_in("warm_up_minutes", self.warm_up_minutes, 0..=60)?;
+        SettingError::unless_in("minutes", self.minutes, 1..=60)?;
+        for load in &self.loads {
+            let per_agent = load.calls_per_second / load.agents.max(1);
+            if !(1..=1_000_000).contains(&per_agent) || load.agents == 0 {
+                return Err(SettingError::new(
+                    "loads",
+                    "has agents with less than 1 or more than 1000000 calls/s each",
+                ));
+            }
+        }
+        for (key, value) in self.figures.by_key() {
+            SettingError::unless_in(key, value, 0.001..=1e6)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(in crate::scenario) fn names(&self) -> Vec<String> {
+        let cells = vec![LeaseCell::default(); self.places().count()];
+        let simulated = Simulated { cells, sizes: vec![RecordSizes::default(); self.loads.len()] };
+        self.numbers(&simulated).into_keys().collect()
+    }
+
+    /// Returns the number of callers with this quota.
+    fn callers(&self, quota: u64) -> u64 {
+        (self.units_per_minute / quota).max(1)
+    }
+
+    /// Returns the places of the cells, in their order. A single agent has no skew.
+    fn places(&self) -> impl Iterator<Item = LeasePlace> {
+        let skews = |agents| if agents == 1 { &self.skews[..1] } else { &self.skews[..] };
+        let of_fleet =
+            move |quota, agents| skews(agents).iter().map(move |skew| LeasePlace { quota, agents, skew: *skew });
+        let of_quota = move |quota| self.agents.iter().flat_map(move |agents| of_fleet(quota, *agents));
+        self.quotas.iter().flat_map(move |quota| of_quota(*quota))
+    }
+
+    /// Returns a deployment without leases, and those with leases.
+    fn deployments(&self) -> impl Iterator<Item = Deployment> {
+        let with_leases = self.quotas.iter().map(|quota| Deployment::WithLeases(*quota));
+        std::iter::once(Deployment::WithoutLeases).chain(with_leases)
+    }
+
+    /// Returns the number of agents of the simulated fleet that stands for that of a load.
+    fn simulated_agents(&self, load: Load) -> usize {
+        let distance = |agents: &usize| (*agents as u64).abs_diff(load.agents);
+        self.agents.iter().copied().min_by_key(distance).expect("there is a fleet")
+    }
+
+    /// Returns the cell of a quota and a fleet with even traffic.
+    fn even_cell<'s>(&self, simulated: &'s Simulated, quota: u64, agents: usize) -> &'s LeaseCell {
+        let is_meant = |place: &LeasePlace| {
+            place.quota == quota && place.agents == agents && place.skew.total_cmp(&self.skews[0]).is_eq()
+        };
+        let place = self.places().position(|place| is_meant(&place));
+        &simulated.cells[place.expect("the place is one of the cells")]
+    }
+
+    fn sizing(&self, simulated: &Simulated, position: usize, deployment: Deployment) -> Sizing {
+        let load = self.loads[position];
+        let agents = self.simulated_agents(load);
+        let tally = match deployment {
+            Deployment::WithoutLeases => self.even_cell(simulated, self.quotas[0], agents).off,
+            Deployment::WithLeases(quota) => self.even_cell(simulated, quota, agents).on,
+        };
+        self.figures.sizing(load, ratio(tally.requests, tally.calls), simulated.sizes[position].call)
+    }
+
+    fn numbers(&self, simulated: &Simulated) -> IndexMap<String, f64> {
+        let mut numbers = IndexMap::new();
+        for (LeasePlace { quota, agents, skew }, cell) in self.places().zip(&simulated.cells) {
+            let mut number = |name: &str, value| {
+                numbers.insert(format!("{quota}/min, {}, skew {skew}: {name}", figures::agents(agents)), value)
+            };
+            number("store requests per call", ratio(cell.on.requests, cell.on.calls));
+            number("store requests per admitted call", ratio(cell.on.requests, cell.on.admitted));
+            number("store requests per call without leases", ratio(cell.off.requests, cell.off.calls));
+            number("quota stranded, % of calls", stranded_percent(cell));
+            number("under-admitted without leases, %", under_percent(&cell.off));
+        }
+        for (position, load) in self.loads.iter().enumerate() {
+            let name = format!("{} calls/s", load.calls_per_second);
+            numbers.insert(format!("{name}: bytes per call"), simulated.sizes[position].call);
+            numbers.insert(format!("{name}: bytes per signal"), simulated.sizes[position].signal);
+            for deployment in self.deployments() {
+                let sizing = self.sizing(simulated, position, deployment);
+                let name = format!("{name}, {}", deployment.name());
+                numbers.insert(format!("{name}: Redis cores, shared"), sizing.redis_cores[0]);
+                numbers.insert(format!("{name}: Redis cores, alone"), sizing.redis_cores[1]);
+            }
+            let sizing = self.sizing(simulated, position, Deployment::WithoutLeases);
+            numbers.insert(format!("{name}: Kafka, MB/s"), sizing.kafka_mb_per_second);
+            numbers.insert(format!("{name}: agent cores"), sizing.agent_cores);
+        }
+        numbers
+    }
+}
+
+impl Deployment {
+    fn name(self) -> String {
+        match self {
+            Self::WithoutLeases => "leases off".to_owned(),
+            Self::WithLeases(quota) => format!("leases, {quota}/min"),
+        }
+    }
+}
+
+/// Runs the experiment.
+pub(in crate::scenario) fn run(settings: &PriceSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let places: Vec<LeasePlace> = settings.places().collect();
+    let mut rates: Vec<u64> = settings.loads.iter().map(Load::of_agent).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    bar.set_length((places.len() + rates.len()) as u64);
+    let cells = in_parallel(&places, |place| {
+        let cell = leases::measure(settings, *place, seed);
+        bar.inc(1);
+        cell
+    });
+    let sizes = in_parallel(&rates, |rate| {
+        let sizes = record_sizes::measure(*rate, settings.quotas[0], seed);
+        bar.inc(1);
+        sizes
+    });
+    let of_load = |load: &Load| rates.iter().position(|rate| *rate == load.of_agent()).map(|place| sizes[place]);
+    let sizes = settings.loads.iter().filter_map(of_load).collect();
+    let simulated = Simulated { cells, sizes };
+    ScenarioFindings {
+        finding: finding(settings, &simulated),
+        numbers: settings.numbers(&simulated),
+        tables: tables::tables(settings, &simulated),
+        plots: pictures::plots(settings, &simulated.cells),
+    }
+}
+
+fn under_percent(tally: &FleetTally) -> f64 {
+    100.0 * ratio(tally.under_admitted, tally.calls)
+}
+
+/// Returns the calls that leases deny although there was room, in percent: those with leases, less those without.
+fn stranded_percent(cell: &LeaseCell) -> f64 {
+    under_percent(&cell.on) - under_percent(&cell.off)
+}
+
+/// States the price in the fleet of the first load for the smallest and the largest quota, and the cores of Redis for it.
+fn finding(settings: &PriceSettings, simulated: &Simulated) -> String {
+    let load = settings.loads[0];
+    let agents = settings.simulated_agents(load);
+    let [small, large] = [settings.quotas[0], settings.quotas[settings.quotas.len() - 1]];
+    let price = |quota: u64| {
+        let cell = settings.even_cell(simulated, quota, agents);
+        let requests = ratio(cell.on.requests, cell.on.calls);
+        format!(
+            "{requests:.2} requests to the store for a call of {quota}/min and strand {:.2}%",
+            stranded_percent(cell)
+        )
+    };
+    let cores = |deployment| {
+        let [shared, alone] = settings.sizing(simulated, 0, deployment).redis_cores;
+        format!("{shared:.0} to {alone:.0}")
+    };
+    format!(
+        "With {} and even traffic, leases make {}, and {}. {} calls/s need {} cores of Redis without leases, and {} with leases \
+         if each caller has {large}/min.",
+        figures::agents(agents),
+        price(small),
+        price(large),
+        figures::count(load.calls_per_second),
+        cores(Deployment::WithoutLeases),
+        cores(Deployment::WithLeases(large)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> PriceSettings {
+        PriceSettings {
+            agents: vec![2],
+            skews: vec![0.0],
+            quotas: vec![600],
+            demand: 0.9,
+            units_per_minute: 1_200,
+            warm_up_minutes: 0,
+            minutes: 1,
+            loads: vec![Load { calls_per_second: 1_000, agents: 5 }],
+            figures: MeasuredFigures {
+                redis_step_us: 6.0,
+                redis_script_us: 27.0,
+                cached_denial_ns: 200.0,
+                leased_call_ratio: 1.5,
+            },
+        }
+    }
+
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = small();
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("With 2 agents and even traffic, leases make 0."), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        let number = |name: &str| findings.numbers[&format!("600/min, 2 agents, skew 0: {name}")];
+        assert!(number("store requests per call") < 0.5 * number("store requests per call without leases"));
+        assert!(findings.numbers["1000 calls/s: bytes per call"] > 1.0, "{:?}", findings.numbers);
+        assert!(findings.numbers["1000 calls/s: bytes per signal"] > 1.0, "{:?}", findings.numbers);
+        assert_eq!((findings.tables.len(), findings.plots.len()), (3, 1));
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let refused = |settings: PriceSettings| format!("{:?}", settings.check().expect_err("it is refused"));
+        assert!(refused(PriceSettings { loads: vec![], ..small() }).contains("needs 1 to 10 values"));
+        assert!(refused(PriceSettings { agents: vec![4, 1], ..small() }).contains("ascending order"));
+        assert!(small().check().is_ok());
+    }
+}
