@@ -62,7 +62,8 @@ fn each_algorithm_admits_exactly_what_its_oracle_does() {
         let rules = tollgate_rules::from_yaml("rules.yaml", &yaml, 1).expect("valid rules");
         let recording = Recording::read(&[TRACE.into()], &rules, &ProgressBar::hidden()).expect("a log");
         let mut out = Vec::new();
-        let report = replay::run(&recording, &rules, Some(&mut out), &ProgressBar::hidden()).expect("it is replayed");
+        let report =
+            replay::run(&recording, &rules, None, Some(&mut out), &ProgressBar::hidden()).expect("it is replayed");
         let mut admitted: HashMap<String, Vec<u64>> = HashMap::new();
         for (number, line) in String::from_utf8(out).expect("UTF-8").lines().enumerate() {
             let call: Value = serde_json::from_str(line).expect("JSON");

@@ -178,8 +178,8 @@ fn a_denied_call_is_denied_in_one_rule_and_charged_in_none() {
     assert_eq!(lines[3]["rule"], Value::Null);
 }
 
-fn fleet(agents: u32, signal_delay_ms: u64, store_delay_ms: u64) -> Option<ReplayFleet> {
-    Some(ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms, seed: 1 })
+fn fleet(agents: u32, signal_delay_ms: u64, store_delay_ms: u64) -> ReplayFleet {
+    ReplayFleet { agents: NonZeroU32::new(agents).expect("agents"), signal_delay_ms, store_delay_ms, seed: 1 }
 }
 
 /// B2, never-over: agents that share a store admit the quota between them, and the report judges each answer at its instant, as
@@ -188,7 +188,7 @@ fn fleet(agents: u32, signal_delay_ms: u64, store_delay_ms: u64) -> Option<Repla
 fn a_strict_fleet_is_never_over_and_judged_at_the_instants_of_its_answers() {
     let rules = rules("quota: 20/min, consistency: strict");
     let recording = read(&[TRACE.into()], &rules);
-    let (report, lines) = replay_by(fleet(3, 500, 4), &recording, &rules);
+    let (report, lines) = replay_by(Some(fleet(3, 500, 4)), &recording, &rules);
     assert_eq!((report.calls, lines.len()), (10_000, 10_000));
     let mut admitted: HashMap<&str, Vec<u64>> = HashMap::new();
     let (mut under, mut last, mut agents, mut waited) = (0, 0, BTreeSet::new(), 0);
@@ -218,7 +218,7 @@ fn a_strict_fleet_is_never_over_and_judged_at_the_instants_of_its_answers() {
 fn late_signals_admit_more_calls_past_the_quota() {
     let rules = rules("quota: 20/min, consistency: eventual");
     let recording = read(&[TRACE.into()], &rules);
-    let over = |delay_ms| replay_by(fleet(5, delay_ms, 1), &recording, &rules).0.rules[0].over_admitted;
+    let over = |delay_ms| replay_by(Some(fleet(5, delay_ms, 1)), &recording, &rules).0.rules[0].over_admitted;
     let (soon, late) = (over(5), over(1_000));
     println!("{soon} over-admitted, {late} with late signals");
     assert!(late > soon, "{soon} {late}");

@@ -109,6 +109,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         sketch_bytes: tollgate_engine::SKETCH_BYTES_DEFAULT,
         faults,
         threshold_permille: rng.u32(0..700),
+        read_ms: 5,
     }
 }
 

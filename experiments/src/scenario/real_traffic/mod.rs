@@ -111,7 +111,7 @@ impl RealTrafficSettings {
     }
 
     fn worst_percent(&self, cell: &Cell) -> f64 {
-        let quota = self.quota.parse::<Quota>().map_or(1, |quota| quota.units());
+        let quota = self.quota.parse::<Quota>().map_or(1, Quota::units);
         100.0 * ratio(cell.worst_window, quota)
     }
 }

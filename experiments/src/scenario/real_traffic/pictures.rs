@@ -14,9 +14,9 @@ pub(super) fn plots(settings: &RealTrafficSettings, cells: &[Cell]) -> Vec<Plot>
         Series { name: rule.clone(), role: SeriesRole::Measured, points }
     };
     let mut series: Vec<Series> = drawn.map(curve).collect();
-    let last = |series: &Series| series.points.last().map_or(0.0, |(_, value)| *value);
+    let final_percent = |series: &Series| series.points.last().map_or(0.0, |(_, value)| *value);
     let consistency = |series: &Series| series.name.split(' ').next_back().unwrap_or_default().to_owned();
-    let windows = series.iter().map(|series| format!("{:.0}% ({})", last(series), consistency(series)));
+    let windows = series.iter().map(|series| format!("{:.0}% ({})", final_percent(series), consistency(series)));
     let title = format!("{algorithm}, {most} agents: fullest window {}", windows.collect::<Vec<_>>().join(", "));
     let highest = series.iter().flat_map(|series| &series.points).map(|(_, value)| *value).fold(100.0, f64::max);
     let margin = 0.05 * as_f64(most);
