@@ -4,7 +4,7 @@ use fastrand::Rng;
 use tollgate::RuleSet;
 use tollgate_core::rules::Quota;
 
-use super::PriceSettings;
+use super::settings::{LeasePlace, PriceSettings};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 use crate::scenario::fleet::{Fleet, FleetTally};
 use crate::sim::{Faults, SimSettings};
@@ -12,14 +12,6 @@ use crate::sim::{Faults, SimSettings};
 /// Interval at which the agents read the bus, which is down once they know each other, in ms.
 const READ_MS: u64 = 500;
 const COUNTERS_MAX: usize = 100_000;
-
-/// Fleet, traffic and rule of a cell.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LeasePlace {
-    pub(super) quota: u64,
-    pub(super) agents: usize,
-    pub(super) skew: f64,
-}
 
 /// Numbers of a cell with leases and without them, for the same calls.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,6 +1,7 @@
 //! Picture of the experiment: requests to the store against stranded quota.
 
-use super::leases::{LeaseCell, LeasePlace};
+use super::leases::LeaseCell;
+use super::settings::LeasePlace;
 use super::{PriceSettings, stranded_percent};
 use crate::figures::ratio;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};

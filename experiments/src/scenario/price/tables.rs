@@ -1,6 +1,7 @@
 //! Tables of the experiment: the price by fleet, skew and quota, the sizes by load, and the assumptions.
 
-use super::leases::{LeaseCell, LeasePlace};
+use super::leases::LeaseCell;
+use super::settings::LeasePlace;
 use super::{PriceSettings, Simulated, stranded_percent, under_percent};
 use crate::figures::{self, count, ratio};
 use crate::scenario::ResultTable;

@@ -47,7 +47,7 @@ pub(in crate::scenario) struct RealTrafficSettings {
 
 /// Result of a rule in a fleet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+struct TrafficCell {
     calls: u64,
     admitted: u64,
     denied: u64,
@@ -79,7 +79,7 @@ impl RealTrafficSettings {
 
     /// Returns the names of the numbers of the experiment.
     pub(in crate::scenario) fn names(&self) -> Vec<String> {
-        let cells = vec![Cell::default(); self.rules.len() * self.agents.len()];
+        let cells = vec![TrafficCell::default(); self.rules.len() * self.agents.len()];
         self.numbers(&cells).into_keys().collect()
     }
 
@@ -97,7 +97,7 @@ impl RealTrafficSettings {
         self.rules.iter().flat_map(|rule| self.agents.iter().map(|agents| (rule.as_str(), *agents)))
     }
 
-    fn numbers(&self, cells: &[Cell]) -> IndexMap<String, f64> {
+    fn numbers(&self, cells: &[TrafficCell]) -> IndexMap<String, f64> {
         let mut numbers = IndexMap::new();
         for ((rule, agents), cell) in self.places().zip(cells) {
             let mut number =
@@ -110,7 +110,7 @@ impl RealTrafficSettings {
         numbers
     }
 
-    fn worst_percent(&self, cell: &Cell) -> f64 {
+    fn worst_percent(&self, cell: &TrafficCell) -> f64 {
         let quota = self.quota.parse::<Quota>().map_or(1, Quota::units);
         100.0 * ratio(cell.worst_window, quota)
     }
@@ -135,7 +135,7 @@ pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &
         let report = report.expect("no decision is written");
         bar.inc(1);
         let of_rule = &report.rules[0];
-        let cell = Cell {
+        let cell = TrafficCell {
             calls: of_rule.calls,
             admitted: of_rule.admitted,
             denied: of_rule.denied,
@@ -146,7 +146,7 @@ pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &
         (*index, cell)
     });
     cells.sort_by_key(|(index, _)| *index);
-    let cells: Vec<Cell> = cells.into_iter().map(|(_, cell)| cell).collect();
+    let cells: Vec<TrafficCell> = cells.into_iter().map(|(_, cell)| cell).collect();
     ScenarioFindings {
         finding: finding(settings, &cells),
         numbers: settings.numbers(&cells),
@@ -156,7 +156,7 @@ pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &
 }
 
 /// States the false denials and the fullest window of the first rule of each consistency in the largest fleet.
-fn finding(settings: &RealTrafficSettings, cells: &[Cell]) -> String {
+fn finding(settings: &RealTrafficSettings, cells: &[TrafficCell]) -> String {
     let most = settings.agents[settings.agents.len() - 1];
     let mut seen = Vec::new();
     let mut sentences = Vec::new();
@@ -175,8 +175,8 @@ fn finding(settings: &RealTrafficSettings, cells: &[Cell]) -> String {
     format!("{} by address, with {}: {}.", settings.quota, figures::agents(most), sentences.join("; "))
 }
 
-fn table(settings: &RealTrafficSettings, cells: &[Cell], agents: usize) -> ResultTable {
-    let row = |((rule, _), cell): ((&str, usize), &Cell)| {
+fn table(settings: &RealTrafficSettings, cells: &[TrafficCell], agents: usize) -> ResultTable {
+    let row = |((rule, _), cell): ((&str, usize), &TrafficCell)| {
         let figures = [cell.admitted, cell.denied, cell.over_admitted, cell.under_admitted, cell.worst_window];
         std::iter::once(rule.to_owned()).chain(figures.map(count)).collect()
     };

@@ -1,10 +1,10 @@
 //! Picture of the experiment: the fullest window over the number of agents.
 
-use super::{Cell, RealTrafficSettings};
+use super::{RealTrafficSettings, TrafficCell};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Draws the fullest window of each rule of the algorithm that stands first.
-pub(super) fn plots(settings: &RealTrafficSettings, cells: &[Cell]) -> Vec<Plot> {
+pub(super) fn plots(settings: &RealTrafficSettings, cells: &[TrafficCell]) -> Vec<Plot> {
     let algorithm = settings.rules[0].split(' ').next().unwrap_or_default();
     let (least, most) = (settings.agents[0], settings.agents[settings.agents.len() - 1]);
     let drawn = settings.rules.iter().filter(|rule| rule.split(' ').next() == Some(algorithm));
