@@ -43,6 +43,11 @@ pub(crate) fn wrapped(line: &str) -> String {
     table.trim_fmt()
 }
 
+/// Formats a number of agents.
+pub(crate) fn agents(number: usize) -> String {
+    format!("{number} agent{}", if number == 1 { "" } else { "s" })
+}
+
 /// Formats a count as `1,234`.
 pub(crate) fn count(count: u64) -> String {
     HumanCount(count).to_string()

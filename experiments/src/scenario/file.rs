@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, burst, false_denials, lag, lost_shard, real_traffic, retry_storm};
+use super::{approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -39,6 +39,7 @@ pub(super) enum Experiment {
     RetryStorm(retry_storm::RetryStormSettings),
     Lag(lag::LagSettings),
     RealTraffic(real_traffic::RealTrafficSettings),
+    Price(price::PriceSettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -86,6 +87,7 @@ impl Experiment {
             Self::RetryStorm(settings) => settings.check(),
             Self::Lag(settings) => settings.check(),
             Self::RealTraffic(settings) => settings.check(),
+            Self::Price(settings) => settings.check(),
         }
     }
 
@@ -99,6 +101,7 @@ impl Experiment {
             Self::RetryStorm(_) => retry_storm::names(),
             Self::Lag(settings) => settings.names(),
             Self::RealTraffic(settings) => settings.names(),
+            Self::Price(settings) => settings.names(),
         }
     }
 }

@@ -16,6 +16,7 @@ mod lost_shard;
 mod retry_storm;
 mod lag;
 mod real_traffic;
+mod price;
 
 use indicatif::ProgressBar;
 
@@ -33,6 +34,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("retry-storm", include_str!("../../scenarios/retry-storm.toml")),
     ("lag", include_str!("../../scenarios/lag.toml")),
     ("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
+    ("price", include_str!("../../scenarios/price.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -75,6 +77,7 @@ impl Scenario {
             Experiment::RetryStorm(settings) => retry_storm::run(settings, self.file.seed, bar),
             Experiment::Lag(settings) => lag::run(settings, self.file.seed, bar),
             Experiment::RealTraffic(settings) => real_traffic::run(settings, self.file.seed, bar),
+            Experiment::Price(settings) => price::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

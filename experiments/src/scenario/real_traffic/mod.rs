@@ -16,7 +16,7 @@ use tollgate_core::rules::Quota;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use crate::figures::{count, ratio};
+use crate::figures::{self, count, ratio};
 use crate::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 
 /// Access log of the repository: 10,000 calls of a web server.
@@ -38,7 +38,7 @@ pub(in crate::scenario) struct RealTrafficSettings {
     /// Burst of the buckets, in units.
     burst: u64,
     /// Numbers of agents.
-    agents: Vec<u32>,
+    agents: Vec<usize>,
     /// Delay of the store's answers, in ms.
     store_delay_ms: u64,
     /// Delay of each record of the bus, in ms.
@@ -47,7 +47,7 @@ pub(in crate::scenario) struct RealTrafficSettings {
 
 /// Result of a rule in a fleet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cell {
+struct TrafficCell {
     calls: u64,
     admitted: u64,
     denied: u64,
@@ -68,7 +68,7 @@ impl RealTrafficSettings {
         SettingError::unless_in("agents", self.agents.len(), 1..=10)
             .map_err(|_| SettingError::new("agents", "needs 1 to 10 values"))?;
         for agents in &self.agents {
-            SettingError::unless_in("agents", *agents, 1..=AGENTS_MAX)?;
+            SettingError::unless_in("agents", *agents, 1..=AGENTS_MAX as usize)?;
         }
         if !self.agents.is_sorted_by(|a, b| a < b) {
             return Err(SettingError::new("agents", "is not in ascending order"));
@@ -79,7 +79,7 @@ impl RealTrafficSettings {
 
     /// Returns the names of the numbers of the experiment.
     pub(in crate::scenario) fn names(&self) -> Vec<String> {
-        let cells = vec![Cell::default(); self.rules.len() * self.agents.len()];
+        let cells = vec![TrafficCell::default(); self.rules.len() * self.agents.len()];
         self.numbers(&cells).into_keys().collect()
     }
 
@@ -93,14 +93,15 @@ impl RealTrafficSettings {
     }
 
     /// Returns the rule and the number of agents of each cell, in the order of the cells.
-    fn places(&self) -> impl Iterator<Item = (&str, u32)> {
+    fn places(&self) -> impl Iterator<Item = (&str, usize)> {
         self.rules.iter().flat_map(|rule| self.agents.iter().map(|agents| (rule.as_str(), *agents)))
     }
 
-    fn numbers(&self, cells: &[Cell]) -> IndexMap<String, f64> {
+    fn numbers(&self, cells: &[TrafficCell]) -> IndexMap<String, f64> {
         let mut numbers = IndexMap::new();
         for ((rule, agents), cell) in self.places().zip(cells) {
-            let mut number = |name: &str, value| numbers.insert(format!("{rule}, {}: {name}", fleet(agents)), value);
+            let mut number =
+                |name: &str, value| numbers.insert(format!("{rule}, {}: {name}", figures::agents(agents)), value);
             number("denied, % of calls", 100.0 * ratio(cell.denied, cell.calls));
             number("over-admitted, % of admissions", 100.0 * ratio(cell.over_admitted, cell.admitted));
             number("under-admitted, % of calls", 100.0 * ratio(cell.under_admitted, cell.calls));
@@ -109,7 +110,7 @@ impl RealTrafficSettings {
         numbers
     }
 
-    fn worst_percent(&self, cell: &Cell) -> f64 {
+    fn worst_percent(&self, cell: &TrafficCell) -> f64 {
         let quota = self.quota.parse::<Quota>().map_or(1, Quota::units);
         100.0 * ratio(cell.worst_window, quota)
     }
@@ -118,14 +119,14 @@ impl RealTrafficSettings {
 /// Runs the experiment.
 pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let recording = Recording::of_bytes(LOG_NAME, LOG, &RuleSet::default());
-    let mut places: Vec<(usize, (&str, u32))> = settings.places().enumerate().collect();
+    let mut places: Vec<(usize, (&str, usize))> = settings.places().enumerate().collect();
     // The largest fleets begin, so that the processors end together.
     places.sort_by_key(|(_, (_, agents))| std::cmp::Reverse(*agents));
     bar.set_length(places.len() as u64);
     let mut cells = run_all(&places, |(index, (rule, agents))| {
         let rules = settings.rule_set(rule).expect("the parameters are checked");
         let fleet = ReplayFleet {
-            agents: NonZeroU32::new(*agents).expect("the parameters are checked"),
+            agents: u32::try_from(*agents).ok().and_then(NonZeroU32::new).expect("the parameters are checked"),
             signal_delay_ms: settings.signal_delay_ms,
             store_delay_ms: settings.store_delay_ms,
             seed,
@@ -134,7 +135,7 @@ pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &
         let report = report.expect("no decision is written");
         bar.inc(1);
         let of_rule = &report.rules[0];
-        let cell = Cell {
+        let cell = TrafficCell {
             calls: of_rule.calls,
             admitted: of_rule.admitted,
             denied: of_rule.denied,
@@ -145,7 +146,7 @@ pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &
         (*index, cell)
     });
     cells.sort_by_key(|(index, _)| *index);
-    let cells: Vec<Cell> = cells.into_iter().map(|(_, cell)| cell).collect();
+    let cells: Vec<TrafficCell> = cells.into_iter().map(|(_, cell)| cell).collect();
     ScenarioFindings {
         finding: finding(settings, &cells),
         numbers: settings.numbers(&cells),
@@ -154,12 +155,8 @@ pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &
     }
 }
 
-fn fleet(agents: u32) -> String {
-    format!("{agents} agent{}", if agents == 1 { "" } else { "s" })
-}
-
 /// States the false denials and the fullest window of the first rule of each consistency in the largest fleet.
-fn finding(settings: &RealTrafficSettings, cells: &[Cell]) -> String {
+fn finding(settings: &RealTrafficSettings, cells: &[TrafficCell]) -> String {
     let most = settings.agents[settings.agents.len() - 1];
     let mut seen = Vec::new();
     let mut sentences = Vec::new();
@@ -175,11 +172,11 @@ fn finding(settings: &RealTrafficSettings, cells: &[Cell]) -> String {
             settings.worst_percent(cell)
         ));
     }
-    format!("{} by address, with {}: {}.", settings.quota, fleet(most), sentences.join("; "))
+    format!("{} by address, with {}: {}.", settings.quota, figures::agents(most), sentences.join("; "))
 }
 
-fn table(settings: &RealTrafficSettings, cells: &[Cell], agents: u32) -> ResultTable {
-    let row = |((rule, _), cell): ((&str, u32), &Cell)| {
+fn table(settings: &RealTrafficSettings, cells: &[TrafficCell], agents: usize) -> ResultTable {
+    let row = |((rule, _), cell): ((&str, usize), &TrafficCell)| {
         let figures = [cell.admitted, cell.denied, cell.over_admitted, cell.under_admitted, cell.worst_window];
         std::iter::once(rule.to_owned()).chain(figures.map(count)).collect()
     };
@@ -189,7 +186,7 @@ fn table(settings: &RealTrafficSettings, cells: &[Cell], agents: u32) -> ResultT
         settings.quota, settings.store_delay_ms, settings.signal_delay_ms
     );
     ResultTable {
-        caption: format!("{}{}", fleet(agents), if is_first { explained } else { String::new() }),
+        caption: format!("{}{}", figures::agents(agents), if is_first { explained } else { String::new() }),
         header: ["rule", "admitted", "denied", "over", "under", "worst"].map(str::to_owned).to_vec(),
         rows: settings.places().zip(cells).filter(|((_, of), _)| *of == agents).map(row).collect(),
     }

@@ -1,0 +1,196 @@
+//! Price of leases: requests to the store that they save, and quota that they strand; and the sizes of a deployment.
+//!
+//! The requests and the bytes on the bus are simulated with the engines of production. Cores and bandwidth are computed from them and
+//! from figures of the benches, which the file of the scenario contains with their sources.
+
+mod sizing;
+mod settings;
+mod leases;
+mod record_sizes;
+mod tables;
+mod pictures;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+
+use super::fleet::FleetTally;
+use super::parallel::run_all;
+use super::result::ScenarioFindings;
+use crate::figures::{self, ratio};
+use leases::LeaseCell;
+use record_sizes::RecordSizes;
+use settings::LeasePlace;
+pub(in crate::scenario) use settings::PriceSettings;
+use sizing::{Load, Sizing};
+
+/// Results of the simulations.
+struct Simulated {
+    cells: Vec<LeaseCell>,
+    /// By load.
+    sizes: Vec<RecordSizes>,
+}
+
+/// Deployment of a load.
+#[derive(Clone, Copy, Debug)]
+enum Deployment {
+    WithoutLeases,
+    /// With leases, and callers of this quota.
+    WithLeases(u64),
+}
+
+impl PriceSettings {
+    /// Returns the names of the numbers of the experiment.
+    pub(in crate::scenario) fn names(&self) -> Vec<String> {
+        let cells = vec![LeaseCell::default(); self.places().count()];
+        let simulated = Simulated { cells, sizes: vec![RecordSizes::default(); self.loads.len()] };
+        self.numbers(&simulated).into_keys().collect()
+    }
+
+    /// Returns a deployment without leases, and those with leases.
+    fn deployments(&self) -> impl Iterator<Item = Deployment> {
+        let with_leases = self.quotas.iter().map(|quota| Deployment::WithLeases(*quota));
+        std::iter::once(Deployment::WithoutLeases).chain(with_leases)
+    }
+
+    /// Returns the cell of a quota and a fleet with even traffic.
+    fn even_cell<'s>(&self, simulated: &'s Simulated, quota: u64, agents: usize) -> &'s LeaseCell {
+        let is_meant = |place: &LeasePlace| {
+            place.quota == quota && place.agents == agents && place.skew.total_cmp(&self.skews[0]).is_eq()
+        };
+        let place = self.places().position(|place| is_meant(&place));
+        &simulated.cells[place.expect("the place is one of the cells")]
+    }
+
+    fn sizing(&self, simulated: &Simulated, position: usize, deployment: Deployment) -> Sizing {
+        let load = self.loads[position];
+        let agents = self.simulated_agents(load);
+        let tally = match deployment {
+            Deployment::WithoutLeases => self.even_cell(simulated, self.quotas[0], agents).off,
+            Deployment::WithLeases(quota) => self.even_cell(simulated, quota, agents).on,
+        };
+        self.figures.sizing(load, ratio(tally.requests, tally.calls), simulated.sizes[position].call)
+    }
+
+    fn numbers(&self, simulated: &Simulated) -> IndexMap<String, f64> {
+        let mut numbers = IndexMap::new();
+        for (LeasePlace { quota, agents, skew }, cell) in self.places().zip(&simulated.cells) {
+            let mut number = |name: &str, value| {
+                numbers.insert(format!("{quota}/min, {}, skew {skew}: {name}", figures::agents(agents)), value)
+            };
+            number("store requests per call", ratio(cell.on.requests, cell.on.calls));
+            number("store requests per admitted call", ratio(cell.on.requests, cell.on.admitted));
+            number("store requests per call without leases", ratio(cell.off.requests, cell.off.calls));
+            number("quota stranded, % of calls", stranded_percent(cell));
+            number("under-admitted without leases, %", under_percent(&cell.off));
+        }
+        for (position, load) in self.loads.iter().enumerate() {
+            let name = format!("{} calls/s", load.calls_per_second);
+            numbers.insert(format!("{name}: bytes per call"), simulated.sizes[position].call);
+            numbers.insert(format!("{name}: bytes per signal"), simulated.sizes[position].signal);
+            for deployment in self.deployments() {
+                let sizing = self.sizing(simulated, position, deployment);
+                let name = format!("{name}, {}", deployment.name());
+                numbers.insert(format!("{name}: Redis cores, shared"), sizing.redis_cores[0]);
+                numbers.insert(format!("{name}: Redis cores, alone"), sizing.redis_cores[1]);
+            }
+            let sizing = self.sizing(simulated, position, Deployment::WithoutLeases);
+            numbers.insert(format!("{name}: Kafka, MB/s"), sizing.kafka_mb_per_second);
+            numbers.insert(format!("{name}: agent cores"), sizing.agent_cores);
+        }
+        numbers
+    }
+}
+
+impl Deployment {
+    fn name(self) -> String {
+        match self {
+            Self::WithoutLeases => "leases off".to_owned(),
+            Self::WithLeases(quota) => format!("leases, {quota}/min"),
+        }
+    }
+}
+
+/// Runs the experiment.
+pub(in crate::scenario) fn run(settings: &PriceSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let places: Vec<LeasePlace> = settings.places().collect();
+    let mut rates: Vec<u64> = settings.loads.iter().map(Load::of_agent).collect();
+    rates.sort_unstable();
+    rates.dedup();
+    bar.set_length((places.len() + rates.len()) as u64);
+    let cells = run_all(&places, |place| {
+        let cell = leases::measure(settings, *place, seed);
+        bar.inc(1);
+        cell
+    });
+    let sizes = run_all(&rates, |rate| {
+        let sizes = record_sizes::measure(*rate, settings.quotas[0], seed);
+        bar.inc(1);
+        sizes
+    });
+    let of_load = |load: &Load| rates.iter().position(|rate| *rate == load.of_agent()).map(|place| sizes[place]);
+    let sizes = settings.loads.iter().filter_map(of_load).collect();
+    let simulated = Simulated { cells, sizes };
+    ScenarioFindings {
+        finding: finding(settings, &simulated),
+        numbers: settings.numbers(&simulated),
+        tables: tables::tables(settings, &simulated),
+        plots: pictures::plots(settings, &simulated.cells),
+    }
+}
+
+fn under_percent(tally: &FleetTally) -> f64 {
+    100.0 * ratio(tally.under_admitted, tally.calls)
+}
+
+/// Returns the calls that leases deny although there was room, in percent: those with leases, less those without.
+fn stranded_percent(cell: &LeaseCell) -> f64 {
+    under_percent(&cell.on) - under_percent(&cell.off)
+}
+
+/// States the price in the fleet of the first load for the smallest and the largest quota, and the cores of Redis for it.
+fn finding(settings: &PriceSettings, simulated: &Simulated) -> String {
+    let load = settings.loads[0];
+    let agents = settings.simulated_agents(load);
+    let [small, large] = [settings.quotas[0], settings.quotas[settings.quotas.len() - 1]];
+    let price = |quota: u64| {
+        let cell = settings.even_cell(simulated, quota, agents);
+        let requests = ratio(cell.on.requests, cell.on.calls);
+        format!(
+            "{requests:.2} requests to the store for a call of {quota}/min and strand {:.2}%",
+            stranded_percent(cell)
+        )
+    };
+    let cores = |deployment| {
+        let [shared, alone] = settings.sizing(simulated, 0, deployment).redis_cores;
+        format!("{shared:.0} to {alone:.0}")
+    };
+    format!(
+        "With {} and even traffic, leases make {}, and {}. {} calls/s need {} cores of Redis without leases, and {} with leases \
+         if each caller has {large}/min.",
+        figures::agents(agents),
+        price(small),
+        price(large),
+        figures::count(load.calls_per_second),
+        cores(Deployment::WithoutLeases),
+        cores(Deployment::WithLeases(large)),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use settings::tests::small;
+
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = small();
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("With 2 agents and even traffic, leases make 0."), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        let number = |name: &str| findings.numbers[&format!("600/min, 2 agents, skew 0: {name}")];
+        assert!(number("store requests per call") < 0.5 * number("store requests per call without leases"));
+        assert!(findings.numbers["1000 calls/s: bytes per call"] > 1.0, "{:?}", findings.numbers);
+        assert!(findings.numbers["1000 calls/s: bytes per signal"] > 1.0, "{:?}", findings.numbers);
+        assert_eq!((findings.tables.len(), findings.plots.len()), (3, 1));
+    }
+}

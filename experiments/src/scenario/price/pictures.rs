@@ -1,0 +1,34 @@
+//! Picture of the experiment: requests to the store against stranded quota.
+
+use super::leases::LeaseCell;
+use super::settings::LeasePlace;
+use super::{PriceSettings, stranded_percent};
+use crate::figures::ratio;
+use crate::scenario::{Axis, Plot, Series, SeriesRole};
+
+/// Draws a line for each quota through the fleets with even traffic.
+pub(super) fn plots(settings: &PriceSettings, cells: &[LeaseCell]) -> Vec<Plot> {
+    let even = settings.skews[0];
+    let point = |cell: &LeaseCell| (ratio(cell.on.requests, cell.on.calls), stranded_percent(cell));
+    let curve = |quota: &u64| {
+        let is_drawn = |place: &LeasePlace| place.quota == *quota && place.skew.total_cmp(&even).is_eq();
+        let drawn = settings.places().zip(cells).filter(|(place, _)| is_drawn(place));
+        let mut points: Vec<(f64, f64)> = drawn.map(|(_, cell)| point(cell)).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Series { name: format!("{quota}/min"), role: SeriesRole::Measured, points }
+    };
+    let series: Vec<Series> = settings.quotas.iter().map(curve).collect();
+    let points = || series.iter().flat_map(|series| &series.points);
+    let (lowest, highest) = points().fold((0.0_f64, 0.1_f64), |(low, high), (_, y)| (low.min(*y), high.max(*y)));
+    let fewest = points().map(|(x, _)| *x).fold(f64::INFINITY, f64::min);
+    let (least, most) = (settings.agents[0], settings.agents[settings.agents.len() - 1]);
+    vec![Plot {
+        name: "price".to_owned(),
+        title: format!(
+            "{least} to {most} agents: leases make {fewest:.2} to 1 requests per call and strand up to {highest:.2}%"
+        ),
+        x: Axis { label: "requests to the store per call".to_owned(), range: [0.0, 1.05] },
+        y: Axis { label: "quota stranded, % of the calls".to_owned(), range: [lowest, highest] },
+        series,
+    }]
+}

@@ -1,0 +1,135 @@
+//! Parameters of the experiment, and the cells that follow from them.
+
+use serde::Deserialize;
+
+use super::sizing::{Load, MeasuredFigures};
+use crate::scenario::file::SettingError;
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::scenario) struct PriceSettings {
+    /// Numbers of agents.
+    pub(super) agents: Vec<usize>,
+    /// Exponents of the Zipf distribution of a caller's calls over the agents.
+    pub(super) skews: Vec<f64>,
+    /// Quotas, in calls per minute.
+    pub(super) quotas: Vec<u64>,
+    /// Demand of each caller, in quotas.
+    pub(super) demand: f64,
+    /// Sum of the quotas of all callers, in calls per minute.
+    pub(super) units_per_minute: u64,
+    /// Minutes that are not measured, after callers begin to call.
+    pub(super) warm_up_minutes: u64,
+    /// Measured minutes.
+    pub(super) minutes: u64,
+    /// Loads for which sizes are computed.
+    pub(super) loads: Vec<Load>,
+    pub(super) figures: MeasuredFigures,
+}
+
+/// Fleet, traffic and rule of a cell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LeasePlace {
+    pub(super) quota: u64,
+    pub(super) agents: usize,
+    pub(super) skew: f64,
+}
+
+impl PriceSettings {
+    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+        let lens = [
+            ("agents", self.agents.len()),
+            ("skews", self.skews.len()),
+            ("quotas", self.quotas.len()),
+            ("loads", self.loads.len()),
+        ];
+        for (key, len) in lens {
+            SettingError::unless_in(key, len, 1..=10).map_err(|_| SettingError::new(key, "needs 1 to 10 values"))?;
+        }
+        let ascends =
+            |key, is_sorted| if is_sorted { Ok(()) } else { Err(SettingError::new(key, "is not in ascending order")) };
+        for agents in &self.agents {
+            SettingError::unless_in("agents", *agents, 1..=200)?;
+        }
+        ascends("agents", self.agents.is_sorted_by(|a, b| a < b))?;
+        for skew in &self.skews {
+            SettingError::unless_in("skews", *skew, 0.0..=3.0)?;
+        }
+        ascends("skews", self.skews.is_sorted_by(|a, b| a < b))?;
+        for quota in &self.quotas {
+            SettingError::unless_in("quotas", *quota, 1..=100_000)?;
+        }
+        ascends("quotas", self.quotas.is_sorted_by(|a, b| a < b))?;
+        SettingError::unless_in("demand", self.demand, 0.01..=10.0)?;
+        SettingError::unless_in("units_per_minute", self.units_per_minute, 1..=1_000_000)?;
+        SettingError::unless_in("warm_up_minutes", self.warm_up_minutes, 0..=60)?;
+        SettingError::unless_in("minutes", self.minutes, 1..=60)?;
+        for load in &self.loads {
+            let per_agent = load.calls_per_second / load.agents.max(1);
+            if !(1..=1_000_000).contains(&per_agent) || load.agents == 0 {
+                return Err(SettingError::new(
+                    "loads",
+                    "has agents with less than 1 or more than 1000000 calls/s each",
+                ));
+            }
+        }
+        for (key, value) in self.figures.by_key() {
+            SettingError::unless_in(key, value, 0.001..=1e6)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the number of callers with this quota.
+    pub(super) fn callers(&self, quota: u64) -> u64 {
+        (self.units_per_minute / quota).max(1)
+    }
+
+    /// Returns the places of the cells, in their order. A single agent has no skew.
+    pub(super) fn places(&self) -> impl Iterator<Item = LeasePlace> {
+        let skews = |agents| if agents == 1 { &self.skews[..1] } else { &self.skews[..] };
+        let of_fleet =
+            move |quota, agents| skews(agents).iter().map(move |skew| LeasePlace { quota, agents, skew: *skew });
+        let of_quota = move |quota| self.agents.iter().flat_map(move |agents| of_fleet(quota, *agents));
+        self.quotas.iter().flat_map(move |quota| of_quota(*quota))
+    }
+
+    /// Returns the number of agents of the simulated fleet that stands for that of a load.
+    pub(super) fn simulated_agents(&self, load: Load) -> usize {
+        let distance = |agents: &usize| (*agents as u64).abs_diff(load.agents);
+        self.agents.iter().copied().min_by_key(distance).expect("there is a fleet")
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Returns parameters other than those of the program's file.
+    pub(in crate::scenario::price) fn small() -> PriceSettings {
+        PriceSettings {
+            agents: vec![2],
+            skews: vec![0.0],
+            quotas: vec![600],
+            demand: 0.9,
+            units_per_minute: 1_200,
+            warm_up_minutes: 0,
+            minutes: 1,
+            loads: vec![Load { calls_per_second: 1_000, agents: 5 }],
+            figures: MeasuredFigures {
+                redis_step_us: 6.0,
+                redis_script_us: 27.0,
+                cached_denial_ns: 200.0,
+                leased_call_ratio: 1.5,
+            },
+        }
+    }
+
+    #[test]
+    fn bad_parameters_are_refused() {
+        let refused = |settings: PriceSettings| format!("{:?}", settings.check().expect_err("it is refused"));
+        assert!(refused(PriceSettings { loads: vec![], ..small() }).contains("needs 1 to 10 values"));
+        assert!(refused(PriceSettings { agents: vec![4, 1], ..small() }).contains("ascending order"));
+        assert!(small().check().is_ok());
+    }
+}
