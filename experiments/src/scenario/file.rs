@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, false_denials};
+use super::{approximations, false_denials, ways};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -34,6 +34,7 @@ pub struct ScenarioFile {
 pub(super) enum Experiment {
     Approximations(approximations::ApproximationSettings),
     FalseDenials(false_denials::FalseDenialSettings),
+    Ways(ways::WaySettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -76,6 +77,7 @@ impl Experiment {
         match self {
             Self::Approximations(settings) => settings.check(),
             Self::FalseDenials(settings) => settings.check(),
+            Self::Ways(settings) => settings.check(),
         }
     }
 
@@ -84,6 +86,7 @@ impl Experiment {
         match self {
             Self::Approximations(_) => approximations::names(),
             Self::FalseDenials(settings) => settings.names(),
+            Self::Ways(settings) => settings.names(),
         }
     }
 }

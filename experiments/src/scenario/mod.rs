@@ -9,6 +9,7 @@ mod arrivals;
 mod fleet;
 mod approximations;
 mod false_denials;
+mod ways;
 
 use indicatif::ProgressBar;
 
@@ -18,9 +19,10 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 2] = [
+const SCENARIOS: [(&str, &str); 3] = [
     ("approximations", include_str!("../../scenarios/approximations.toml")),
     ("false-denials", include_str!("../../scenarios/false-denials.toml")),
+    ("ways", include_str!("../../scenarios/ways.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -58,6 +60,7 @@ impl Scenario {
         let findings = match &self.file.experiment {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
             Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
+            Experiment::Ways(settings) => ways::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

@@ -1,0 +1,257 @@
+//! Ways of limiting, one table: the ways that gateways use or that articles propose, beside those of the product, on the same calls.
+//!
+//! A baseline is written small, as its source describes it, over a simulated network. The ways of the product run its agents, store
+//! and aggregator in the simulated fleet. An exact list of each caller's admissions judges all answers at the instant of the answer.
+
+mod workload;
+mod network;
+mod measures;
+mod lag;
+mod baseline;
+mod production;
+mod tables;
+mod pictures;
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::thread;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+use tollgate_core::rules::Quota;
+
+use super::arrivals::{BEGIN, MINUTE_MS};
+use super::file::SettingError;
+use super::result::ScenarioFindings;
+use baseline::{BASELINES, Baseline};
+use measures::Measures;
+use network::{Delays, Trial};
+use production::{PRODUCTION_WAYS, ProductionWay};
+use workload::WayCaller;
+
+const HOUR_MS: u64 = 60 * MINUTE_MS;
+/// Time in which every call is answered, in ms.
+const ANSWERED_MS: u64 = 100;
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WaySettings {
+    /// Numbers of agents.
+    agents: Vec<usize>,
+    /// Number of agents of the tables with all columns.
+    shown_agents: usize,
+    /// Largest fleet in which the ways with a bus run.
+    bus_agents_max: usize,
+    /// Calls per minute of each caller.
+    quota: u64,
+    /// Length of the calls.
+    minutes: u64,
+    /// Demand of the callers that want too much, and of those that do not, in quotas.
+    demand: f64,
+    fair: f64,
+    /// Calls of a burst, in quotas.
+    burst: u64,
+    /// Number of callers by which a lag is measured.
+    probes: usize,
+    /// Longest delays of a message, one way.
+    peer_ms_max: u64,
+    store_ms_max: u64,
+    bus_ms_max: u64,
+    /// Calls that a node serves in a second, over which the messages of timers are divided.
+    calls_per_node_s: u64,
+}
+
+/// A way of limiting.
+#[derive(Clone, Copy)]
+enum Way {
+    Baseline(Baseline),
+    Production(ProductionWay),
+}
+
+/// The figures of a way by fleet size; none where it does not run.
+struct WayRow {
+    way: Way,
+    measures: Vec<Option<Measures>>,
+}
+
+impl WaySettings {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        for agents in &self.agents {
+            SettingError::unless_in("agents", *agents, 2..=2_000)?;
+        }
+        SettingError::unless_in("agents", self.agents.len(), 1..=10)
+            .map_err(|_| SettingError::new("agents", "needs 1 to 10 values"))?;
+        if !self.agents.is_sorted_by(|a, b| a < b) {
+            return Err(SettingError::new("agents", "is not in ascending order"));
+        }
+        if !self.agents.contains(&self.shown_agents) {
+            let shown = self.shown_agents;
+            return Err(SettingError::new("shown_agents", format!("is {shown}; write one of `agents`")));
+        }
+        SettingError::unless_in("bus_agents_max", self.bus_agents_max, 2..=2_000)?;
+        SettingError::unless_in("quota", self.quota, 60..=10_000)?;
+        SettingError::unless_in("minutes", self.minutes, 2..=60)?;
+        SettingError::unless_in("demand", self.demand, 1.0..=100.0)?;
+        SettingError::unless_in("fair", self.fair, 0.01..=1.0)?;
+        SettingError::unless_in("burst", self.burst, 1..=100)?;
+        SettingError::unless_in("probes", self.probes, 1..=100)?;
+        for (key, ms) in
+            [("peer_ms_max", self.peer_ms_max), ("store_ms_max", self.store_ms_max), ("bus_ms_max", self.bus_ms_max)]
+        {
+            SettingError::unless_in(key, ms, 1..=100)?;
+        }
+        SettingError::unless_in("calls_per_node_s", self.calls_per_node_s, 1..=1_000_000)
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(super) fn names(&self) -> Vec<String> {
+        let row = |way: Way| {
+            let measures = self.agents.iter().map(|agents| way.runs_with(*agents, self).then(Measures::default));
+            WayRow { way, measures: measures.collect() }
+        };
+        numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
+    }
+
+    fn delays(&self) -> Delays {
+        Delays { peer_ms_max: self.peer_ms_max, store_ms_max: self.store_ms_max, bus_ms_max: self.bus_ms_max }
+    }
+
+    /// Returns the calls of a way in a fleet of this size.
+    fn trial(&self, way: Way, nodes: usize, seed: u64) -> Trial {
+        let mut calls = workload::calls(self, nodes, seed);
+        if matches!(way, Way::Baseline(baseline) if baseline.is_at_one_node) {
+            calls.retain(|call| !matches!(WayCaller::ALL[call.caller], WayCaller::Spread | WayCaller::Burst));
+        }
+        Trial {
+            nodes,
+            quota: Quota::new(self.quota, MINUTE_MS).expect("a quota in range"),
+            callers: WayCaller::ALL.len(),
+            calls,
+            end: BEGIN.plus_ms(self.minutes * MINUTE_MS + ANSWERED_MS),
+            incident: BEGIN.plus_ms(self.minutes * MINUTE_MS / 2),
+            seed,
+            delays: self.delays(),
+        }
+    }
+
+    #[cfg(test)]
+    fn small() -> Self {
+        Self {
+            agents: vec![2, 5],
+            shown_agents: 5,
+            bus_agents_max: 2,
+            quota: 120,
+            minutes: 2,
+            demand: 6.0,
+            fair: 0.5,
+            burst: 2,
+            probes: 3,
+            peer_ms_max: 2,
+            store_ms_max: 1,
+            bus_ms_max: 5,
+            calls_per_node_s: 5_000,
+        }
+    }
+}
+
+impl Way {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Baseline(baseline) => baseline.name,
+            Self::Production(way) => way.name,
+        }
+    }
+
+    fn coordination(&self) -> &'static str {
+        match self {
+            Self::Baseline(baseline) => baseline.coordination,
+            Self::Production(way) => way.coordination,
+        }
+    }
+
+    fn runs_with(&self, agents: usize, settings: &WaySettings) -> bool {
+        !matches!(self, Self::Production(way) if way.has_bus && agents > settings.bus_agents_max)
+    }
+
+    /// Returns the figures of a fleet of this size.
+    fn measures(&self, settings: &WaySettings, nodes: usize, seed: u64) -> Measures {
+        let trial = settings.trial(*self, nodes, seed);
+        let window_ms =
+            if matches!(self, Self::Baseline(baseline) if baseline.is_bucket) { HOUR_MS } else { MINUTE_MS };
+        let probes = lag::probes(nodes, settings.probes, seed, settings.delays(), window_ms);
+        let (outcome, probed) = match self {
+            Self::Baseline(baseline) => ((baseline.run)(&trial), (baseline.run)(&probes)),
+            Self::Production(way) => (way.run(&trial), way.run_probes(&probes)),
+        };
+        let since = if matches!(self, Self::Production(way) if way.loses_store) { trial.incident } else { BEGIN };
+        let measures = Measures::of(&outcome, trial.quota, nodes, since, settings.calls_per_node_s);
+        Measures { lag_ms: lag::lag_ms(&probes, &probed), ..measures }
+    }
+}
+
+/// Returns all ways, in the order of the table.
+fn ways() -> impl Iterator<Item = Way> {
+    BASELINES.into_iter().map(Way::Baseline).chain(PRODUCTION_WAYS.into_iter().map(Way::Production))
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: vec![None; settings.agents.len()] }).collect();
+    // The largest fleets take longest, so they begin.
+    let mut places: Vec<(usize, usize)> =
+        (0..settings.agents.len()).rev().flat_map(|size| (0..rows.len()).map(move |row| (row, size))).collect();
+    places.retain(|(row, size)| rows[*row].way.runs_with(settings.agents[*size], settings));
+    bar.set_length(places.len() as u64);
+    let (waiting, done) = (Mutex::new(places.into_iter()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+            scope.spawn(|| {
+                // The lock must not be held while a way runs.
+                while let Some((row, size)) = { waiting.lock().expect("no thread panics").next() } {
+                    let measures = rows[row].way.measures(settings, settings.agents[size], seed);
+                    done.lock().expect("no thread panics").push((row, size, measures));
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    for (row, size, measures) in done.into_inner().expect("no thread panics") {
+        rows[row].measures[size] = Some(measures);
+    }
+    let numbers = numbers(settings, &rows);
+    ScenarioFindings {
+        finding: String::new(),
+        tables: tables::tables(settings, &rows),
+        plots: pictures::plots(settings, &rows),
+        numbers,
+    }
+}
+
+/// Returns the numbers of each way and fleet size.
+#[expect(clippy::cast_precision_loss, reason = "small numbers of bytes")]
+fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for WayRow { way, measures } in rows {
+        for (agents, measures) in settings.agents.iter().zip(measures) {
+            let Some(measures) = measures else { continue };
+            let figures = [
+                ("over-admitted, %", measures.over),
+                ("under-admitted, %", measures.under),
+                ("worst minute, % of quota", measures.worst),
+                ("worst minute at one node, % of quota", measures.one_node),
+                ("wait, ms", measures.wait_ms),
+                ("lag, ms", measures.lag_ms.unwrap_or(lag::ASKED_MS_MAX)),
+                ("messages a call", measures.messages),
+                ("bytes a call", measures.bytes),
+                ("store requests a call", measures.store_requests),
+                ("bytes of a counter at a node", measures.counter.node as f64),
+                ("bytes of a counter at the store", measures.counter.store as f64),
+            ];
+            let name = format!("{} at {agents}", way.name());
+            numbers.extend(figures.map(|(figure, value)| (format!("{name}: {figure}"), value)));
+        }
+    }
+    numbers
+}
