@@ -20,6 +20,8 @@ pub(super) struct Measures {
     pub(super) worst: f64,
     /// The same of the callers that stay at one node.
     pub(super) one_node: f64,
+    /// Units of a mean minute of the caller that always wants too much from all nodes, in percent of the quota.
+    pub(super) mean: f64,
     /// Mean time between a call and its answer, in ms.
     pub(super) wait_ms: f64,
     /// Longest time in which a node admits a caller whose quota is used up at another node, in ms; none if this does not end.
@@ -76,6 +78,10 @@ impl Measures {
             let of_callers = WayCaller::ALL.iter().zip(&tallies).filter(|(caller, _)| is_in(**caller));
             100.0 * ratio(of_callers.map(|(_, tally)| tally.worst).max().unwrap_or_default(), quota.units())
         };
+        let spread = WayCaller::ALL
+            .iter()
+            .position(|caller| *caller == WayCaller::Spread)
+            .map_or(0, |place| tallies[place].admitted);
         let (calls, traffic) = (outcome.answers.len() as u64, outcome.traffic);
         // One message of a timer serves all calls of its node.
         let served = nodes as u64 * calls_per_node_s * end.ms_since(BEGIN) / 1_000;
@@ -86,6 +92,7 @@ impl Measures {
                 * ratio(sum(WayCaller::is_fair, |tally| tally.under), sum(WayCaller::is_fair, |tally| tally.calls)),
             worst: worst(WayCaller::is_spread),
             one_node: worst(|caller| !caller.is_spread()),
+            mean: 100.0 * ratio(spread * quota.width_ms(), quota.units() * end.ms_since(since)),
             wait_ms: ratio(sum(|_| true, |tally| tally.waited_ms), sum(|_| true, |tally| tally.calls)),
             lag_ms: None,
             messages: per_call(traffic.call_messages, traffic.timer_messages),

@@ -241,6 +241,7 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
                 ("under-admitted, %", measures.under),
                 ("worst minute, % of quota", measures.worst),
                 ("worst minute at one node, % of quota", measures.one_node),
+                ("mean minute, % of quota", measures.mean),
                 ("wait, ms", measures.wait_ms),
                 ("lag, ms", measures.lag_ms.unwrap_or(lag::ASKED_MS_MAX)),
                 ("messages a call", measures.messages),

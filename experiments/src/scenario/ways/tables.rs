@@ -26,18 +26,27 @@ pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable
 fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
     let cells = |_: &Way, of: &Measures| {
         let lag = of.lag_ms.map_or("none".to_owned(), whole);
-        vec![tenth(of.over), tenth(of.under), whole(of.worst), whole(of.one_node), lag, tenth(of.wait_ms)]
+        vec![
+            tenth(of.over),
+            tenth(of.under),
+            whole(of.worst),
+            whole(of.mean),
+            whole(of.one_node),
+            lag,
+            tenth(of.wait_ms),
+        ]
     };
     ResultTable {
         caption: format!(
             "{} agents, answers. over: admissions past the quota, % of all. under: calls denied falsely, % of the calls of callers \
-             within their quota. most: fullest true minute of a caller that uses all agents, % of the quota. one: the same of a \
+             within their quota. most: fullest true minute of a caller that uses all agents, % of the quota. mean: mean minute of \
+             the one that always wants too much. one: the same of a \
              caller that stays at one agent. lag: longest time, in ms, in which an agent admits a caller whose quota is used up at \
              another one. wait: mean time of a call until its answer, in ms. store lost: from the loss on.",
             settings.shown_agents
         ),
-        header: ["way", "over", "under", "most", "one", "lag", "wait"].map(str::to_owned).to_vec(),
-        rows: rows.iter().map(|row| table_row(row, shown, 6, cells)).collect(),
+        header: ["way", "over", "under", "most", "mean", "one", "lag", "wait"].map(str::to_owned).to_vec(),
+        rows: rows.iter().map(|row| table_row(row, shown, 7, cells)).collect(),
     }
 }
 

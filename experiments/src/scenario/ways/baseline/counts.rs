@@ -32,14 +32,19 @@ impl Rings {
         Self { quota, callers, rings: vec![Ring::new(window); nodes * callers] }
     }
 
+    /// Returns the ring of a caller at a node.
+    pub(super) fn ring(&mut self, node: usize, caller: usize) -> &mut Ring {
+        &mut self.rings[node * self.callers + caller]
+    }
+
     /// Counts units of a caller at a node.
     pub(super) fn add(&mut self, node: usize, caller: usize, now: Timestamp, units: u64) {
-        self.rings[node * self.callers + caller].add_at(now, units);
+        self.ring(node, caller).add_at(now, units);
     }
 
     /// Counts a call if a node has counted fewer than `limit` units in the last window.
     pub(super) fn admit_up_to(&mut self, limit: u64, node: usize, caller: usize, now: Timestamp) -> bool {
-        let ring = &mut self.rings[node * self.callers + caller];
+        let ring = self.ring(node, caller);
         let is_admitted = ring.used(now, Estimate::Conservative) < limit;
         if is_admitted {
             ring.add_at(now, 1);
