@@ -7,7 +7,7 @@
 use fastrand::Rng;
 use tollgate_core::rules::Quota;
 
-use super::network::{Delays, Outcome, Trial};
+use super::network::{Delays, Trial, TrialResult};
 use super::workload::ArrivedCall;
 use crate::scenario::arrivals::BEGIN;
 
@@ -55,7 +55,7 @@ pub(super) fn probes(nodes: usize, probes: usize, seed: u64, delays: Delays, win
 
 /// Returns the lag in ms; none if nodes still admit callers at the end of the measurement.
 #[expect(clippy::cast_precision_loss, reason = "short times")]
-pub(super) fn lag_ms(trial: &Trial, outcome: &Outcome) -> Option<f64> {
+pub(super) fn lag_ms(trial: &Trial, outcome: &TrialResult) -> Option<f64> {
     let mut homes = vec![None; trial.callers];
     for call in &trial.calls {
         homes[call.caller].get_or_insert(call.node);
@@ -90,7 +90,7 @@ mod tests {
             };
             let answer = |call: &ArrivedCall| WayAnswer { call: *call, at: call.at, is_admitted: admits(call) };
             let answers = trial.calls.iter().map(answer).collect();
-            lag_ms(&trial, &Outcome { answers, traffic: Traffic::default(), bytes: CounterBytes::default() })
+            lag_ms(&trial, &TrialResult { answers, traffic: Traffic::default(), bytes: CounterBytes::default() })
         };
         assert!(lag_of(300).is_some_and(|lag| lag > 150.0 && lag < 300.0), "{:?}", lag_of(300));
         assert_eq!((lag_of(1), lag_of(10_000)), (Some(0.0), None));

@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use super::network::{CounterBytes, Outcome};
+use super::network::{CounterBytes, TrialResult};
 use super::workload::WayCaller;
 use crate::figures::ratio;
 use crate::oracle::Oracle;
@@ -16,12 +16,11 @@ pub(super) struct Measures {
     pub(super) over: f64,
     /// Denials of callers within their quota although the last minute had room, in percent of their calls.
     pub(super) under: f64,
-    /// Units of the fullest minute of a caller that uses all nodes, in percent of the quota.
-    pub(super) worst: f64,
-    /// The same of the callers that stay at one node.
+    /// Units of the fullest minute of a caller, in percent of the quota: of the one that always wants too much from all nodes, of the
+    /// one that comes in bursts, and of those that stay at one node.
+    pub(super) spread: f64,
+    pub(super) burst: f64,
     pub(super) one_node: f64,
-    /// Units of a mean minute of the caller that always wants too much from all nodes, in percent of the quota.
-    pub(super) mean: f64,
     /// Mean time between a call and its answer, in ms.
     pub(super) wait_ms: f64,
     /// Longest time in which a node admits a caller whose quota is used up at another node, in ms; none if this does not end.
@@ -44,8 +43,19 @@ struct WayTally {
 }
 
 impl Measures {
+    /// Returns the units of the fullest minute of any caller, in percent of the quota.
+    pub(super) fn worst(&self) -> f64 {
+        self.spread.max(self.burst).max(self.one_node)
+    }
+
     /// Judges the answers from an instant on.
-    pub(super) fn of(outcome: &Outcome, quota: Quota, nodes: usize, since: Timestamp, calls_per_node_s: u64) -> Self {
+    pub(super) fn of(
+        outcome: &TrialResult,
+        quota: Quota,
+        nodes: usize,
+        since: Timestamp,
+        calls_per_node_s: u64,
+    ) -> Self {
         let mut tallies = [WayTally::default(); WayCaller::ALL.len()];
         let mut oracles = WayCaller::ALL.map(|_| Oracle::new(quota));
         let mut end = BEGIN;
@@ -78,10 +88,6 @@ impl Measures {
             let of_callers = WayCaller::ALL.iter().zip(&tallies).filter(|(caller, _)| is_in(**caller));
             100.0 * ratio(of_callers.map(|(_, tally)| tally.worst).max().unwrap_or_default(), quota.units())
         };
-        let spread = WayCaller::ALL
-            .iter()
-            .position(|caller| *caller == WayCaller::Spread)
-            .map_or(0, |place| tallies[place].admitted);
         let (calls, traffic) = (outcome.answers.len() as u64, outcome.traffic);
         // One message of a timer serves all calls of its node.
         let served = nodes as u64 * calls_per_node_s * end.ms_since(BEGIN) / 1_000;
@@ -90,9 +96,9 @@ impl Measures {
             over: 100.0 * ratio(sum(|_| true, |tally| tally.over), sum(|_| true, |tally| tally.admitted)),
             under: 100.0
                 * ratio(sum(WayCaller::is_fair, |tally| tally.under), sum(WayCaller::is_fair, |tally| tally.calls)),
-            worst: worst(WayCaller::is_spread),
+            spread: worst(|caller| caller == WayCaller::Spread),
+            burst: worst(|caller| caller == WayCaller::Burst),
             one_node: worst(|caller| !caller.is_spread()),
-            mean: 100.0 * ratio(spread * quota.width_ms(), quota.units() * end.ms_since(since)),
             wait_ms: ratio(sum(|_| true, |tally| tally.waited_ms), sum(|_| true, |tally| tally.calls)),
             lag_ms: None,
             messages: per_call(traffic.call_messages, traffic.timer_messages),

@@ -114,6 +114,11 @@ impl WaySettings {
         numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
     }
 
+    /// Returns the place of the fleet that is shown.
+    fn shown(&self) -> usize {
+        self.agents.iter().position(|agents| *agents == self.shown_agents).expect("it is checked")
+    }
+
     fn delays(&self) -> Delays {
         Delays { peer_ms_max: self.peer_ms_max, store_ms_max: self.store_ms_max, bus_ms_max: self.bus_ms_max }
     }
@@ -130,7 +135,7 @@ impl WaySettings {
             callers: WayCaller::ALL.len(),
             calls,
             end: BEGIN.plus_ms(self.minutes * MINUTE_MS + ANSWERED_MS),
-            incident: BEGIN.plus_ms(self.minutes * MINUTE_MS / 2),
+            incident: BEGIN.plus_ms(self.minutes * MINUTE_MS * 3 / 4),
             seed,
             delays: self.delays(),
         }
@@ -222,11 +227,38 @@ pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> Scena
     }
     let numbers = numbers(settings, &rows);
     ScenarioFindings {
-        finding: String::new(),
+        finding: finding(settings, &rows),
         tables: tables::tables(settings, &rows),
         plots: pictures::plots(settings, &rows),
         numbers,
     }
+}
+
+/// States the fullest minutes and the costs of a few ways in the fleet that is shown.
+fn finding(settings: &WaySettings, rows: &[WayRow]) -> String {
+    let shown = settings.shown();
+    let figure = |name: &str, value: fn(&Measures) -> f64| -> String {
+        let row = rows.iter().find(|row| row.way.name() == name).expect("a way of this name");
+        row.measures[shown].as_ref().map_or("-".to_owned(), |of| tables::amount(value(of)))
+    };
+    let worst = |name: &str| figure(name, Measures::worst);
+    format!(
+        "Among {} agents, the fullest minute holds up to {}% of the quota with limiters of each node, {}% with sticky sessions, {}% with \
+         gossip merged by maximum, and {}% with summed gossip; a broadcast keeps it at {}% for {} messages a call. A store with leases keeps \
+         it at {}% for {} requests a call. If the store is lost, allowances deny {}% of the calls of honest callers without signals, and {}% \
+         with them.",
+        settings.shown_agents,
+        worst("Kong, per node"),
+        worst("sticky sessions"),
+        worst("gossip, maximum"),
+        worst("gossip, summed"),
+        worst("broadcast"),
+        figure("broadcast", |of| of.messages),
+        worst("store, leases (strict)"),
+        figure("store, leases (strict)", |of| of.store_requests),
+        figure("store lost: allowances", |of| of.under),
+        figure("store lost: signals", |of| of.under),
+    )
 }
 
 /// Returns the numbers of each way and fleet size.
@@ -239,9 +271,10 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
             let figures = [
                 ("over-admitted, %", measures.over),
                 ("under-admitted, %", measures.under),
-                ("worst minute, % of quota", measures.worst),
-                ("worst minute at one node, % of quota", measures.one_node),
-                ("mean minute, % of quota", measures.mean),
+                ("worst minute, % of quota", measures.worst()),
+                ("steady demand: worst minute, % of quota", measures.spread),
+                ("bursts: worst minute, % of quota", measures.burst),
+                ("one agent: worst minute, % of quota", measures.one_node),
                 ("wait, ms", measures.wait_ms),
                 ("lag, ms", measures.lag_ms.unwrap_or(lag::ASKED_MS_MAX)),
                 ("messages a call", measures.messages),
@@ -255,4 +288,50 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
         }
     }
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// B2, O6: each size of the fleet has its numbers, with the signs that the designs have.
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = WaySettings::small();
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        assert!(
+            findings.finding.starts_with("Among 5 agents, the fullest minute holds up to 4"),
+            "{}",
+            findings.finding
+        );
+        let number = |name: &str| findings.numbers[name];
+        assert!(number("Kong, per node at 2: worst minute, % of quota") > 190.0, "two nodes admit two quotas");
+        assert!(
+            number("gossip, maximum at 5: worst minute, % of quota")
+                > number("gossip, summed at 5: worst minute, % of quota")
+        );
+        for way in ["store only (strict)", "store, leases (strict)", "store: conservative"] {
+            assert!(number(&format!("{way} at 5: worst minute, % of quota")) <= 100.0, "{way}");
+        }
+        let [two, five] = [2, 5].map(|agents| number(&format!("broadcast at {agents}: messages a call")));
+        assert!(five > 3.0 * two, "{two} {five}");
+    }
+
+    #[test]
+    fn parameters_that_do_not_fit_are_refused() {
+        type Change = fn(&mut WaySettings);
+        let cases: [(Change, &str); 4] = [
+            (|settings| settings.agents = vec![1], "`agents` is 1; write 2 to 2000"),
+            (|settings| settings.agents = vec![5, 2], "`agents` is not in ascending order"),
+            (|settings| settings.shown_agents = 7, "`shown_agents` is 7; write one of `agents`"),
+            (|settings| settings.minutes = 1, "`minutes` is 1; write 2 to 60"),
+        ];
+        for (change, expected) in cases {
+            let mut settings = WaySettings::small();
+            change(&mut settings);
+            let refused = format!("{:?}", settings.check());
+            assert!(refused.contains(expected), "{refused}");
+        }
+    }
 }

@@ -25,16 +25,16 @@ pub(super) trait Limiter {
     type Message: Clone;
 
     /// All nodes start.
-    fn start(&mut self, _net: &mut Network<Self::Message>) {}
+    fn start(&mut self, _net: &mut PeerNetwork<Self::Message>) {}
 
     /// A call arrives at a node.
-    fn call(&mut self, net: &mut Network<Self::Message>, call: ArrivedCall);
+    fn call(&mut self, net: &mut PeerNetwork<Self::Message>, call: ArrivedCall);
 
     /// A message arrives.
-    fn receive(&mut self, _net: &mut Network<Self::Message>, _to: Place, _message: Self::Message) {}
+    fn receive(&mut self, _net: &mut PeerNetwork<Self::Message>, _to: Place, _message: Self::Message) {}
 
     /// A timer of a node fires.
-    fn wake(&mut self, _net: &mut Network<Self::Message>, _node: usize) {}
+    fn wake(&mut self, _net: &mut PeerNetwork<Self::Message>, _node: usize) {}
 
     /// Returns the bytes of the value of one counter, without its key, in which counts and times have 8 bytes.
     fn bytes(&self) -> CounterBytes;
@@ -108,14 +108,14 @@ pub(super) struct Traffic {
 }
 
 /// Answers in order of time, and the traffic that they took.
-pub(super) struct Outcome {
+pub(super) struct TrialResult {
     pub(super) answers: Vec<WayAnswer>,
     pub(super) traffic: Traffic,
     pub(super) bytes: CounterBytes,
 }
 
 /// The network, time, and a source of chance.
-pub(super) struct Network<M> {
+pub(super) struct PeerNetwork<M> {
     pub(super) nodes: usize,
     pub(super) rng: Rng,
     now: Timestamp,
@@ -134,8 +134,8 @@ enum NetworkEvent<M> {
 }
 
 /// Runs a way of limiting.
-pub(super) fn simulate<L: Limiter>(mut limiter: L, trial: &Trial) -> Outcome {
-    let mut net = Network {
+pub(super) fn simulate<L: Limiter>(mut limiter: L, trial: &Trial) -> TrialResult {
+    let mut net = PeerNetwork {
         nodes: trial.nodes,
         rng: Rng::with_seed(trial.seed),
         now: BEGIN,
@@ -151,10 +151,10 @@ pub(super) fn simulate<L: Limiter>(mut limiter: L, trial: &Trial) -> Outcome {
     }
     net.run_until(&mut limiter, trial.end);
     net.finish();
-    Outcome { answers: net.answers, traffic: net.traffic, bytes: limiter.bytes() }
+    TrialResult { answers: net.answers, traffic: net.traffic, bytes: limiter.bytes() }
 }
 
-impl<M: Clone> Network<M> {
+impl<M: Clone> PeerNetwork<M> {
     pub(super) fn now(&self) -> Timestamp {
         self.now
     }

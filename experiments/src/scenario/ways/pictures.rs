@@ -21,8 +21,8 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
     };
     let x = Axis { label: "number of agents, decimal logarithm".to_owned(), range: [least - 0.05, most + 0.05] };
     let mut worst = curves(
-        &["gossip, maximum", "local budget, Redis", "delta merging", "gossip, summed", "store, allowances"],
-        |of| of.worst,
+        &["HAProxy stick tables", "delta merging", "local budget, Redis", "gossip, summed", "store, allowances"],
+        Measures::worst,
     );
     worst.insert(
         0,

@@ -5,7 +5,7 @@ use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use super::network::{CounterBytes, HEADER_BYTES, Outcome, REQUEST_BYTES, Traffic, Trial, WayAnswer};
+use super::network::{CounterBytes, HEADER_BYTES, REQUEST_BYTES, Traffic, Trial, TrialResult, WayAnswer};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet};
 use crate::sim::{AnsweredCall, Faults, SimSettings, StoreState};
@@ -31,20 +31,15 @@ const BOUNDED: &str = "consistency: bounded, estimate: conservative";
 
 /// All ways of the product, in the order of the table.
 pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
-    ProductionWay::new("Kafka only (eventual)", "1/call+N", "consistency: eventual, estimate: conservative", true),
-    ProductionWay::new(
-        "store only (strict)",
-        "none",
-        "consistency: strict, estimate: conservative, leases: off",
-        false,
-    ),
-    ProductionWay::new("store, leases (strict)", "none", STRICT, false),
-    ProductionWay::new("store, allowances", "none", BOUNDED, false),
-    ProductionWay::new("store, signals", "1/call+N", BOUNDED, true),
-    ProductionWay::new("default rule", "1/call+N", "consistency: bounded", true),
-    ProductionWay::new("store lost: leases", "none", STRICT, false).losing_store(),
-    ProductionWay::new("store lost: allowances", "none", BOUNDED, false).losing_store(),
-    ProductionWay::new("store lost: signals", "1/call+N", BOUNDED, true).losing_store(),
+    ProductionWay::new("Kafka only (eventual)", "N", "consistency: eventual, estimate: conservative", true),
+    ProductionWay::new("store only (strict)", "1", "consistency: strict, estimate: conservative, leases: off", false),
+    ProductionWay::new("store, leases (strict)", "1", STRICT, false),
+    ProductionWay::new("store, allowances", "1", BOUNDED, false),
+    ProductionWay::new("store, signals", "N", BOUNDED, true),
+    ProductionWay::new("default rule", "N", "consistency: bounded", true),
+    ProductionWay::new("store lost: leases", "1", STRICT, false).losing_store(),
+    ProductionWay::new("store lost: allowances", "1", BOUNDED, false).losing_store(),
+    ProductionWay::new("store lost: signals", "N", BOUNDED, true).losing_store(),
 ];
 
 impl ProductionWay {
@@ -57,7 +52,7 @@ impl ProductionWay {
     }
 
     /// Runs the calls of a trial. A store that is lost is lost at the incident.
-    pub(super) fn run(&self, trial: &Trial) -> Outcome {
+    pub(super) fn run(&self, trial: &Trial) -> TrialResult {
         let mut fleet = self.fleet(trial);
         let (mut answers, mut is_lost) = (Vec::with_capacity(trial.calls.len()), false);
         for call in &trial.calls {
@@ -73,11 +68,11 @@ impl ProductionWay {
         let traffic = Traffic { store_requests, ..self.bus_traffic(trial, &fleet) };
         let call_bytes = traffic.call_bytes + store_requests * REQUEST_BYTES;
         // The memory of a counter is measured with the real store and agent.
-        Outcome { answers, traffic: Traffic { call_bytes, ..traffic }, bytes: CounterBytes::default() }
+        TrialResult { answers, traffic: Traffic { call_bytes, ..traffic }, bytes: CounterBytes::default() }
     }
 
     /// Runs the calls of probes that begin when all agents know that the store is lost, if it is lost.
-    pub(super) fn run_probes(&self, trial: &Trial) -> Outcome {
+    pub(super) fn run_probes(&self, trial: &Trial) -> TrialResult {
         let later = |at: Timestamp| if self.loses_store { at.plus_ms(NOTICED_MS) } else { at };
         let mut probes = trial.clone();
         probes.calls.iter_mut().for_each(|call| call.at = later(call.at));

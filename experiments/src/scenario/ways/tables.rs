@@ -8,18 +8,23 @@ const NO_FIGURE: &str = "-";
 
 /// Returns the tables.
 pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable> {
-    let shown = settings.agents.iter().position(|agents| *agents == settings.shown_agents).expect("it is checked");
+    let shown = settings.shown();
     let by_size = |caption: &str, figure: fn(&Measures) -> String| table_by_size(settings, rows, caption, figure);
     vec![
         answers(settings, rows, shown),
         costs(settings, rows, shown),
-        by_size("Fullest minute of a caller that uses all agents, % of the quota, by number of agents.", |of| {
-            whole(of.worst)
-        }),
+        by_size(
+            &format!(
+                "Fullest minute of a caller, % of the quota, by number of agents. -: ways with a bus run with up to {} agents, since the simulation of larger fleets takes minutes.",
+                settings.bus_agents_max
+            ),
+            |of| whole(of.worst()),
+        ),
         by_size("Calls of callers within their quota that were denied falsely, %, by number of agents.", |of| {
             tenth(of.under)
         }),
         by_size("Messages per call, by number of agents.", |of| amount(of.messages)),
+        by_size("Requests to the store per call, by number of agents.", |of| amount(of.store_requests)),
     ]
 }
 
@@ -29,23 +34,24 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
         vec![
             tenth(of.over),
             tenth(of.under),
-            whole(of.worst),
-            whole(of.mean),
+            whole(of.spread),
+            whole(of.burst),
             whole(of.one_node),
             lag,
-            tenth(of.wait_ms),
+            amount(of.wait_ms),
         ]
     };
     ResultTable {
         caption: format!(
             "{} agents, answers. over: admissions past the quota, % of all. under: calls denied falsely, % of the calls of callers \
-             within their quota. most: fullest true minute of a caller that uses all agents, % of the quota. mean: mean minute of \
-             the one that always wants too much. one: the same of a \
-             caller that stays at one agent. lag: longest time, in ms, in which an agent admits a caller whose quota is used up at \
-             another one. wait: mean time of a call until its answer, in ms. store lost: from the loss on.",
-            settings.shown_agents
+             within their quota. even, burst, one: fullest true minute in % of the quota, of a caller that wants {} quotas a minute from \
+             all agents, of one that wants {} quotas within two seconds, and of those that stay at one agent. lag: longest time, in ms, \
+             in which an agent admits a caller whose quota is used up at another one; none: it does not end. wait: mean time of a call \
+             until its answer, in ms. Ways of Tollgate: from \"Kafka only\" on. store: one store decides each call, by each algorithm. \
+             store lost: from the loss on.",
+            settings.shown_agents, settings.demand, settings.burst
         ),
-        header: ["way", "over", "under", "most", "mean", "one", "lag", "wait"].map(str::to_owned).to_vec(),
+        header: ["way", "over", "under", "even", "burst", "one", "lag", "wait"].map(str::to_owned).to_vec(),
         rows: rows.iter().map(|row| table_row(row, shown, 7, cells)).collect(),
     }
 }
@@ -64,7 +70,14 @@ fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
         ]
     };
     ResultTable {
-        caption: format!("{} agents, costs.", settings.shown_agents),
+        caption: format!(
+            "{} agents, costs. growth: growth of the messages and requests of a call with the number N of agents; 0: none are sent. \
+             messages, bytes, store: per call. A message has 64 bytes and 24 for each count; a request to the store has 136 with its \
+             answer (source 001). Messages of timers serve all calls of an agent, {} a second. Records of Kafka count for their writer \
+             and each reader; they hold few calls here, and more under load. B/node, B/store: bytes of the value of a counter, without \
+             its key; the README has those of Tollgate.",
+            settings.shown_agents, settings.calls_per_node_s
+        ),
         header: ["way", "growth", "messages", "bytes", "store", "B/node", "B/store"].map(str::to_owned).to_vec(),
         rows: rows.iter().map(|row| table_row(row, shown, 6, cells)).collect(),
     }
@@ -102,7 +115,7 @@ fn tenth(value: f64) -> String {
 }
 
 /// Formats an amount of any size with two or three digits.
-fn amount(value: f64) -> String {
+pub(super) fn amount(value: f64) -> String {
     match value {
         0.0 => "0".to_owned(),
         _ if value < 0.01 => "<0.01".to_owned(),

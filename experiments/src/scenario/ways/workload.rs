@@ -7,8 +7,10 @@ use tollgate_core::clock::Timestamp;
 use super::WaySettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 
-/// Time before and after the end of each minute in which a burst comes.
-const BURST_MS: u64 = 1_000;
+/// Length of a burst, in the middle of which a minute ends at first.
+const BURST_MS: u64 = 2_000;
+/// Time by which the bursts come earlier in each minute. An estimate by sub-windows does not see that the last one is still inside.
+const EARLIER_MS: u64 = 500;
 
 /// A call at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +26,7 @@ pub(super) struct ArrivedCall {
 pub(super) enum WayCaller {
     /// Wants several quotas, from all nodes.
     Spread,
-    /// Wants several quotas within two seconds around the end of each minute, from all nodes.
+    /// Wants several quotas within two seconds at the end of each minute, from all nodes.
     Burst,
     /// Wants several quotas, from one node.
     OneNode,
@@ -60,11 +62,13 @@ pub(super) fn calls(settings: &WaySettings, nodes: usize, seed: u64) -> Vec<Arri
             calls.push(ArrivedCall { at, node, caller: index });
         };
         if caller == WayCaller::Burst {
-            for minute in 1..settings.minutes {
-                let begin_ms = minute * MINUTE_MS - BURST_MS;
+            for minute in 1..=settings.minutes {
+                let begin_ms = minute * MINUTE_MS - BURST_MS / 2 - (minute - 1) * EARLIER_MS;
                 for _ in 0..settings.burst * settings.quota {
-                    let at_ms = begin_ms + rng.u64(0..2 * BURST_MS);
-                    arrives(&mut rng, BEGIN.plus_ms(at_ms));
+                    let at_ms = begin_ms + rng.u64(0..BURST_MS);
+                    if at_ms < settings.minutes * MINUTE_MS {
+                        arrives(&mut rng, BEGIN.plus_ms(at_ms));
+                    }
                 }
             }
             continue;
@@ -95,8 +99,9 @@ mod tests {
             let nodes = of_caller.iter().map(|call| call.node).collect::<std::collections::BTreeSet<_>>().len();
             assert_eq!(nodes, if caller.is_spread() { 10 } else { 1 }, "{caller:?}");
             if caller == WayCaller::Burst {
-                assert_eq!(of_caller.len() as u64, 19 * settings.burst * settings.quota);
-                assert!(of_caller.iter().all(|call| (call.at.as_ms() + BURST_MS) % MINUTE_MS < 2 * BURST_MS));
+                assert_eq!(of_caller.len() as u64, 20 * settings.burst * settings.quota);
+                let first = of_caller[0].at.ms_since(BEGIN);
+                assert!(first.abs_diff(MINUTE_MS - BURST_MS / 2) < 100, "{first} ms");
                 continue;
             }
             let quotas = of_caller.len() as f64 / (20 * settings.quota) as f64;

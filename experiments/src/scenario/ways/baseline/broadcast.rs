@@ -3,7 +3,7 @@
 //! Source 000, "Chatty servers", with counts that are pushed: N - 1 messages for an admission.
 
 use super::counts::{RING_BYTES, Rings};
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct Broadcast {
@@ -23,7 +23,7 @@ impl Broadcast {
 impl Limiter for Broadcast {
     type Message = AdmittedCaller;
 
-    fn call(&mut self, net: &mut Network<AdmittedCaller>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<AdmittedCaller>, call: ArrivedCall) {
         let is_admitted = self.rings.admit(call.node, call.caller, net.now());
         if is_admitted {
             net.send_to_all(Some(call.node), &AdmittedCaller(call.caller));
@@ -31,7 +31,7 @@ impl Limiter for Broadcast {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut Network<AdmittedCaller>, to: Place, message: AdmittedCaller) {
+    fn receive(&mut self, net: &mut PeerNetwork<AdmittedCaller>, to: Place, message: AdmittedCaller) {
         if let Place::Node(node) = to {
             self.rings.add(node, message.0, net.now(), 1);
         }

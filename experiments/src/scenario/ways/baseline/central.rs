@@ -2,7 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place};
 use crate::scenario::ways::workload::ArrivedCall;
 
 /// A step of a store on one counter.
@@ -26,11 +26,11 @@ pub(super) enum CentralMessage {
 impl<S: StoreStep> Limiter for CentralStore<S> {
     type Message = CentralMessage;
 
-    fn call(&mut self, net: &mut Network<CentralMessage>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<CentralMessage>, call: ArrivedCall) {
         net.ask(CentralMessage::Check(call));
     }
 
-    fn receive(&mut self, net: &mut Network<CentralMessage>, _to: Place, message: CentralMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<CentralMessage>, _to: Place, message: CentralMessage) {
         match message {
             CentralMessage::Check(call) => {
                 let answer = self.0.step(call.caller, net.now());

@@ -67,4 +67,12 @@ impl FixedCount {
         }
         &mut self.units
     }
+
+    /// Takes the larger of two counts of the current window.
+    pub(super) fn merge(&mut self, other: Self, now: Timestamp, quota: Quota) {
+        let units = self.units(now, quota);
+        if other.window == now.as_ms() / quota.width_ms() {
+            *units = (*units).max(other.units);
+        }
+    }
 }

@@ -4,7 +4,7 @@
 //! The wait is 200 ms. The clocks of the nodes agree.
 
 use super::shared_counts::{SUB_INTERVAL_MS, SharedCountMessage, SharedCounts};
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const WAIT_MS: u64 = 200;
@@ -20,16 +20,16 @@ impl DeltaMerge {
 impl Limiter for DeltaMerge {
     type Message = SharedCountMessage;
 
-    fn start(&mut self, net: &mut Network<SharedCountMessage>) {
+    fn start(&mut self, net: &mut PeerNetwork<SharedCountMessage>) {
         (0..net.nodes).for_each(|node| net.wake_after(SUB_INTERVAL_MS, node));
     }
 
-    fn call(&mut self, net: &mut Network<SharedCountMessage>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<SharedCountMessage>, call: ArrivedCall) {
         let is_admitted = self.0.rings.admit(call.node, call.caller, net.now());
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut Network<SharedCountMessage>, to: Place, message: SharedCountMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<SharedCountMessage>, to: Place, message: SharedCountMessage) {
         match (to, message) {
             (Place::Store, SharedCountMessage::Add(caller, at, units)) => self.0.add(caller, at, units),
             (Place::Store, SharedCountMessage::Read(node, caller, at)) => self.0.read(net, node, caller, at),
@@ -40,7 +40,7 @@ impl Limiter for DeltaMerge {
         }
     }
 
-    fn wake(&mut self, net: &mut Network<SharedCountMessage>, node: usize) {
+    fn wake(&mut self, net: &mut PeerNetwork<SharedCountMessage>, node: usize) {
         let (at, is_end) = (self.0.before(net.now()), net.now().as_ms().is_multiple_of(SUB_INTERVAL_MS));
         for caller in 0..self.0.callers {
             let units = self.0.own(node, caller, at);

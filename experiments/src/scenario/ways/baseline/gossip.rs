@@ -2,14 +2,14 @@
 //!
 //! Source 002, "Gossip-Based Rate Synchronization" and "Failure Modes".
 
-use crate::scenario::ways::network::{Cause, Network};
+use crate::scenario::ways::network::{Cause, PeerNetwork};
 
 const INTERVAL_MS: u64 = 100;
 const JITTER_MS: u64 = 30;
 const FAN_OUT: usize = 3;
 
 /// Starts the rounds of all nodes.
-pub(super) fn start<M: Clone>(net: &mut Network<M>) {
+pub(super) fn start<M: Clone>(net: &mut PeerNetwork<M>) {
     for node in 0..net.nodes {
         let first_ms = net.rng.u64(0..INTERVAL_MS);
         net.wake_after(first_ms, node);
@@ -17,7 +17,7 @@ pub(super) fn start<M: Clone>(net: &mut Network<M>) {
 }
 
 /// Sends a message with so many counts in a round of a node, and sets the timer of its next one.
-pub(super) fn round<M: Clone>(net: &mut Network<M>, node: usize, counts: usize, message: &M) {
+pub(super) fn round<M: Clone>(net: &mut PeerNetwork<M>, node: usize, counts: usize, message: &M) {
     let mut peers: Vec<usize> = Vec::new();
     while peers.len() < FAN_OUT.min(net.nodes - 1) {
         let peer = net.rng.usize(0..net.nodes);

@@ -8,12 +8,19 @@ use tollgate_core::rules::Quota;
 
 use super::counts::{FIXED_BYTES, FixedCount};
 use super::gossip;
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct GossipMax {
     quota: Quota,
     counts: Vec<Vec<FixedCount>>,
+}
+
+/// The count of a caller in a minute.
+#[derive(Clone, Copy)]
+pub(super) struct MinuteCount {
+    caller: usize,
+    count: FixedCount,
 }
 
 impl GossipMax {
@@ -23,31 +30,33 @@ impl GossipMax {
 }
 
 impl Limiter for GossipMax {
-    type Message = Rc<[(usize, u64)]>;
+    type Message = Rc<[MinuteCount]>;
 
-    fn start(&mut self, net: &mut Network<Self::Message>) {
+    fn start(&mut self, net: &mut PeerNetwork<Self::Message>) {
         gossip::start(net);
     }
 
-    fn call(&mut self, net: &mut Network<Self::Message>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<Self::Message>, call: ArrivedCall) {
         let units = self.counts[call.node][call.caller].units(net.now(), self.quota);
         let is_admitted = *units < self.quota.units();
         *units += u64::from(is_admitted);
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut Network<Self::Message>, to: Place, message: Self::Message) {
+    fn receive(&mut self, net: &mut PeerNetwork<Self::Message>, to: Place, message: Self::Message) {
         let Place::Node(node) = to else { return };
-        for (caller, heard) in message.iter() {
-            let units = self.counts[node][*caller].units(net.now(), self.quota);
-            *units = (*units).max(*heard);
+        for MinuteCount { caller, count } in message.iter() {
+            self.counts[node][*caller].merge(*count, net.now(), self.quota);
         }
     }
 
-    fn wake(&mut self, net: &mut Network<Self::Message>, node: usize) {
+    fn wake(&mut self, net: &mut PeerNetwork<Self::Message>, node: usize) {
         let (now, quota) = (net.now(), self.quota);
-        let counts = self.counts[node].iter_mut().map(|count| *count.units(now, quota)).enumerate();
-        let message: Rc<[(usize, u64)]> = counts.filter(|(_, units)| *units > 0).collect();
+        let counts = self.counts[node].iter_mut().enumerate().filter_map(|(caller, count)| {
+            let is_used = *count.units(now, quota) > 0;
+            is_used.then_some(MinuteCount { caller, count: *count })
+        });
+        let message: Rc<[MinuteCount]> = counts.collect();
         gossip::round(net, node, message.len(), &message);
     }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::counts::{RING_BYTES, Rings};
 use super::gossip;
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 /// Number of rounds in which a changed count is sent.
@@ -68,12 +68,12 @@ impl GossipSum {
 impl Limiter for GossipSum {
     type Message = Rc<[OriginCount]>;
 
-    fn start(&mut self, net: &mut Network<Self::Message>) {
+    fn start(&mut self, net: &mut PeerNetwork<Self::Message>) {
         gossip::start(net);
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "few nodes and callers")]
-    fn call(&mut self, net: &mut Network<Self::Message>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<Self::Message>, call: ArrivedCall) {
         let is_admitted = self.rings.admit(call.node, call.caller, net.now());
         if is_admitted {
             let (caller, origin) = (call.caller as u32, call.node as u32);
@@ -83,7 +83,7 @@ impl Limiter for GossipSum {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut Network<Self::Message>, to: Place, message: Self::Message) {
+    fn receive(&mut self, net: &mut PeerNetwork<Self::Message>, to: Place, message: Self::Message) {
         let Place::Node(node) = to else { return };
         for heard in message.iter() {
             let new = self.raise(node, *heard);
@@ -93,7 +93,7 @@ impl Limiter for GossipSum {
         }
     }
 
-    fn wake(&mut self, net: &mut Network<Self::Message>, node: usize) {
+    fn wake(&mut self, net: &mut PeerNetwork<Self::Message>, node: usize) {
         let (mut changed, mut message) = (std::mem::take(&mut self.changed[node]), Vec::new());
         changed.retain(|(caller, origin)| {
             let place = self.place(node, *caller, *origin);

@@ -6,7 +6,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct HaproxyPeers {
@@ -53,14 +53,14 @@ impl RateEntry {
 impl Limiter for HaproxyPeers {
     type Message = PushedEntry;
 
-    fn call(&mut self, net: &mut Network<PushedEntry>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<PushedEntry>, call: ArrivedCall) {
         let entry = &mut self.entries[call.node][call.caller];
         let is_admitted = entry.count(net.now(), self.quota.width_ms()) <= self.quota.units();
         net.send_to_all(Some(call.node), &PushedEntry { caller: call.caller, entry: *entry });
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, _net: &mut Network<PushedEntry>, to: Place, message: PushedEntry) {
+    fn receive(&mut self, _net: &mut PeerNetwork<PushedEntry>, to: Place, message: PushedEntry) {
         if let Place::Node(node) = to {
             self.entries[node][message.caller] = message.entry;
         }

@@ -5,7 +5,7 @@
 use tollgate_core::rules::Quota;
 
 use super::counts::{FIXED_BYTES, FixedCount};
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct Kong {
@@ -22,7 +22,7 @@ impl Kong {
 impl Limiter for Kong {
     type Message = ();
 
-    fn call(&mut self, net: &mut Network<()>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<()>, call: ArrivedCall) {
         let units = self.counts[call.node][call.caller].units(net.now(), self.quota);
         let is_admitted = *units < self.quota.units();
         *units += u64::from(is_admitted);

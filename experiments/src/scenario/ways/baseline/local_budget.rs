@@ -9,7 +9,7 @@ use tollgate_core::rules::Quota;
 
 use super::counts::FixedCount;
 use crate::oracle::Oracle;
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const FLUSH_MS: u64 = 10_000;
@@ -77,14 +77,14 @@ impl LocalBudget {
 impl Limiter for LocalBudget {
     type Message = LogMessage;
 
-    fn start(&mut self, net: &mut Network<LogMessage>) {
+    fn start(&mut self, net: &mut PeerNetwork<LogMessage>) {
         for node in 0..net.nodes {
             let first_ms = net.rng.u64(0..FLUSH_MS);
             net.wake_after(first_ms, node);
         }
     }
 
-    fn call(&mut self, net: &mut Network<LogMessage>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<LogMessage>, call: ArrivedCall) {
         if self.is_admitted_locally(call, net.now()) {
             net.answer(call, true);
         } else {
@@ -92,7 +92,7 @@ impl Limiter for LocalBudget {
         }
     }
 
-    fn receive(&mut self, net: &mut Network<LogMessage>, _to: Place, message: LogMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<LogMessage>, _to: Place, message: LogMessage) {
         let now = net.now();
         match message {
             LogMessage::Check(call) => {
@@ -110,7 +110,7 @@ impl Limiter for LocalBudget {
         }
     }
 
-    fn wake(&mut self, net: &mut Network<LogMessage>, node: usize) {
+    fn wake(&mut self, net: &mut PeerNetwork<LogMessage>, node: usize) {
         for (caller, bucket) in self.buckets[node].iter_mut().enumerate() {
             let units = std::mem::take(&mut bucket.unflushed);
             if units > 0 {

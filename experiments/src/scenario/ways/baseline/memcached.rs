@@ -7,7 +7,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const TRIES_MAX: u32 = 5;
@@ -57,11 +57,11 @@ fn capacity(quota: Quota) -> f64 {
 impl Limiter for Memcached {
     type Message = CasMessage;
 
-    fn call(&mut self, net: &mut Network<CasMessage>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<CasMessage>, call: ArrivedCall) {
         net.ask(CasMessage::Gets(call, 1));
     }
 
-    fn receive(&mut self, net: &mut Network<CasMessage>, _to: Place, message: CasMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<CasMessage>, _to: Place, message: CasMessage) {
         match message {
             CasMessage::Gets(call, tries) => {
                 net.reply(call.node, CasMessage::Got(call, tries, self.buckets[call.caller]));

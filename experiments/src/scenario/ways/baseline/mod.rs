@@ -25,7 +25,7 @@ mod algorithms;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::window::Estimate;
 
-use super::network::{Outcome, Trial, simulate};
+use super::network::{Trial, TrialResult, simulate};
 use central::CentralStore;
 
 /// A baseline.
@@ -38,11 +38,11 @@ pub(super) struct Baseline {
     pub(super) is_bucket: bool,
     /// True if the only abuser stays at one node.
     pub(super) is_at_one_node: bool,
-    pub(super) run: fn(&Trial) -> Outcome,
+    pub(super) run: fn(&Trial) -> TrialResult,
 }
 
 impl Baseline {
-    const fn new(name: &'static str, coordination: &'static str, run: fn(&Trial) -> Outcome) -> Self {
+    const fn new(name: &'static str, coordination: &'static str, run: fn(&Trial) -> TrialResult) -> Self {
         Self { name, coordination, is_bucket: false, is_at_one_node: false, run }
     }
 
@@ -57,43 +57,41 @@ impl Baseline {
 
 /// All baselines, in the order of the table.
 pub(super) const BASELINES: [Baseline; 23] = [
-    Baseline::new("nginx, per node", NONE, |trial| simulate(nginx::Nginx::new(trial), trial)).of_bucket(),
-    Baseline::new("Kong, per node", NONE, |trial| simulate(kong::Kong::new(trial), trial)),
-    Baseline::new("sticky sessions", NONE, |trial| simulate(sticky::Sticky::new(trial), trial)),
-    Baseline::new("local share", NONE, |trial| simulate(local_share::LocalShare::new(trial), trial)),
+    Baseline::new("nginx, per node", "0", |trial| simulate(nginx::Nginx::new(trial), trial)).of_bucket(),
+    Baseline::new("Kong, per node", "0", |trial| simulate(kong::Kong::new(trial), trial)),
+    Baseline::new("sticky sessions", "0", |trial| simulate(sticky::Sticky::new(trial), trial)),
+    Baseline::new("local share", "0", |trial| simulate(local_share::LocalShare::new(trial), trial)),
     Baseline::new("broadcast", "N", |trial| simulate(broadcast::Broadcast::new(trial), trial)),
     Baseline::new("pub/sub broadcast", "N", |trial| simulate(pub_sub::PubSub::new(trial), trial)),
     Baseline::new("HAProxy stick tables", "N", |trial| simulate(haproxy::HaproxyPeers::new(trial), trial)),
-    Baseline::new("gossip, summed", "N", |trial| simulate(gossip_sum::GossipSum::new(trial), trial)),
-    Baseline::new("gossip, one-node abuser", "N", |trial| simulate(gossip_sum::GossipSum::new(trial), trial))
+    Baseline::new("gossip, summed", "1", |trial| simulate(gossip_sum::GossipSum::new(trial), trial)),
+    Baseline::new("gossip, one-node abuser", "1", |trial| simulate(gossip_sum::GossipSum::new(trial), trial))
         .at_one_node(),
     Baseline::new("gossip, maximum", "1", |trial| simulate(gossip_max::GossipMax::new(trial), trial)),
-    Baseline::new("local budget, Redis", NONE, |trial| simulate(local_budget::LocalBudget::new(trial), trial)),
-    Baseline::new("rate estimation", NONE, |trial| central(rate_estimation::RateEstimation::new(trial), trial))
+    Baseline::new("local budget, Redis", "1", |trial| simulate(local_budget::LocalBudget::new(trial), trial)),
+    Baseline::new("rate estimation", "1", |trial| central(rate_estimation::RateEstimation::new(trial), trial))
         .of_bucket(),
     Baseline::new("delta merging", "N", |trial| simulate(delta_merge::DeltaMerge::new(trial), trial)),
     Baseline::new("sub-interval counter", "N", |trial| {
         simulate(sub_interval_counter::SubIntervalCounter::new(trial), trial)
     }),
-    Baseline::new("Redis list, leaky", NONE, |trial| central(redis_list::RedisList::new(trial), trial)).of_bucket(),
-    Baseline::new("Memcached bucket, CAS", NONE, |trial| simulate(memcached::Memcached::new(trial), trial)).of_bucket(),
-    Baseline::new("Redis INCR", NONE, |trial| central(redis_incr::RedisIncr::new(trial), trial)),
-    Baseline::new("store: interpolated", NONE, |trial| own(trial, Algorithm::SlidingWindow(Estimate::Interpolated))),
-    Baseline::new("store: conservative", NONE, |trial| own(trial, Algorithm::SlidingWindow(Estimate::Conservative))),
-    Baseline::new("store: sliding_log", NONE, |trial| own(trial, Algorithm::SlidingLog)),
-    Baseline::new("store: fixed_window", NONE, |trial| own(trial, Algorithm::FixedWindow)),
-    Baseline::new("store: token_bucket", NONE, |trial| own(trial, Algorithm::TokenBucket)).of_bucket(),
-    Baseline::new("store: leaky_bucket", NONE, |trial| own(trial, Algorithm::LeakyBucket)).of_bucket(),
+    Baseline::new("Redis list, leaky", "1", |trial| central(redis_list::RedisList::new(trial), trial)).of_bucket(),
+    Baseline::new("Memcached bucket, CAS", "1", |trial| simulate(memcached::Memcached::new(trial), trial)).of_bucket(),
+    Baseline::new("Redis INCR", "1", |trial| central(redis_incr::RedisIncr::new(trial), trial)),
+    Baseline::new("store: interpolated", "1", |trial| own(trial, Algorithm::SlidingWindow(Estimate::Interpolated))),
+    Baseline::new("store: conservative", "1", |trial| own(trial, Algorithm::SlidingWindow(Estimate::Conservative))),
+    Baseline::new("store: sliding_log", "1", |trial| own(trial, Algorithm::SlidingLog)),
+    Baseline::new("store: fixed_window", "1", |trial| own(trial, Algorithm::FixedWindow)),
+    Baseline::new("store: token_bucket", "1", |trial| own(trial, Algorithm::TokenBucket)).of_bucket(),
+    Baseline::new("store: leaky_bucket", "1", |trial| own(trial, Algorithm::LeakyBucket)).of_bucket(),
 ];
 
-const NONE: &str = "none";
-
 /// Runs a store that decides each call.
-fn central<S: central::StoreStep>(step: S, trial: &Trial) -> Outcome {
+fn central<S: central::StoreStep>(step: S, trial: &Trial) -> TrialResult {
     simulate(CentralStore(step), trial)
 }
 
 /// Runs an algorithm of the product in a store that decides each call.
-fn own(trial: &Trial, algorithm: Algorithm) -> Outcome {
+fn own(trial: &Trial, algorithm: Algorithm) -> TrialResult {
     central(algorithms::OwnAlgorithm::new(trial, algorithm), trial)
 }

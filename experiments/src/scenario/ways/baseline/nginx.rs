@@ -6,7 +6,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const BURST: f64 = 20.0;
@@ -32,7 +32,7 @@ impl Limiter for Nginx {
     type Message = ();
 
     #[expect(clippy::cast_precision_loss, reason = "small times and quotas")]
-    fn call(&mut self, net: &mut Network<()>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<()>, call: ArrivedCall) {
         let (now, bucket) = (net.now(), &mut self.buckets[call.node][call.caller]);
         let calls = bucket.map_or(0.0, |excess| {
             let drained = now.ms_since(excess.last) as f64 * self.quota.units() as f64 / self.quota.width_ms() as f64;

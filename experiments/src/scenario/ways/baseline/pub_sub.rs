@@ -3,7 +3,7 @@
 //! Source 002, "Why use gossip […] instead of a centralized pub/sub". N messages for an admission, and two ways instead of one.
 
 use super::counts::{RING_BYTES, Rings};
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct PubSub {
@@ -26,7 +26,7 @@ impl PubSub {
 impl Limiter for PubSub {
     type Message = PublishedAdmission;
 
-    fn call(&mut self, net: &mut Network<PublishedAdmission>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<PublishedAdmission>, call: ArrivedCall) {
         let is_admitted = self.rings.admit(call.node, call.caller, net.now());
         if is_admitted {
             net.publish(PublishedAdmission { node: call.node, caller: call.caller });
@@ -34,7 +34,7 @@ impl Limiter for PubSub {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut Network<PublishedAdmission>, to: Place, message: PublishedAdmission) {
+    fn receive(&mut self, net: &mut PeerNetwork<PublishedAdmission>, to: Place, message: PublishedAdmission) {
         match to {
             Place::Store => net.send_to_all(Some(message.node), &message),
             Place::Node(node) => self.rings.add(node, message.caller, net.now(), 1),

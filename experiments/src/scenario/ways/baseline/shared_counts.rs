@@ -7,7 +7,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::window::SubWindow;
 
 use super::counts::{RING_BYTES, Rings};
-use crate::scenario::ways::network::{CounterBytes, Network, Trial};
+use crate::scenario::ways::network::{CounterBytes, PeerNetwork, Trial};
 
 pub(super) const SUB_INTERVAL_MS: u64 = 1_000;
 
@@ -54,7 +54,13 @@ impl SharedCounts {
     }
 
     /// The store answers a node.
-    pub(super) fn read(&mut self, net: &mut Network<SharedCountMessage>, node: usize, caller: usize, at: SubWindow) {
+    pub(super) fn read(
+        &mut self,
+        net: &mut PeerNetwork<SharedCountMessage>,
+        node: usize,
+        caller: usize,
+        at: SubWindow,
+    ) {
         let units = self.own(self.store, caller, at);
         net.reply(node, SharedCountMessage::Count(caller, at, units));
     }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 
 use super::counts::{RING_BYTES, Rings};
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct Sticky {
@@ -31,7 +31,7 @@ impl Sticky {
 impl Limiter for Sticky {
     type Message = ();
 
-    fn call(&mut self, net: &mut Network<()>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<()>, call: ArrivedCall) {
         let node = self.nodes[call.caller][usize::from(net.now() >= self.added)];
         let is_admitted = self.rings.admit(node, call.caller, net.now());
         net.answer(call, is_admitted);

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tollgate_core::window::SubWindow;
 
 use super::shared_counts::{SUB_INTERVAL_MS, SharedCountMessage, SharedCounts};
-use crate::scenario::ways::network::{CounterBytes, Limiter, Network, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const ADDED_MS_MAX: u64 = 50;
@@ -26,7 +26,7 @@ impl SubIntervalCounter {
     }
 
     /// Sets the timer of a node after the end of the current sub-interval.
-    fn wake_at_end(net: &mut Network<SharedCountMessage>, node: usize) {
+    fn wake_at_end(net: &mut PeerNetwork<SharedCountMessage>, node: usize) {
         let left_ms = SUB_INTERVAL_MS - net.now().as_ms() % SUB_INTERVAL_MS;
         let late_ms = net.rng.u64(0..=ADDED_MS_MAX);
         net.wake_after(left_ms + late_ms, node);
@@ -36,16 +36,16 @@ impl SubIntervalCounter {
 impl Limiter for SubIntervalCounter {
     type Message = SharedCountMessage;
 
-    fn start(&mut self, net: &mut Network<SharedCountMessage>) {
+    fn start(&mut self, net: &mut PeerNetwork<SharedCountMessage>) {
         (0..net.nodes).for_each(|node| Self::wake_at_end(net, node));
     }
 
-    fn call(&mut self, net: &mut Network<SharedCountMessage>, call: ArrivedCall) {
+    fn call(&mut self, net: &mut PeerNetwork<SharedCountMessage>, call: ArrivedCall) {
         let is_admitted = self.shared.rings.admit(call.node, call.caller, net.now());
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut Network<SharedCountMessage>, to: Place, message: SharedCountMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<SharedCountMessage>, to: Place, message: SharedCountMessage) {
         match (to, message) {
             (Place::Store, SharedCountMessage::Add(caller, at, units)) => {
                 self.shared.add(caller, at, units);
@@ -67,7 +67,7 @@ impl Limiter for SubIntervalCounter {
         }
     }
 
-    fn wake(&mut self, net: &mut Network<SharedCountMessage>, node: usize) {
+    fn wake(&mut self, net: &mut PeerNetwork<SharedCountMessage>, node: usize) {
         let at = self.shared.before(net.now());
         for caller in 0..self.shared.callers {
             let units = self.shared.own(node, caller, at);
