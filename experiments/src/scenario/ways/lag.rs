@@ -11,9 +11,8 @@ use super::network::{Delays, Trial, TrialResult};
 use super::workload::ArrivedCall;
 use crate::scenario::arrivals::BEGIN;
 
-/// Quota of a probe: more than the calls at other nodes, so that they do not use it up on their own.
-const PROBE_QUOTA: u64 = 200;
-const ASKS: u64 = 50;
+/// Calls of a probe at other nodes: too few to use up what a node admits on its own.
+const ASKS: u64 = 18;
 /// Distance of the bursts of two probes.
 const DISTANCE_MS: u64 = 137;
 /// Longest time between a burst and a call at another node.
@@ -26,13 +25,13 @@ const ANSWERED_MS: u64 = 100;
 
 /// Returns the calls of the probes. Buckets need a long window, so that they do not refill meanwhile.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "short times")]
-pub(super) fn probes(nodes: usize, probes: usize, seed: u64, delays: Delays, window_ms: u64) -> Trial {
+pub(super) fn probes(nodes: usize, probes: usize, quota: Quota, seed: u64, delays: Delays) -> Trial {
     let mut rng = Rng::with_seed(seed);
     let mut calls = Vec::new();
     for caller in 0..probes {
         let at = BEGIN.plus_ms(DISTANCE_MS * (1 + caller as u64));
         let node = rng.usize(0..nodes);
-        calls.extend((0..=PROBE_QUOTA).map(|_| ArrivedCall { at, node, caller }));
+        calls.extend((0..=quota.units()).map(|_| ArrivedCall { at, node, caller }));
         for _ in 0..ASKS {
             let other = (node + 1 + rng.usize(0..nodes - 1)) % nodes;
             let asked = at.plus_ms(ASKED_MS_MAX.powf(rng.f64()) as u64);
@@ -41,16 +40,7 @@ pub(super) fn probes(nodes: usize, probes: usize, seed: u64, delays: Delays, win
     }
     calls.sort_by_key(|call| call.at);
     let end = calls.last().map_or(BEGIN, |last| last.at).plus_ms(ANSWERED_MS);
-    Trial {
-        nodes,
-        quota: Quota::new(PROBE_QUOTA, window_ms).expect("a quota in range"),
-        callers: probes,
-        calls,
-        end,
-        incident: end,
-        seed,
-        delays,
-    }
+    Trial { nodes, quota, callers: probes, calls, end, incident: end, seed, delays }
 }
 
 /// Returns the lag in ms; none if nodes still admit callers at the end of the measurement.
@@ -80,8 +70,8 @@ mod tests {
 
     #[test]
     fn the_lag_ends_with_the_last_admission_at_another_node() {
-        let delays = Delays { peer_ms_max: 1, store_ms_max: 1, bus_ms_max: 1 };
-        let trial = probes(4, 3, 1, delays, MINUTE_MS);
+        let delays = Delays { peer: 1, store: 1, bus: 1 };
+        let trial = probes(4, 10, Quota::new(100, MINUTE_MS).unwrap(), 1, delays);
         let lag_of = |enforced_after_ms: u64| {
             // The last probe's calls arrive at its home before they arrive elsewhere.
             let admits = |call: &ArrivedCall| {

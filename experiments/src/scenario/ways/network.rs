@@ -79,12 +79,12 @@ pub(super) struct Trial {
     pub(super) delays: Delays,
 }
 
-/// Longest delays of messages, one way.
+/// Longest delays of messages, one way, in ms.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delays {
-    pub(super) peer_ms_max: u64,
-    pub(super) store_ms_max: u64,
-    pub(super) bus_ms_max: u64,
+    pub(super) peer: u64,
+    pub(super) store: u64,
+    pub(super) bus: u64,
 }
 
 /// An answer to a call. The call counts at the instant of its answer.
@@ -172,13 +172,13 @@ impl<M: Clone> PeerNetwork<M> {
     /// Sends a message with so many counts to a node.
     pub(super) fn send(&mut self, cause: Cause, to: usize, counts: u64, message: M) {
         self.enter(cause, 1, counts);
-        let delay_ms = self.rng.u64(1..=self.delays.peer_ms_max);
+        let delay_ms = self.rng.u64(1..=self.delays.peer);
         self.after(delay_ms, NetworkEvent::Arrives(Place::Node(to), message));
     }
 
     /// Sends a message with one count to all nodes, but to its sender.
     pub(super) fn send_to_all(&mut self, sender: Option<usize>, message: &M) {
-        let slots = usize::try_from(self.delays.peer_ms_max).expect("a short time");
+        let slots = usize::try_from(self.delays.peer).expect("a short time");
         let mut receivers = vec![Vec::new(); slots];
         for node in (0..self.nodes).filter(|node| Some(*node) != sender) {
             receivers[self.rng.usize(0..slots)].push(node);
@@ -206,7 +206,7 @@ impl<M: Clone> PeerNetwork<M> {
     /// Sends a message with one count to a broker, which is in the place of the store.
     pub(super) fn publish(&mut self, message: M) {
         self.enter(Cause::Call, 1, 1);
-        let delay_ms = self.rng.u64(1..=self.delays.peer_ms_max);
+        let delay_ms = self.rng.u64(1..=self.delays.peer);
         self.after(delay_ms, NetworkEvent::Arrives(Place::Store, message));
     }
 
@@ -244,7 +244,7 @@ impl<M: Clone> PeerNetwork<M> {
     }
 
     fn store_delay_ms(&mut self) -> u64 {
-        self.rng.u64(0..=self.delays.store_ms_max)
+        self.rng.u64(0..=self.delays.store)
     }
 
     fn after(&mut self, ms: u64, event: NetworkEvent<M>) {

@@ -89,12 +89,8 @@ impl ProductionWay {
         let rules = format!("version: 1\nrules: [{{ name: key, per: [{CALLER}], quota: {quota}/min, {settings} }}]");
         let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", &rules, 1).expect("rules in range");
         let delays = trial.delays;
-        let faults = Faults {
-            store_ms_max: delays.store_ms_max,
-            bus_ms_max: delays.bus_ms_max,
-            ack_ms_max: delays.bus_ms_max,
-            ..Faults::default()
-        };
+        let faults =
+            Faults { store_ms_max: delays.store, bus_ms_max: delays.bus, ack_ms_max: delays.bus, ..Faults::default() };
         let settings = SimSettings { seed: trial.seed, faults, ..SimSettings::fleet(BEGIN, trial.nodes) };
         let aggregators = usize::from(self.has_bus);
         let quota = Quota::new(quota, MINUTE_MS).expect("a quota in range");

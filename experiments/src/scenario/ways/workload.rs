@@ -4,7 +4,7 @@
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 
-use super::WaySettings;
+use super::settings::WaySettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 
 /// Length of a burst, in the middle of which a minute ends at first.

@@ -16,7 +16,7 @@ pub(super) const FIXED_BYTES: u64 = 16;
 pub(super) struct Rings {
     quota: Quota,
     callers: usize,
-    rings: Vec<Ring>,
+    all: Vec<Ring>,
 }
 
 /// Count of a window that begins at a whole multiple of its width.
@@ -29,12 +29,12 @@ pub(super) struct FixedCount {
 impl Rings {
     pub(super) fn new(nodes: usize, callers: usize, quota: Quota) -> Self {
         let window = Window::new(quota.width_ms(), PARTS).expect("60 parts divide minutes and hours");
-        Self { quota, callers, rings: vec![Ring::new(window); nodes * callers] }
+        Self { quota, callers, all: vec![Ring::new(window); nodes * callers] }
     }
 
     /// Returns the ring of a caller at a node.
     pub(super) fn ring(&mut self, node: usize, caller: usize) -> &mut Ring {
-        &mut self.rings[node * self.callers + caller]
+        &mut self.all[node * self.callers + caller]
     }
 
     /// Counts units of a caller at a node.

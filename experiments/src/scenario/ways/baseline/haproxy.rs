@@ -1,6 +1,6 @@
-//! HAProxy stick tables with peers: each node counts all calls, denied ones as well, and pushes its entry to all others.
+//! `HAProxy` stick tables with peers: each node counts all calls, denied ones as well, and pushes its entry to all others.
 //!
-//! Source: HAProxy's configuration manual, section "Peers": "The pushed values overwrite the remote ones without aggregation". The
+//! Source: `HAProxy`'s configuration manual, section "Peers": "The pushed values overwrite the remote ones without aggregation". The
 //! entry is `http_req_rate`: the calls of the current period, and those of the previous one by the part of it that is still inside.
 
 use tollgate_core::clock::Timestamp;
