@@ -121,8 +121,8 @@ mod tests {
             "version: 1\nrules: [{ name: key, per: [api_key], quota: 10/min, consistency: strict, leases: off }]";
         let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
         let mut fleet = Fleet::new(SimSettings::fleet(BEGIN, 2), &rules, Quota::new(10, 60_000).expect("a quota"));
-        for call in 0..40 {
-            fleet.call(BEGIN.plus_ms(call * 10), call as usize % 2, "a");
+        for (call, agent) in (0..40).zip([0, 1].into_iter().cycle()) {
+            fleet.call(BEGIN.plus_ms(call * 10), agent, "a");
         }
         let tally = fleet.take();
         assert_eq!((tally.calls, tally.admitted, tally.worst_window), (40, 10, 10), "{tally:?}");

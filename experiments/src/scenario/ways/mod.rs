@@ -30,7 +30,7 @@ use production::{PRODUCTION_WAYS, ProductionWay};
 pub(super) use settings::WaySettings;
 use workload::WayCaller;
 
-const HOUR_MS: u64 = 60 * MINUTE_MS;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 /// Time in which every call is answered, in ms.
 const ANSWERED_MS: u64 = 100;
 
@@ -109,8 +109,7 @@ impl Way {
     /// Returns the figures of a fleet of this size.
     fn measures(&self, settings: &WaySettings, nodes: usize, seed: u64) -> Measures {
         let trial = settings.trial(*self, nodes, seed);
-        let window_ms =
-            if matches!(self, Self::Baseline(baseline) if baseline.is_bucket) { HOUR_MS } else { MINUTE_MS };
+        let window_ms = if matches!(self, Self::Baseline(baseline) if baseline.is_bucket) { DAY_MS } else { MINUTE_MS };
         let quota = Quota::new(settings.quota, window_ms).expect("a quota in range");
         let probes = lag::probes(nodes, settings.probes, quota, seed, settings.delays());
         let (outcome, lag_outcome) = match self {

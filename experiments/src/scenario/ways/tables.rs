@@ -1,5 +1,6 @@
 //! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
 
+use super::network::CounterBytes;
 use super::{Measures, Way, WayRow, WaySettings};
 use crate::scenario::ResultTable;
 
@@ -59,7 +60,7 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
 fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
     let cells = |way: &Way, of: &Measures| {
         let bytes =
-            |bytes: u64| if of.counter == Default::default() { NO_FIGURE.to_owned() } else { bytes.to_string() };
+            |bytes: u64| if of.counter == CounterBytes::default() { NO_FIGURE.to_owned() } else { bytes.to_string() };
         vec![
             way.coordination().to_owned(),
             amount(of.messages),

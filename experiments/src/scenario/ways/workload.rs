@@ -87,6 +87,7 @@ pub(super) fn calls(settings: &WaySettings, nodes: usize, seed: u64) -> Vec<Arri
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::ratio;
 
     #[test]
     fn each_caller_has_its_demand_and_its_nodes() {
@@ -104,7 +105,7 @@ mod tests {
                 assert!(first.abs_diff(MINUTE_MS - BURST_MS / 2) < 100, "{first} ms");
                 continue;
             }
-            let quotas = of_caller.len() as f64 / (20 * settings.quota) as f64;
+            let quotas = ratio(of_caller.len() as u64, 20 * settings.quota);
             assert!((quotas / per_minute[index] - 1.0).abs() < 0.2, "{caller:?}: {quotas} quotas a minute");
         }
     }

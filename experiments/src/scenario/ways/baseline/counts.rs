@@ -28,7 +28,7 @@ pub(super) struct FixedCount {
 
 impl Rings {
     pub(super) fn new(nodes: usize, callers: usize, quota: Quota) -> Self {
-        let window = Window::new(quota.width_ms(), PARTS).expect("60 parts divide minutes and hours");
+        let window = Window::new(quota.width_ms(), PARTS).expect("60 parts divide a minute");
         Self { quota, callers, all: vec![Ring::new(window); nodes * callers] }
     }
 
