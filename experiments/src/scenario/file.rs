@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm};
+use super::{approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm, ways};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -40,6 +40,7 @@ pub(super) enum Experiment {
     Lag(lag::LagSettings),
     RealTraffic(real_traffic::RealTrafficSettings),
     Price(price::PriceSettings),
+    Ways(ways::WaySettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -88,6 +89,7 @@ impl Experiment {
             Self::Lag(settings) => settings.check(),
             Self::RealTraffic(settings) => settings.check(),
             Self::Price(settings) => settings.check(),
+            Self::Ways(settings) => settings.check(),
         }
     }
 
@@ -102,6 +104,7 @@ impl Experiment {
             Self::Lag(settings) => settings.names(),
             Self::RealTraffic(settings) => settings.names(),
             Self::Price(settings) => settings.names(),
+            Self::Ways(settings) => settings.names(),
         }
     }
 }

@@ -17,6 +17,7 @@ mod retry_storm;
 mod lag;
 mod real_traffic;
 mod price;
+mod ways;
 
 use indicatif::ProgressBar;
 
@@ -35,6 +36,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("lag", include_str!("../../scenarios/lag.toml")),
     ("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
     ("price", include_str!("../../scenarios/price.toml")),
+    ("ways", include_str!("../../scenarios/ways.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -78,6 +80,7 @@ impl Scenario {
             Experiment::Lag(settings) => lag::run(settings, self.file.seed, bar),
             Experiment::RealTraffic(settings) => real_traffic::run(settings, self.file.seed, bar),
             Experiment::Price(settings) => price::run(settings, self.file.seed, bar),
+            Experiment::Ways(settings) => ways::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

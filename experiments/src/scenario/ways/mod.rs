@@ -1,0 +1,246 @@
+//! Ways of limiting, one table: the ways that gateways use or that articles propose, beside those of the product, on the same calls.
+//!
+//! A baseline is written small, as its source describes it, over a simulated network. The ways of the product run its agents, store
+//! and aggregator in the simulated fleet. An exact list of each caller's admissions judges all answers at the instant of the answer.
+
+mod settings;
+mod workload;
+mod network;
+mod measures;
+mod lag;
+mod baseline;
+mod production;
+mod tables;
+mod pictures;
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::thread;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use tollgate_core::rules::Quota;
+
+use super::arrivals::{BEGIN, MINUTE_MS};
+use super::result::ScenarioFindings;
+use baseline::{BASELINES, Baseline};
+use measures::Measures;
+use network::{Delays, Trial};
+use production::{PRODUCTION_WAYS, ProductionWay};
+pub(super) use settings::WaySettings;
+use workload::WayCaller;
+
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
+/// Time in which every call is answered, in ms.
+const ANSWERED_MS: u64 = 100;
+
+/// A way of limiting.
+#[derive(Clone, Copy)]
+enum Way {
+    Baseline(Baseline),
+    Production(ProductionWay),
+}
+
+/// The figures of a way by fleet size; none where it does not run.
+struct WayRow {
+    way: Way,
+    measures: Vec<Option<Measures>>,
+}
+
+impl WaySettings {
+    /// Returns the delays of all messages.
+    fn delays(&self) -> Delays {
+        Delays { peer: self.peer_ms_max, store: self.store_ms_max, bus: self.bus_ms_max }
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(super) fn names(&self) -> Vec<String> {
+        let row = |way: Way| {
+            let measures = self.agents.iter().map(|agents| way.runs_with(*agents, self).then(Measures::default));
+            WayRow { way, measures: measures.collect() }
+        };
+        numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
+    }
+
+    /// Returns the calls of a way in a fleet of this size.
+    fn trial(&self, way: Way, nodes: usize, seed: u64) -> Trial {
+        // The callers find their whole quota free once more after the loss of the store.
+        let minutes = self.minutes + u64::from(way.loses_store());
+        let mut calls = workload::calls(&Self { minutes, ..self.clone() }, nodes, seed);
+        if matches!(way, Way::Baseline(baseline) if baseline.is_at_one_node) {
+            calls.retain(|call| !matches!(WayCaller::ALL[call.caller], WayCaller::Spread | WayCaller::Burst));
+        }
+        Trial {
+            nodes,
+            quota: Quota::new(self.quota, MINUTE_MS).expect("a quota in range"),
+            callers: WayCaller::ALL.len(),
+            calls,
+            end: BEGIN.plus_ms(minutes * MINUTE_MS + ANSWERED_MS),
+            incident: BEGIN.plus_ms(self.minutes * MINUTE_MS * 3 / 4),
+            seed,
+            delays: self.delays(),
+        }
+    }
+}
+
+impl Way {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Baseline(baseline) => baseline.name,
+            Self::Production(way) => way.name,
+        }
+    }
+
+    fn coordination(&self) -> &'static str {
+        match self {
+            Self::Baseline(baseline) => baseline.coordination,
+            Self::Production(way) => way.coordination,
+        }
+    }
+
+    fn runs_with(&self, agents: usize, settings: &WaySettings) -> bool {
+        !matches!(self, Self::Production(way) if way.has_bus && agents > settings.bus_agents_max)
+    }
+
+    fn loses_store(&self) -> bool {
+        matches!(self, Self::Production(way) if way.loses_store)
+    }
+
+    /// Returns the figures of a fleet of this size.
+    fn measures(&self, settings: &WaySettings, nodes: usize, seed: u64) -> Measures {
+        let trial = settings.trial(*self, nodes, seed);
+        let window_ms = if matches!(self, Self::Baseline(baseline) if baseline.is_bucket) { DAY_MS } else { MINUTE_MS };
+        let quota = Quota::new(settings.quota, window_ms).expect("a quota in range");
+        let probes = lag::probes(nodes, settings.probes, quota, seed, settings.delays());
+        let (outcome, lag_outcome) = match self {
+            Self::Baseline(baseline) => ((baseline.run)(&trial), (baseline.run)(&probes)),
+            Self::Production(way) => (way.run(&trial), way.run_probes(&probes)),
+        };
+        let since = if self.loses_store() { trial.incident } else { BEGIN };
+        let measures = Measures::of(&outcome, trial.quota, nodes, since, settings.calls_per_node_s);
+        Measures { lag_ms: lag::lag_ms(&probes, &lag_outcome), ..measures }
+    }
+}
+
+/// Returns all ways, in the order of the table.
+fn ways() -> impl Iterator<Item = Way> {
+    BASELINES.into_iter().map(Way::Baseline).chain(PRODUCTION_WAYS.into_iter().map(Way::Production))
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: vec![None; settings.agents.len()] }).collect();
+    // The largest fleets take longest, so they begin.
+    let mut places: Vec<(usize, usize)> =
+        (0..settings.agents.len()).rev().flat_map(|size| (0..rows.len()).map(move |row| (row, size))).collect();
+    places.retain(|(row, size)| rows[*row].way.runs_with(settings.agents[*size], settings));
+    bar.set_length(places.len() as u64);
+    let (waiting, done) = (Mutex::new(places.into_iter()), Mutex::new(Vec::new()));
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, NonZeroUsize::get) {
+            scope.spawn(|| {
+                // The lock must not be held while a way runs.
+                while let Some((row, size)) = { waiting.lock().expect("no thread panics").next() } {
+                    let measures = rows[row].way.measures(settings, settings.agents[size], seed);
+                    done.lock().expect("no thread panics").push((row, size, measures));
+                    bar.inc(1);
+                }
+            });
+        }
+    });
+    for (row, size, measures) in done.into_inner().expect("no thread panics") {
+        rows[row].measures[size] = Some(measures);
+    }
+    let numbers = numbers(settings, &rows);
+    ScenarioFindings {
+        finding: finding(settings, &rows),
+        tables: tables::tables(settings, &rows),
+        plots: pictures::plots(settings, &rows),
+        numbers,
+    }
+}
+
+/// States the fullest minutes and the costs of a few ways in the fleet that is shown.
+fn finding(settings: &WaySettings, rows: &[WayRow]) -> String {
+    let shown = settings.shown();
+    let figure = |name: &str, value: fn(&Measures) -> f64| -> String {
+        let row = rows.iter().find(|row| row.way.name() == name).expect("a way of this name");
+        row.measures[shown].as_ref().map_or("-".to_owned(), |of| tables::amount(value(of)))
+    };
+    let worst = |name: &str| figure(name, Measures::worst);
+    format!(
+        "Among {} agents, the fullest minute holds up to {}% of the quota with limiters of each node, {}% with sticky sessions, {}% with \
+         gossip merged by maximum, and {}% with summed gossip; a broadcast keeps it at {}% for {} messages a call. A store with leases keeps \
+         it at {}% for {} requests a call. If the store is lost, allowances deny {}% of the calls of callers within their quota, and {}% \
+         with signals.",
+        settings.shown_agents,
+        worst("Kong, per node"),
+        worst("sticky sessions"),
+        worst("gossip, maximum"),
+        worst("gossip, summed"),
+        worst("broadcast"),
+        figure("broadcast", |of| of.messages),
+        worst("store, leases (strict)"),
+        figure("store, leases (strict)", |of| of.store_requests),
+        figure("store lost: allowances", |of| of.under),
+        figure("store lost: signals", |of| of.under),
+    )
+}
+
+/// Returns the numbers of each way and fleet size.
+#[expect(clippy::cast_precision_loss, reason = "small numbers of bytes")]
+fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for WayRow { way, measures } in rows {
+        for (agents, measures) in settings.agents.iter().zip(measures) {
+            let Some(measures) = measures else { continue };
+            let figures = [
+                ("over-admitted, %", measures.over),
+                ("under-admitted, %", measures.under),
+                ("worst minute, % of quota", measures.worst()),
+                ("steady demand: worst minute, % of quota", measures.spread),
+                ("bursts: worst minute, % of quota", measures.burst),
+                ("one agent: worst minute, % of quota", measures.one_node),
+                ("wait, ms", measures.wait_ms),
+                ("lag, ms", measures.lag_ms.unwrap_or(lag::ASKED_MS_MAX)),
+                ("messages a call", measures.messages),
+                ("bytes a call", measures.bytes),
+                ("store requests a call", measures.store_requests),
+                ("bytes of a counter at a node", measures.counter.node as f64),
+                ("bytes of a counter at the store", measures.counter.store as f64),
+            ];
+            let name = format!("{} at {agents}", way.name());
+            numbers.extend(figures.map(|(figure, value)| (format!("{name}: {figure}"), value)));
+        }
+    }
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// B2, O6: each size of the fleet has its numbers, with the signs that the designs have.
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = WaySettings::small();
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        assert!(
+            findings.finding.starts_with("Among 5 agents, the fullest minute holds up to 4"),
+            "{}",
+            findings.finding
+        );
+        let number = |name: &str| findings.numbers[name];
+        assert!(number("Kong, per node at 2: worst minute, % of quota") > 190.0, "two nodes admit two quotas");
+        assert!(
+            number("gossip, maximum at 5: worst minute, % of quota")
+                > number("gossip, summed at 5: worst minute, % of quota")
+        );
+        for way in ["store only (strict)", "store, leases (strict)", "store: conservative"] {
+            assert!(number(&format!("{way} at 5: worst minute, % of quota")) <= 100.0, "{way}");
+        }
+        let [two, five] = [2, 5].map(|agents| number(&format!("broadcast at {agents}: messages a call")));
+        assert!(five > 3.0 * two, "{two} {five}");
+    }
+}

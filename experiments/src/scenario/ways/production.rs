@@ -1,0 +1,141 @@
+//! The ways of the product: its agents, its store, its aggregator and their messages, in the simulated fleet.
+
+use tollgate::RuleSet;
+use tollgate_bus::Topic;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::Quota;
+
+use super::network::{CounterBytes, HEADER_BYTES, REQUEST_BYTES, Traffic, Trial, TrialResult, WayAnswer};
+use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
+use crate::scenario::fleet::{CALLER, Fleet};
+use crate::sim::{AnsweredCall, Faults, SimSettings, StoreState};
+
+/// Time in which the messages of a fleet without calls are counted.
+const IDLE_MS: u64 = 5_000;
+/// Time after which all agents know that the store is lost.
+const NOTICED_MS: u64 = 5_000;
+
+/// A way of the product.
+#[derive(Clone, Copy)]
+pub(super) struct ProductionWay {
+    pub(super) name: &'static str,
+    pub(super) coordination: &'static str,
+    /// Settings of the rule, beside its quota.
+    settings: &'static str,
+    pub(super) has_bus: bool,
+    pub(super) loses_store: bool,
+}
+
+const STRICT: &str = "consistency: strict, estimate: conservative";
+const BOUNDED: &str = "consistency: bounded, estimate: conservative";
+
+/// All ways of the product, in the order of the table.
+pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
+    ProductionWay::new("Kafka only (eventual)", "N", "consistency: eventual, estimate: conservative", true),
+    ProductionWay::new("store only (strict)", "1", "consistency: strict, estimate: conservative, leases: off", false),
+    ProductionWay::new("store, leases (strict)", "1", STRICT, false),
+    ProductionWay::new("store, allowances", "1", BOUNDED, false),
+    ProductionWay::new("store, signals", "N", BOUNDED, true),
+    ProductionWay::new("default rule", "N", "consistency: bounded", true),
+    ProductionWay::new("store lost: leases", "1", STRICT, false).losing_store(),
+    ProductionWay::new("store lost: allowances", "1", BOUNDED, false).losing_store(),
+    ProductionWay::new("store lost: signals", "N", BOUNDED, true).losing_store(),
+];
+
+impl ProductionWay {
+    const fn new(name: &'static str, coordination: &'static str, settings: &'static str, has_bus: bool) -> Self {
+        Self { name, coordination, settings, has_bus, loses_store: false }
+    }
+
+    const fn losing_store(self) -> Self {
+        Self { loses_store: true, ..self }
+    }
+
+    /// Runs the calls of a trial. A store that is lost is lost at the incident.
+    pub(super) fn run(&self, trial: &Trial) -> TrialResult {
+        let mut fleet = self.fleet(trial);
+        let (mut answers, mut is_lost) = (Vec::with_capacity(trial.calls.len()), false);
+        for call in &trial.calls {
+            if self.loses_store && !is_lost && call.at >= trial.incident {
+                fleet.sim.set_store(StoreState::Refusing);
+                is_lost = true;
+            }
+            let answered = fleet.call(call.at, call.node, &call.caller.to_string());
+            answers.extend(answered.iter().map(way_answer));
+        }
+        answers.extend(fleet.run_until(trial.end).iter().map(way_answer));
+        let store_requests = fleet.take().requests;
+        let traffic = Traffic { store_requests, ..self.bus_traffic(trial, &fleet) };
+        let call_bytes = traffic.call_bytes + store_requests * REQUEST_BYTES;
+        // The memory of a counter is measured with the real store and agent.
+        TrialResult { answers, traffic: Traffic { call_bytes, ..traffic }, bytes: CounterBytes::default() }
+    }
+
+    /// Runs the calls of probes that begin when all agents know that the store is lost, if it is lost.
+    pub(super) fn run_probes(&self, trial: &Trial) -> TrialResult {
+        let later = |at: Timestamp| if self.loses_store { at.plus_ms(NOTICED_MS) } else { at };
+        let mut probes = trial.clone();
+        probes.calls.iter_mut().for_each(|call| call.at = later(call.at));
+        (probes.end, probes.incident) = (later(trial.end), BEGIN);
+        let mut outcome = self.run(&probes);
+        for answer in &mut outcome.answers {
+            answer.call.at = answer.call.at.minus_ms(later(BEGIN).ms_since(BEGIN));
+        }
+        outcome
+    }
+
+    fn fleet(&self, trial: &Trial) -> Fleet {
+        let (quota, settings) = (trial.quota.units(), self.settings);
+        let rules = format!("version: 1\nrules: [{{ name: key, per: [{CALLER}], quota: {quota}/min, {settings} }}]");
+        let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", &rules, 1).expect("rules in range");
+        let delays = trial.delays;
+        let faults =
+            Faults { store_ms_max: delays.store, bus_ms_max: delays.bus, ack_ms_max: delays.bus, ..Faults::default() };
+        let settings = SimSettings { seed: trial.seed, faults, ..SimSettings::fleet(BEGIN, trial.nodes) };
+        let aggregators = usize::from(self.has_bus);
+        let quota = Quota::new(quota, MINUTE_MS).expect("a quota in range");
+        Fleet::new(SimSettings { has_bus: self.has_bus, aggregators, ..settings }, &rules, quota)
+    }
+
+    /// Counts the records of the bus, each once for its writer and once for each reader. What a fleet without calls sends as well is
+    /// counted as messages of timers.
+    fn bus_traffic(&self, trial: &Trial, fleet: &Fleet) -> Traffic {
+        if !self.has_bus {
+            return Traffic::default();
+        }
+        let mut idle = self.fleet(trial);
+        let before = records(&idle, trial.nodes);
+        idle.run_until(BEGIN.plus_ms(IDLE_MS));
+        let after = records(&idle, trial.nodes);
+        let sent = records(fleet, trial.nodes);
+        let scaled = |index: usize| (after[index] - before[index]) * trial.end.ms_since(BEGIN) / IDLE_MS;
+        let of_calls = |index: usize| sent[index].saturating_sub(before[index] + scaled(index));
+        Traffic {
+            call_messages: of_calls(0),
+            timer_messages: scaled(0),
+            call_bytes: of_calls(1),
+            timer_bytes: scaled(1),
+            store_requests: 0,
+        }
+    }
+}
+
+/// Returns the numbers of messages and bytes of the bus up to now.
+fn records(fleet: &Fleet, agents: usize) -> [u64; 2] {
+    let (bus, agents) = (fleet.sim.bus(), agents as u64);
+    let (mut messages, mut bytes) = (0, 0);
+    // The aggregator reads the calls, all agents the signals, and all of them the presence.
+    for (topic, readers) in [(Topic::Calls, 1), (Topic::Signals, agents), (Topic::Presence, agents + 1)] {
+        for record in bus.records(topic, 0) {
+            messages += 1 + readers;
+            bytes += (1 + readers) * (HEADER_BYTES + record.payload.len() as u64);
+        }
+    }
+    [messages, bytes]
+}
+
+fn way_answer(answered: &AnsweredCall<'_>) -> WayAnswer {
+    let caller = answered.call.get(CALLER).and_then(|caller| caller.parse().ok()).expect("the index of a caller");
+    let call = super::workload::ArrivedCall { at: answered.arrived, node: answered.agent, caller };
+    WayAnswer { call, at: answered.answered, is_admitted: answered.is_admitted }
+}

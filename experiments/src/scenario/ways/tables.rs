@@ -1,0 +1,127 @@
+//! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
+
+use super::network::CounterBytes;
+use super::{Measures, Way, WayRow, WaySettings};
+use crate::scenario::ResultTable;
+
+/// Cell of a figure that is not measured.
+const NO_FIGURE: &str = "-";
+
+/// Returns the tables.
+pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable> {
+    let shown = settings.shown();
+    let by_size = |caption: &str, figure: fn(&Measures) -> String| table_by_size(settings, rows, caption, figure);
+    vec![
+        answers(settings, rows, shown),
+        costs(settings, rows, shown),
+        by_size(
+            &format!(
+                "Fullest minute of a caller, % of the quota, by number of agents. -: ways with a bus run with up to {} agents, since the simulation of larger fleets takes minutes.",
+                settings.bus_agents_max
+            ),
+            |of| whole(of.worst()),
+        ),
+        by_size("Calls of callers within their quota that were denied falsely, %, by number of agents.", |of| {
+            tenth(of.under)
+        }),
+        by_size("Messages per call, by number of agents.", |of| amount(of.messages)),
+        by_size("Requests to the store per call, by number of agents.", |of| amount(of.store_requests)),
+    ]
+}
+
+fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
+    let cells = |_: &Way, of: &Measures| {
+        let lag = of.lag_ms.map_or("none".to_owned(), whole);
+        vec![
+            tenth(of.over),
+            tenth(of.under),
+            whole(of.spread),
+            whole(of.burst),
+            whole(of.one_node),
+            lag,
+            amount(of.wait_ms),
+        ]
+    };
+    ResultTable {
+        caption: format!(
+            "{} agents, answers. over: admissions past the quota, % of all. under: calls denied falsely, % of the calls of callers \
+             within their quota. even, burst, one: fullest true minute in % of the quota, of a caller that wants {} quotas a minute from \
+             all agents, of one that wants {} quotas within two seconds, and of those that stay at one agent. lag: longest time, in ms, \
+             in which an agent admits a caller whose quota is used up at another one; none: it does not end. wait: mean time of a call \
+             until its answer, in ms. Ways of Tollgate: from \"Kafka only\" on. store: one store decides each call, by each algorithm. \
+             store lost: from the loss on.",
+            settings.shown_agents, settings.demand, settings.burst
+        ),
+        header: ["way", "over", "under", "even", "burst", "one", "lag", "wait"].map(str::to_owned).to_vec(),
+        rows: rows.iter().map(|row| table_row(row, shown, 7, cells)).collect(),
+    }
+}
+
+fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
+    let cells = |way: &Way, of: &Measures| {
+        let bytes =
+            |bytes: u64| if of.counter == CounterBytes::default() { NO_FIGURE.to_owned() } else { bytes.to_string() };
+        vec![
+            way.coordination().to_owned(),
+            amount(of.messages),
+            amount(of.bytes),
+            amount(of.store_requests),
+            bytes(of.counter.node),
+            bytes(of.counter.store),
+        ]
+    };
+    ResultTable {
+        caption: format!(
+            "{} agents, costs. growth: growth of the messages and requests of a call with the number N of agents; 0: none are sent. \
+             messages, bytes, store: per call. A message has 64 bytes and 24 for each count; a request to the store has 136 with its \
+             answer (source 001). Messages of timers serve all calls of an agent, {} a second. Records of Kafka count for their writer \
+             and each reader; they hold few calls here, and more under load. B/node, B/store: bytes of the value of a counter, without \
+             its key; the README has those of Tollgate.",
+            settings.shown_agents, settings.calls_per_node_s
+        ),
+        header: ["way", "growth", "messages", "bytes", "store", "B/node", "B/store"].map(str::to_owned).to_vec(),
+        rows: rows.iter().map(|row| table_row(row, shown, 6, cells)).collect(),
+    }
+}
+
+fn table_by_size(
+    settings: &WaySettings,
+    rows: &[WayRow],
+    caption: &str,
+    figure: fn(&Measures) -> String,
+) -> ResultTable {
+    let row = |row: &WayRow| {
+        let cells = row.measures.iter().map(|of| of.as_ref().map_or(NO_FIGURE.to_owned(), figure));
+        std::iter::once(row.way.name().to_owned()).chain(cells).collect()
+    };
+    ResultTable {
+        caption: caption.to_owned(),
+        header: std::iter::once("way".to_owned()).chain(settings.agents.iter().map(usize::to_string)).collect(),
+        rows: rows.iter().map(row).collect(),
+    }
+}
+
+/// Returns the cells of a way in the fleet of this place.
+fn table_row(row: &WayRow, size: usize, columns: usize, cells: impl Fn(&Way, &Measures) -> Vec<String>) -> Vec<String> {
+    let cells = row.measures[size].as_ref().map_or(vec![NO_FIGURE.to_owned(); columns], |of| cells(&row.way, of));
+    std::iter::once(row.way.name().to_owned()).chain(cells).collect()
+}
+
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
+}
+
+fn tenth(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+/// Formats an amount of any size with two or three digits.
+pub(super) fn amount(value: f64) -> String {
+    match value {
+        0.0 => "0".to_owned(),
+        _ if value < 0.01 => "<0.01".to_owned(),
+        _ if value < 10.0 => format!("{value:.2}"),
+        _ if value < 100.0 => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}
