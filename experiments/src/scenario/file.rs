@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, burst, false_denials, lost_shard, retry_storm};
+use super::{adversary, approximations, burst, false_denials, lost_shard, retry_storm};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -37,6 +37,7 @@ pub(super) enum Experiment {
     Burst(burst::BurstSettings),
     LostShard(lost_shard::LostShardSettings),
     RetryStorm(retry_storm::RetryStormSettings),
+    Adversary(adversary::AdversarySettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -82,6 +83,7 @@ impl Experiment {
             Self::Burst(settings) => settings.check(),
             Self::LostShard(settings) => settings.check(),
             Self::RetryStorm(settings) => settings.check(),
+            Self::Adversary(settings) => settings.check(),
         }
     }
 
@@ -93,6 +95,7 @@ impl Experiment {
             Self::Burst(settings) => settings.names(),
             Self::LostShard(settings) => settings.names(),
             Self::RetryStorm(_) => retry_storm::names(),
+            Self::Adversary(settings) => settings.names(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod false_denials;
 mod burst;
 mod lost_shard;
 mod retry_storm;
+mod adversary;
 
 use indicatif::ProgressBar;
 
@@ -23,12 +24,13 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 5] = [
+const SCENARIOS: [(&str, &str); 6] = [
     ("approximations", include_str!("../../scenarios/approximations.toml")),
     ("false-denials", include_str!("../../scenarios/false-denials.toml")),
     ("burst", include_str!("../../scenarios/burst.toml")),
     ("lost-shard", include_str!("../../scenarios/lost-shard.toml")),
     ("retry-storm", include_str!("../../scenarios/retry-storm.toml")),
+    ("adversary", include_str!("../../scenarios/adversary.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -69,6 +71,7 @@ impl Scenario {
             Experiment::Burst(settings) => burst::run(settings, self.file.seed, bar),
             Experiment::LostShard(settings) => lost_shard::run(settings, self.file.seed, bar),
             Experiment::RetryStorm(settings) => retry_storm::run(settings, self.file.seed, bar),
+            Experiment::Adversary(settings) => adversary::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }
