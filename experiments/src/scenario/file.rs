@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm, ways};
+use super::{adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm, ways};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -41,6 +41,7 @@ pub(super) enum Experiment {
     RealTraffic(real_traffic::RealTrafficSettings),
     Price(price::PriceSettings),
     Ways(ways::WaySettings),
+    Adversary(adversary::AdversarySettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -90,6 +91,7 @@ impl Experiment {
             Self::RealTraffic(settings) => settings.check(),
             Self::Price(settings) => settings.check(),
             Self::Ways(settings) => settings.check(),
+            Self::Adversary(settings) => settings.check(),
         }
     }
 
@@ -105,6 +107,7 @@ impl Experiment {
             Self::RealTraffic(settings) => settings.names(),
             Self::Price(settings) => settings.names(),
             Self::Ways(settings) => settings.names(),
+            Self::Adversary(settings) => settings.names(),
         }
     }
 }

@@ -18,6 +18,7 @@ mod lag;
 mod real_traffic;
 mod price;
 mod ways;
+mod adversary;
 
 use indicatif::ProgressBar;
 
@@ -37,6 +38,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
     ("price", include_str!("../../scenarios/price.toml")),
     ("ways", include_str!("../../scenarios/ways.toml")),
+    ("adversary", include_str!("../../scenarios/adversary.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -81,6 +83,7 @@ impl Scenario {
             Experiment::RealTraffic(settings) => real_traffic::run(settings, self.file.seed, bar),
             Experiment::Price(settings) => price::run(settings, self.file.seed, bar),
             Experiment::Ways(settings) => ways::run(settings, self.file.seed, bar),
+            Experiment::Adversary(settings) => adversary::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

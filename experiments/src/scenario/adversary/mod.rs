@@ -1,0 +1,208 @@
+//! Adversary: the arrival times that fill a true window most, found by search, against the bound that `tollgate rules validate` prints.
+//!
+//! The algorithms are attacked on one store without agents, the consistencies in a simulated fleet. A search that exceeds a printed
+//! bound has found a fault of the bound.
+
+mod attack;
+mod search;
+mod store_target;
+mod fleet_target;
+mod pictures;
+
+use indexmap::IndexMap;
+use indicatif::ProgressBar;
+use serde::Deserialize;
+use tollgate_core::messages::signals::FRESH_MS;
+
+use super::file::SettingError;
+use super::parallel::run_all;
+use super::result::{ResultTable, ScenarioFindings};
+use crate::figures::ratio;
+use fleet_target::{FleetTarget, PrintedBound};
+use search::{SearchSize, WorstAttack};
+use store_target::StoreTarget;
+
+/// Captions of the tables.
+const ALGORITHMS: &str = "Algorithms on one store, without agents. found: units of the fullest true window, in percent of the quota. \
+    bound: that of `rules validate`, at worst, in the same unit. of bound: the largest part of the bound that a window of any attack \
+    held. calls: those of the attack with the fullest window. 1s and 60s: time in which the burst of a bucket is refilled.";
+const FLEETS: &str = "Rules in a fleet. The store, or the store and the bus, are lost for a window. \"+ 3 s\": the bound contains the calls \
+    of any 3 s, and the largest part of it may be that of another attack.";
+
+/// Parameters of the experiment.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AdversarySettings {
+    /// Units of a window.
+    quota: u64,
+    /// Number of agents of the fleets.
+    agents: usize,
+    /// Searches from the beginning for each target.
+    restarts: u64,
+    /// Generations of a search, and attacks in each: on one store, and in a fleet.
+    store_generations: u64,
+    store_attacks: usize,
+    fleet_generations: u64,
+    fleet_attacks: usize,
+}
+
+/// A target of attacks.
+enum AttackTarget {
+    Store(StoreTarget),
+    Fleet(FleetTarget),
+}
+
+/// A target, and the worst attack on it.
+struct TargetResult {
+    name: &'static str,
+    quota: u64,
+    bound: PrintedBound,
+    worst: WorstAttack,
+}
+
+impl AdversarySettings {
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        SettingError::unless_in("quota", self.quota, 1..=1_000)?;
+        SettingError::unless_in("agents", self.agents, 1..=20)?;
+        SettingError::unless_in("restarts", self.restarts, 1..=100)?;
+        SettingError::unless_in("store_generations", self.store_generations, 1..=10_000)?;
+        SettingError::unless_in("store_attacks", self.store_attacks, 1..=1_000)?;
+        SettingError::unless_in("fleet_generations", self.fleet_generations, 1..=10_000)?;
+        SettingError::unless_in("fleet_attacks", self.fleet_attacks, 1..=1_000)
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(super) fn names(&self) -> Vec<String> {
+        let results: Vec<_> =
+            self.targets().iter().map(|target| target.result(self.quota, WorstAttack::default())).collect();
+        numbers(&results).into_keys().collect()
+    }
+
+    fn targets(&self) -> Vec<AttackTarget> {
+        let stores = StoreTarget::all(self.quota).into_iter().map(AttackTarget::Store);
+        stores.chain(FleetTarget::all(self.quota, self.agents).into_iter().map(AttackTarget::Fleet)).collect()
+    }
+}
+
+impl AttackTarget {
+    fn search(&self, settings: &AdversarySettings, seed: u64) -> WorstAttack {
+        let size = |generations, attacks| SearchSize { restarts: settings.restarts, generations, attacks };
+        match self {
+            Self::Store(target) => {
+                let size = size(settings.store_generations, settings.store_attacks);
+                WorstAttack::search(&target.space(), &[], size, seed, |attacks, _| target.evaluate(attacks))
+            }
+            Self::Fleet(target) => {
+                let size = size(settings.fleet_generations, settings.fleet_attacks);
+                WorstAttack::search(&target.space(), &target.known(), size, seed, |attacks, seed| {
+                    target.evaluate(attacks, seed)
+                })
+            }
+        }
+    }
+
+    fn result(&self, quota: u64, worst: WorstAttack) -> TargetResult {
+        let (name, bound) = match self {
+            Self::Store(target) => (target.name, PrintedBound { units: target.bound(), has_calls: false }),
+            Self::Fleet(target) => (target.name, target.bound()),
+        };
+        TargetResult { name, quota, bound, worst }
+    }
+}
+
+impl TargetResult {
+    fn found_percent(&self) -> f64 {
+        100.0 * ratio(self.worst.outcome.units, self.quota)
+    }
+
+    fn bound_percent(&self) -> f64 {
+        100.0 * ratio(self.bound.units, self.quota)
+    }
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &AdversarySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let targets = settings.targets();
+    bar.set_length(targets.len() as u64);
+    let results = run_all(&targets, |target| {
+        let worst = target.search(settings, seed);
+        bar.inc(1);
+        target.result(settings.quota, worst)
+    });
+    let found = |name: &str| {
+        let result = results.iter().find(|result| result.name == name).expect("it is a target");
+        format!("{:.0}%", result.found_percent())
+    };
+    let beaten: Vec<&str> =
+        results.iter().filter(|result| result.worst.of_bound > 100.0).map(|result| result.name).collect();
+    let verdict = if beaten.is_empty() {
+        "No search exceeds a printed bound".to_owned()
+    } else {
+        format!("The search exceeds the printed bound of: {}", beaten.join("; "))
+    };
+    ScenarioFindings {
+        finding: format!(
+            "The fullest true window that a search finds holds {} of the quota with the interpolated estimate, {} with the conservative \
+             one, {} under fixed_window. In a fleet, it holds {} under `strict` and {} under `bounded`. {verdict}.",
+            found("interpolated"),
+            found("conservative"),
+            found("fixed_window"),
+            found("strict"),
+            found("bounded"),
+        ),
+        tables: tables(&results),
+        plots: pictures::plots(&targets, &results),
+        numbers: numbers(&results),
+    }
+}
+
+fn numbers(results: &[TargetResult]) -> IndexMap<String, f64> {
+    let mut numbers = IndexMap::new();
+    for result in results {
+        numbers.insert(format!("{}: found, % of the quota", result.name), result.found_percent());
+        numbers.insert(format!("{}: found, % of the bound", result.name), result.worst.of_bound);
+    }
+    numbers
+}
+
+/// Returns a table of the algorithms, and one of the fleets.
+fn tables(results: &[TargetResult]) -> Vec<ResultTable> {
+    let row = |result: &TargetResult| {
+        let calls = if result.bound.has_calls { format!(" + {} s", FRESH_MS / 1_000) } else { String::new() };
+        vec![
+            result.name.to_owned(),
+            format!("{:.0}", result.found_percent()),
+            format!("{:.0}{calls}", result.bound_percent()),
+            format!("{:.1}", result.worst.of_bound),
+            result.worst.outcome.calls.to_string(),
+        ]
+    };
+    let table = |caption: &str, rows: &[TargetResult]| ResultTable {
+        caption: caption.to_owned(),
+        header: ["rule", "found, %", "bound, %", "of bound, %", "calls"].map(str::to_owned).to_vec(),
+        rows: rows.iter().map(row).collect(),
+    };
+    let algorithms = results.len() - FleetTarget::COUNT;
+    vec![table(ALGORITHMS, &results[..algorithms]), table(FLEETS, &results[algorithms..])]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = AdversarySettings {
+            quota: 10,
+            agents: 2,
+            restarts: 1,
+            store_generations: 5,
+            store_attacks: 5,
+            fleet_generations: 1,
+            fleet_attacks: 2,
+        };
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("The fullest true window that a search finds"), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+    }
+}
