@@ -49,7 +49,7 @@ fn the_list_names_what_can_be_run() {
     let scenarios = json(&["experiment", "list", "--format", "json"]);
     let names: Vec<&str> =
         scenarios["scenarios"].as_array().unwrap().iter().map(|scenario| scenario["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["approximations", "false-denials", "lag"]);
+    assert_eq!(names, ["approximations", "false-denials", "lag", "scale-out"]);
     assert!(names.iter().all(|name| listed.out.contains(name)), "{}", listed.out);
     assert!(listed.out.lines().all(|line| line.chars().count() <= 80), "{}", listed.out);
 }
@@ -89,7 +89,7 @@ fn bad_scenarios_are_refused_with_place_and_remedy() {
     assert!(missing.err.contains("./missing.toml"), "{}", missing.err);
 }
 
-/// E4, N4 to N6, N15, O1 to O5: all numbers are in the ranges of the scenarios' files. The page is one file: it loads nothing, and
+/// E4, N4 to N6, N15, O1 to O5, O7: all numbers are in the ranges of the scenarios' files. The page is one file: it loads nothing, and
 /// contains the picture of each plot.
 #[cfg(feature = "report")]
 #[test]
@@ -99,7 +99,7 @@ fn the_report_is_one_page_with_its_pictures() {
     let run = finish(&mut tollgate(&["experiment", "report", "--out", folder.to_str().unwrap()]));
     assert_eq!((run.exit, &*run.err), (0, ""));
     let page = fs::read_to_string(run.out.trim()).expect("the printed path is the page");
-    for (name, plots) in [("approximations", 4), ("false-denials", 2), ("lag", 4)] {
+    for (name, plots) in [("approximations", 4), ("false-denials", 2), ("lag", 4), ("scale-out", 1)] {
         let result = fs::read(folder.join(format!("{name}.json"))).unwrap();
         let result: Value = serde_json::from_slice(&result).expect("a result as JSON");
         let drawn = result["plots"].as_array().unwrap();

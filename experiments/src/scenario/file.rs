@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{approximations, false_denials, lag};
+use super::{approximations, false_denials, lag, scale_out};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -35,6 +35,7 @@ pub(super) enum Experiment {
     Approximations(approximations::ApproximationSettings),
     FalseDenials(false_denials::FalseDenialSettings),
     Lag(lag::LagSettings),
+    ScaleOut(scale_out::ScaleOutSettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -78,6 +79,7 @@ impl Experiment {
             Self::Approximations(settings) => settings.check(),
             Self::FalseDenials(settings) => settings.check(),
             Self::Lag(settings) => settings.check(),
+            Self::ScaleOut(settings) => settings.check(),
         }
     }
 
@@ -87,6 +89,7 @@ impl Experiment {
             Self::Approximations(_) => approximations::names(),
             Self::FalseDenials(settings) => settings.names(),
             Self::Lag(settings) => settings.names(),
+            Self::ScaleOut(settings) => settings.names(),
         }
     }
 }

@@ -11,6 +11,7 @@ mod fleet;
 mod approximations;
 mod false_denials;
 mod lag;
+mod scale_out;
 
 use indicatif::ProgressBar;
 
@@ -20,10 +21,11 @@ pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, Series
 use file::Experiment;
 
 /// Name and text of each scenario of the program.
-const SCENARIOS: [(&str, &str); 3] = [
+const SCENARIOS: [(&str, &str); 4] = [
     ("approximations", include_str!("../../scenarios/approximations.toml")),
     ("false-denials", include_str!("../../scenarios/false-denials.toml")),
     ("lag", include_str!("../../scenarios/lag.toml")),
+    ("scale-out", include_str!("../../scenarios/scale-out.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -62,6 +64,7 @@ impl Scenario {
             Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
             Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
             Experiment::Lag(settings) => lag::run(settings, self.file.seed, bar),
+            Experiment::ScaleOut(settings) => scale_out::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }
