@@ -6,7 +6,9 @@ use std::ops::RangeInclusive;
 use indexmap::IndexMap;
 use serde::Deserialize;
 
-use super::{adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm, ways};
+use super::{
+    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm, scale_out, ways,
+};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -42,6 +44,7 @@ pub(super) enum Experiment {
     Price(price::PriceSettings),
     Ways(ways::WaySettings),
     Adversary(adversary::AdversarySettings),
+    ScaleOut(scale_out::ScaleOutSettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -92,6 +95,7 @@ impl Experiment {
             Self::Price(settings) => settings.check(),
             Self::Ways(settings) => settings.check(),
             Self::Adversary(settings) => settings.check(),
+            Self::ScaleOut(settings) => settings.check(),
         }
     }
 
@@ -108,6 +112,7 @@ impl Experiment {
             Self::Price(settings) => settings.names(),
             Self::Ways(settings) => settings.names(),
             Self::Adversary(settings) => settings.names(),
+            Self::ScaleOut(settings) => settings.names(),
         }
     }
 }

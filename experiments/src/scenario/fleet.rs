@@ -98,6 +98,16 @@ impl Fleet {
         self.requests
     }
 
+    /// Returns the units of the caller with the most units in the last window.
+    pub(super) fn fullest(&mut self) -> u64 {
+        let now = self.sim.now();
+        let units = |(oracle, _): &mut (Oracle, FleetTally)| {
+            oracle.move_to(now);
+            oracle.units()
+        };
+        self.callers.values_mut().map(units).max().unwrap_or_default()
+    }
+
     /// Waits until all calls are answered, and returns the numbers of all callers since the last time.
     pub(super) fn take(&mut self) -> FleetTally {
         let callers = self.take_callers();
@@ -162,8 +172,12 @@ mod tests {
         for (call, agent) in (0..40).zip([0, 1].into_iter().cycle()) {
             fleet.call(BEGIN.plus_ms(call * 10), agent, "a");
         }
+        fleet.run_until(BEGIN.plus_ms(1_000));
+        assert_eq!(fleet.fullest(), 10);
         let tally = fleet.take();
         assert_eq!((tally.calls, tally.admitted, tally.worst_window), (40, 10, 10), "{tally:?}");
         assert_eq!((tally.over_admitted, tally.under_admitted), (0, 0), "{tally:?}");
+        fleet.run_until(BEGIN.plus_ms(61_000));
+        assert_eq!((fleet.fullest(), fleet.take_callers()["a"].calls), (0, 0));
     }
 }

@@ -19,6 +19,7 @@ mod real_traffic;
 mod price;
 mod ways;
 mod adversary;
+mod scale_out;
 
 use indicatif::ProgressBar;
 
@@ -39,6 +40,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("price", include_str!("../../scenarios/price.toml")),
     ("ways", include_str!("../../scenarios/ways.toml")),
     ("adversary", include_str!("../../scenarios/adversary.toml")),
+    ("scale-out", include_str!("../../scenarios/scale-out.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -84,6 +86,7 @@ impl Scenario {
             Experiment::Price(settings) => price::run(settings, self.file.seed, bar),
             Experiment::Ways(settings) => ways::run(settings, self.file.seed, bar),
             Experiment::Adversary(settings) => adversary::run(settings, self.file.seed, bar),
+            Experiment::ScaleOut(settings) => scale_out::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

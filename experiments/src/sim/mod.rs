@@ -47,7 +47,7 @@ pub struct Simulation<'c> {
 }
 
 impl<'c> Simulation<'c> {
-    /// Returns a simulation in which all nodes have started and the agents enforce these rules.
+    /// Returns a simulation in which all nodes have started, but for the agents that are down, and the agents enforce these rules.
     #[must_use]
     pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
         let mut simulation = Self {
@@ -56,7 +56,8 @@ impl<'c> Simulation<'c> {
             aggregators: (0..settings.aggregators).map(SimAggregator::new).collect(),
             settings,
         };
-        (0..simulation.agents.len()).for_each(|agent| simulation.start_agent(agent, rules));
+        let running = simulation.agents.len().saturating_sub(simulation.settings.agents_down);
+        (0..running).for_each(|agent| simulation.start_agent(agent, rules));
         (0..simulation.aggregators.len()).for_each(|aggregator| simulation.start_aggregator(aggregator));
         simulation
     }

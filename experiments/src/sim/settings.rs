@@ -14,6 +14,8 @@ pub struct SimSettings {
     pub seed: u64,
     /// The agents.
     pub agents: Vec<SimAgentSettings>,
+    /// Number of the last agents that are down until they are started.
+    pub agents_down: usize,
     /// Number of aggregators.
     pub aggregators: usize,
     /// True if there is a bus.
@@ -64,6 +66,7 @@ impl SimSettings {
             start,
             seed: 0,
             agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
+            agents_down: 0,
             aggregators: 0,
             has_bus: false,
             has_store: true,

@@ -101,6 +101,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         start: START,
         seed,
         agents: (0..rng.usize(2..5)).map(|index| agent(index, rng)).collect(),
+        agents_down: 0,
         aggregators: 2,
         has_bus: true,
         has_store: true,
