@@ -16,6 +16,7 @@ mod presence_set;
 mod store;
 mod forger;
 mod planted_bugs;
+mod mutants;
 mod environment;
 mod agent;
 mod aggregator;
@@ -155,6 +156,7 @@ impl<'c> Simulation<'c> {
     /// Cuts ways between an agent and the servers, or mends them.
     pub fn set_cut(&mut self, agent: usize, cut: Cut) {
         self.env.cuts.insert(agent, cut);
+        self.env.observe(Observation::AgentCut(agent, cut));
     }
 
     /// Empties the store's set of live agents, as a restart without data does.

@@ -11,7 +11,7 @@ use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
 use tollgate_engine::{AgentIds, Notice};
 
-use super::faults::StoreLoss;
+use super::faults::{Cut, StoreLoss};
 
 /// The number of a request to the store.
 pub type Ticket = u64;
@@ -74,6 +74,8 @@ pub enum Observation<'c> {
         /// The error that the engine was told, if any.
         error: Option<StoreError>,
     },
+    /// Ways between an agent and the servers were cut or mended.
+    AgentCut(usize, Cut),
     /// An agent is not scheduled until this instant.
     AgentPaused(usize, Timestamp),
     /// An agent's request is over, because its answer arrived or its deadline passed.

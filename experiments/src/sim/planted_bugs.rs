@@ -47,6 +47,16 @@ pub enum PlantedBug {
     NextTickLost,
     /// The last charge of a batch comes in the next batch of its partition, as if it had missed its round.
     RowLate,
+    /// Mutant: a lease ends by the instant at which its answer arrived, and not by that of its request.
+    LeaseCountedFromReceipt,
+    /// Mutant: units of a line of credit are restored even if the store had no room for the call.
+    BurnedUnitsRestored,
+    /// Mutant: a cached denial holds for calls that cost less than the denied one.
+    DenialOfAnyCost,
+    /// Mutant: an aggregator takes the lives of an agent for one writer.
+    WriterWithoutEpoch,
+    /// Mutant: an agent takes its own heartbeat for heard when it sends it.
+    OwnHeartbeatWhenSent,
 }
 
 /// Charges that come in the next batch of their partition, with their counters.
@@ -56,6 +66,15 @@ pub(super) type LateRows = HashMap<Partition, (Row, CounterEntry)>;
 pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
 
 impl PlantedBug {
+    /// The mistakes that were chosen before any check was read; `experiments/mutants.md` tells the source of each.
+    pub const MUTANTS: [Self; 5] = [
+        Self::LeaseCountedFromReceipt,
+        Self::BurnedUnitsRestored,
+        Self::DenialOfAnyCost,
+        Self::WriterWithoutEpoch,
+        Self::OwnHeartbeatWhenSent,
+    ];
+
     /// Returns the charges that the store executes for a request, one request after the other.
     pub(super) fn executed(self, charges: &[Charge]) -> Vec<Vec<Charge>> {
         let of_mode = |charge: &Charge| match charge.mode {
@@ -104,6 +123,7 @@ impl PlantedBug {
     pub(super) fn alter_batch(self, newest: &mut NewestUnits, partition: Partition, offset: Offset, batch: &mut Batch) {
         match self {
             Self::DuplicateCounted => batch.name.sequence = offset + 1 + u64::from(partition),
+            Self::WriterWithoutEpoch => batch.name.epoch = 0,
             Self::SubWindowLost => {
                 let rows = std::mem::take(&mut batch.rows);
                 batch.rows = rows.into_iter().flat_map(|row| lose(newest, &batch.counters, row)).collect();

@@ -16,30 +16,56 @@ const REQUESTS: u8 = 30;
 #[derive(Clone, Debug)]
 pub struct Workload {
     rng: Rng,
-    callers: usize,
+    /// Sums of the weights of the callers, up to each of them.
+    callers: Vec<f64>,
 }
 
 impl Workload {
-    /// Returns the workload of a seed, of this number of callers.
+    /// Returns the workload of a seed, of this number of callers. The caller of rank r calls as often as r to the power of
+    /// `-skew`: all of them alike at 0, by Zipf's law about 1.
     #[must_use]
-    pub fn new(seed: u64, callers: usize) -> Self {
-        Self { rng: Rng::with_seed(seed), callers }
+    pub fn new(seed: u64, callers: u32, skew: f64) -> Self {
+        let mut sum = 0.0;
+        let sums = (1..=callers.max(1)).map(|rank| {
+            sum += f64::from(rank).powf(-skew);
+            sum
+        });
+        Self { callers: sums.collect(), rng: Rng::with_seed(seed) }
     }
 
-    /// Returns the calls of the next request: mostly one, sometimes several that are charged all or none. `group` tells the
-    /// callers of one part of the fleet from those of another.
-    pub fn request(&mut self, group: u8) -> Vec<Call<'static>> {
+    /// Draws a caller.
+    pub fn caller(&mut self) -> usize {
+        let drawn = self.rng.f64() * self.callers.last().copied().unwrap_or_default();
+        self.callers.partition_point(|sum| *sum <= drawn).min(self.callers.len() - 1)
+    }
+
+    /// Draws an endpoint.
+    pub fn endpoint(&mut self) -> &'static str {
+        ENDPOINTS[self.rng.usize(0..ENDPOINTS.len())]
+    }
+
+    /// Returns the calls of the next request of a caller: mostly one, sometimes several that are charged all or none, of other
+    /// callers, too. `group` tells the callers of one part of the fleet from those of another.
+    pub fn request(&mut self, group: u8, caller: usize) -> Vec<Call<'static>> {
+        let endpoint = self.endpoint();
+        let first = self.call(group, caller, endpoint);
         match self.rng.u8(0..20) {
-            0 | 1 => (0..self.rng.usize(2..4)).map(|_| self.call(group)).collect(),
-            2 => vec![self.call(group).identified(format!("request-{group}-{}", self.rng.u8(0..REQUESTS)))],
-            _ => vec![self.call(group)],
+            0 | 1 => {
+                let mut calls = vec![first];
+                for _ in 0..self.rng.usize(1..3) {
+                    let (caller, endpoint) = (self.caller(), self.endpoint());
+                    calls.push(self.call(group, caller, endpoint));
+                }
+                calls
+            }
+            2 => vec![first.identified(format!("request-{group}-{}", self.rng.u8(0..REQUESTS)))],
+            _ => vec![first],
         }
     }
 
-    fn call(&mut self, group: u8) -> Call<'static> {
+    /// Returns a call of a caller.
+    pub fn call(&mut self, group: u8, caller: usize, endpoint: &'static str) -> Call<'static> {
         let rng = &mut self.rng;
-        let caller = rng.usize(0..self.callers);
-        let endpoint = ENDPOINTS[rng.usize(0..ENDPOINTS.len())];
         let call = Call::new().with("endpoint", endpoint).with("ip", format!("10.0.{group}.{caller}"));
         let call = call.costing(rng.u64(1..4));
         if rng.u8(0..5) == 0 { call } else { call.with("api_key", format!("key-{group}-{caller}")) }

@@ -1,6 +1,6 @@
 //! stand-alone, the bound of an outage: a call that an agent admits by `on_failure` leaves the agent's own admissions
-//! in the window within the limit that `on_failure` states: the quota for `share`, the stated quota for `limit`,
-//! nothing for `closed`.
+//! in the window within the limit that `on_failure` states: the most that a window may hold for `share`, the stated quota for
+//! `limit`, nothing for `closed`.
 //!
 //! Only the rule that the answer shows is known to have been decided by `on_failure`. Excused: runs in which the
 //! store's clock stepped back, because local usage is kept in store time; calls with a request id; callers on a list;
@@ -9,8 +9,9 @@
 use std::collections::HashMap;
 
 use tollgate::Source;
+use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::CounterId;
-use tollgate_core::rules::{ListMatch, OnFailure};
+use tollgate_core::rules::{LimitPolicy, ListMatch, OnFailure};
 use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode};
 
 use super::facts::Facts;
@@ -59,7 +60,7 @@ impl Degraded {
             let most = match applied.policy.on_failure {
                 OnFailure::Open => continue,
                 OnFailure::Closed => 0,
-                OnFailure::Share => applied.policy.quota.units(),
+                OnFailure::Share => most_in_window(&applied.policy),
                 OnFailure::Limit(quota) => quota.units(),
             };
             self.bounded += 1;
@@ -69,5 +70,14 @@ impl Degraded {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the most units that a window may hold: the quota or the burst, or both of a bucket.
+fn most_in_window(policy: &LimitPolicy) -> u64 {
+    let (quota, burst) = (policy.quota.units(), policy.burst);
+    match policy.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => quota + burst,
+        _ => quota.max(burst),
     }
 }

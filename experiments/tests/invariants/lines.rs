@@ -6,7 +6,7 @@
 //! time. Excused: steps of the store's clock and losses of its data, for a window after them; and a change of the excess,
 //! where the largest holds.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tollgate::LocalAnswer;
 use tollgate_core::algorithm::Algorithm;
@@ -24,6 +24,8 @@ const NOTICED_MS: u64 = 3_000;
 #[derive(Default)]
 pub(crate) struct Lines {
     uncharged: HashMap<CounterId, Vec<Uncharged>>,
+    /// Charges that the store has made. Its answer may be late, and the call admitted after the charge.
+    charged: HashSet<(Ticket, CounterId)>,
     /// Number of admissions by lines of credit.
     pub(crate) compared: usize,
     /// Instant after which a window is excused.
@@ -47,6 +49,7 @@ impl Lines {
             Observation::StoreClockStepped { .. } | Observation::StoreLost(_) => self.disturbed = Some(sim.now()),
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 for (charge, _) in charges.iter().zip(results).filter(|(_, result)| result.charged) {
+                    self.charged.insert((*ticket, charge.counter));
                     if let Some(uncharged) = self.uncharged.get_mut(&charge.counter) {
                         uncharged.retain(|entry| entry.ticket != *ticket);
                     }
@@ -60,6 +63,11 @@ impl Lines {
         Ok(())
     }
 
+    /// Returns true if the store has made a charge of a request.
+    pub(super) fn is_charged(&self, ticket: Ticket, counter: CounterId) -> bool {
+        self.charged.contains(&(ticket, counter))
+    }
+
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
         if !answered.is_admitted || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());
@@ -68,6 +76,9 @@ impl Lines {
         let ticket = answered.ticket.ok_or("lines: an allowance without a charge")?;
         for applied in facts.applied(answered.generation, &answered.call) {
             self.compared += 1;
+            if self.is_charged(ticket, applied.counter) {
+                continue;
+            }
             let policies = facts.policies(&applied.rule.name, &answered.call);
             let most = policies.iter().map(LimitPolicy::excess_units).max().unwrap_or_default();
             let width_ms = applied.policy.window.width_ms();

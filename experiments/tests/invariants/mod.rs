@@ -7,6 +7,7 @@ mod never_over;
 mod charged;
 mod leases;
 mod lines;
+mod line_accounts;
 mod true_denial;
 mod degraded;
 mod store_time;
@@ -19,6 +20,7 @@ mod capped;
 mod last_good;
 mod wake_ups;
 mod notices;
+mod members;
 mod forgeries;
 
 use std::collections::BTreeMap;
@@ -39,7 +41,9 @@ use hand_over::HandOver;
 use last_good::LastGood;
 use leases::Leases;
 use ledger::Ledger;
+use line_accounts::LineAccounts;
 use lines::Lines;
+use members::Members;
 use never_over::NeverOver;
 use notices::Notices;
 use store_time::StoreTime;
@@ -57,6 +61,7 @@ pub(crate) struct Invariants {
     charged: Charged,
     leases: Leases,
     lines: Lines,
+    line_accounts: LineAccounts,
     true_denial: TrueDenial,
     store_time: StoreTime,
     degraded: Degraded,
@@ -67,6 +72,7 @@ pub(crate) struct Invariants {
     last_good: LastGood,
     wake_ups: WakeUps,
     notices: Notices,
+    members: Members,
     forgeries: Forgeries,
 }
 
@@ -95,10 +101,14 @@ pub(crate) struct Totals {
     pub(crate) leased: usize,
     /// Admissions by lines of credit.
     pub(crate) drawn: usize,
+    /// Units of lines of credit that were handed back.
+    pub(crate) handed_back: u64,
     /// Admissions before a late answer.
     pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,
+    /// Comparisons of the members that an agent knows with those that it knew before.
+    pub(crate) members: usize,
     /// Forged records that a node passed over.
     pub(crate) forged: usize,
     /// Most units that were admitted in a window, in thousandths of its quota.
@@ -115,6 +125,7 @@ impl Invariants {
             charged: Charged::default(),
             leases: Leases::default(),
             lines: Lines::default(),
+            line_accounts: LineAccounts::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
             degraded: Degraded::default(),
@@ -125,6 +136,7 @@ impl Invariants {
             last_good: LastGood::new(in_force),
             wake_ups: WakeUps::default(),
             notices: Notices::default(),
+            members: Members::default(),
             forgeries: Forgeries::default(),
             facts,
         }
@@ -146,6 +158,7 @@ impl Invariants {
             self.charged.observe(&self.facts, sim, &observation)?;
             self.leases.observe(&self.facts, sim, &observation)?;
             self.lines.observe(&self.facts, sim, &observation)?;
+            self.line_accounts.observe(&self.facts, &self.lines, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
             self.degraded.observe(&self.facts, &observation)?;
@@ -154,6 +167,7 @@ impl Invariants {
             self.capped.observe(&self.facts, sim, &observation);
             self.last_good.observe(&observation);
             self.notices.observe(sim, &observation)?;
+            self.members.observe(sim, &observation)?;
             self.forgeries.observe(sim, &observation)?;
             self.wake_ups.observe(&self.facts, sim, &observation);
             self.exactly_counted.observe(&observation);
@@ -193,8 +207,10 @@ impl Invariants {
             coalesced: self.charged.coalesced,
             leased: self.leases.compared,
             drawn: self.lines.compared,
+            handed_back: self.line_accounts.handed_back,
             late: self.charged.late,
             bounded: self.degraded.bounded,
+            members: self.members.compared,
             forged: self.forgeries.passed_over,
             worst_permille: self.never_over.worst_permille,
         })

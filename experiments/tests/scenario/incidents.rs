@@ -1,194 +1,153 @@
-//! The incidents of a run: each strikes at random, and most of them are repaired after a random time.
+//! The incidents that have struck, and their repairs.
 
-use fastrand::Rng;
-use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
-use tollgate_experiments::sim::{Simulation, StoreState};
+use tollgate_experiments::sim::{Cut, Simulation, StoreState};
 
+use super::incident::{Incident, What};
 use super::rules;
-use crate::invariants::START;
 
-/// One of so many calls is followed by an incident.
-const CALLS_PER_INCIDENT: u8 = 40;
-/// Maximum step of the store's clock, in ms: longer than any count is kept.
-const STEP_MS_MAX: i64 = 120_000;
-/// Begin of the last part of a run, in which no topic is recreated, in ms.
-const LAST_PART_MS: u64 = 5_000;
-
-/// The kinds of incidents of a run, and the repairs that are due.
+/// The incidents that have struck, and what follows from them.
 pub(crate) struct Incidents {
-    kinds: Vec<Kind>,
-    repairs: Vec<(Timestamp, Repair)>,
+    due: Vec<(Timestamp, Act)>,
     /// The newest generation of rules.
     published: Generation,
 }
 
+/// A thing that is done at an instant: the repair of an incident, or the next part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    StoreFails,
-    StorePauses,
-    StoreClockSteps,
-    BusFails,
-    AgentEnds,
-    AgentPauses,
-    AggregatorEnds,
-    AggregatorPauses,
-    RulesChange,
-    TopicRecreated,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Repair {
-    Store,
+enum Act {
+    MendStore,
     /// The end of a glitch of the store's clock.
-    StoreClock(i64),
-    Bus,
-    Agent(usize),
-    Aggregator(usize),
+    StepStoreClock(i64),
+    MendBus,
+    StartAgent(usize),
+    CrashAgent(usize),
+    MendCut(usize),
+    StartAggregator(usize),
 }
 
 impl Incidents {
-    /// Draws the kinds of a run. The second aggregator of a third of the runs starts late.
-    pub(crate) fn new(rng: &mut Rng, sim: &mut Simulation<'static>) -> Self {
-        let all = [
-            Kind::StoreFails,
-            Kind::StoreClockSteps,
-            Kind::BusFails,
-            Kind::AgentEnds,
-            Kind::AggregatorEnds,
-            Kind::AggregatorPauses,
-            Kind::RulesChange,
-            Kind::TopicRecreated,
-            Kind::StorePauses,
-            Kind::AgentPauses,
-        ];
-        let is_rare = |kind: Kind| matches!(kind, Kind::TopicRecreated | Kind::StoreClockSteps);
-        let kinds = all.into_iter().filter(|kind| rng.u8(0..8) < if is_rare(*kind) { 2 } else { 4 }).collect();
-        let mut repairs = Vec::new();
-        if rng.u8(0..3) == 0 {
-            sim.crash_aggregator(1);
-            repairs.push((START.plus_ms(rng.u64(1_500..4_000)), Repair::Aggregator(1)));
-        }
-        Self { kinds, repairs, published: rules::FIRST }
+    pub(crate) fn new() -> Self {
+        Self { due: Vec::new(), published: rules::FIRST }
     }
 
-    /// Repairs what is due, and lets an incident strike now and then.
-    pub(crate) fn strike(&mut self, rng: &mut Rng, sim: &mut Simulation<'static>) {
+    /// Returns the instant of the next repair.
+    pub(crate) fn next_at(&self) -> Option<Timestamp> {
+        self.due.iter().map(|(at, _)| *at).min()
+    }
+
+    /// Does what is due.
+    pub(crate) fn repair(&mut self, sim: &mut Simulation<'static>) {
         let now = sim.now();
-        let due: Vec<Repair> = self.repairs.iter().filter(|(at, _)| *at <= now).map(|(_, repair)| *repair).collect();
-        self.repairs.retain(|(at, _)| *at > now);
-        for repair in due {
-            repair.apply(sim);
+        self.due.sort_by_key(|(at, _)| *at);
+        for (_, act) in self.due.extract_if(.., |(at, _)| *at <= now) {
+            act.apply(sim);
         }
-        if self.kinds.is_empty() || rng.u8(0..CALLS_PER_INCIDENT) > 0 {
-            return;
-        }
-        let (kind, agent) = (self.kinds[rng.usize(0..self.kinds.len())], rng.usize(0..sim.agents().len()));
-        let aggregator = rng.usize(0..sim.aggregators().len());
-        match kind {
-            Kind::StoreFails => {
-                let states = [
-                    StoreState::Slow(rng.u64(1..30)),
-                    StoreState::Silent,
-                    StoreState::Refusing,
-                    StoreState::Unreachable,
-                ];
-                sim.set_store(states[rng.usize(0..states.len())]);
-                self.later(rng, now, 1_500, Repair::Store);
+    }
+
+    /// Lets an incident strike.
+    pub(crate) fn strike(&mut self, sim: &mut Simulation<'static>, incident: &Incident) {
+        let now = sim.now();
+        let until = now.plus_ms(incident.lasts_ms);
+        match &incident.what {
+            What::StoreIs(state) => {
+                sim.set_store(*state);
+                self.later(until, Act::MendStore);
             }
-            // Shorter and longer than a deadline: answers come late, or requests have expired.
-            Kind::StorePauses => {
-                sim.set_store(StoreState::Silent);
-                self.repairs.retain(|(_, other)| *other != Repair::Store);
-                self.repairs.push((now.plus_ms(rng.u64(2..100)), Repair::Store));
-            }
-            Kind::AgentPauses => sim.pause_agent(agent, now.plus_ms(rng.u64(2..100))),
-            Kind::StoreClockSteps => {
-                let by_ms = step_ms(rng, sim.store().time(now).as_ms().cast_signed());
+            What::StoreClockSteps { by_ms, from_second_ms, is_glitch } => {
+                let shown = sim.store().time(now).as_ms().cast_signed();
+                let by_ms = from_second_ms.map_or(*by_ms, |from| (shown + by_ms) / 1_000 * 1_000 + from - shown);
                 sim.step_store_clock(by_ms);
-                if rng.bool() {
-                    self.repairs.push((now.plus_ms(rng.u64(20..1_500)), Repair::StoreClock(-by_ms)));
+                if *is_glitch {
+                    self.due.push((until, Act::StepStoreClock(-by_ms)));
                 }
             }
-            Kind::BusFails => {
+            What::BusFails => {
                 sim.set_bus_up(false);
-                self.later(rng, now, 1_500, Repair::Bus);
+                self.later(until, Act::MendBus);
             }
-            Kind::AgentEnds => {
-                if rng.bool() {
-                    sim.crash_agent(agent);
+            What::Blackout => {
+                sim.set_store(StoreState::Unreachable);
+                sim.set_bus_up(false);
+                self.later(until, Act::MendStore);
+                self.later(until, Act::MendBus);
+            }
+            What::AgentEnds { agent, crashes } => {
+                if *crashes {
+                    sim.crash_agent(*agent);
                 } else {
-                    sim.leave_agent(agent);
+                    sim.leave_agent(*agent);
                 }
-                self.later(rng, now, 2_000, Repair::Agent(agent));
+                self.later(until, Act::StartAgent(*agent));
             }
-            Kind::AggregatorEnds => {
-                if rng.bool() {
-                    sim.crash_aggregator(aggregator);
+            What::AgentCrashLoops { agent, times } => {
+                let life_ms = incident.lasts_ms / times;
+                for crash in 0..*times {
+                    let at = now.plus_ms(crash * life_ms);
+                    self.due.push((at, Act::CrashAgent(*agent)));
+                    self.due.push((at.plus_ms(life_ms / 4 + 1), Act::StartAgent(*agent)));
+                }
+            }
+            What::AgentPauses(agent) => sim.pause_agent(*agent, until),
+            What::AgentsCut(agents, cut) => {
+                for agent in agents {
+                    sim.set_cut(*agent, *cut);
+                    self.later(until, Act::MendCut(*agent));
+                }
+            }
+            What::AggregatorEnds { aggregator, crashes } => {
+                if *crashes {
+                    sim.crash_aggregator(*aggregator);
                 } else {
-                    sim.leave_aggregator(aggregator);
+                    sim.leave_aggregator(*aggregator);
                 }
-                self.later(rng, now, 4_000, Repair::Aggregator(aggregator));
+                self.later(until, Act::StartAggregator(*aggregator));
             }
-            Kind::AggregatorPauses => sim.pause_aggregator(aggregator, now.plus_ms(rng.u64(50..3_000))),
-            Kind::RulesChange => self.change_rules(rng, sim, agent),
-            Kind::TopicRecreated => {
-                if now.ms_since(START) < LAST_PART_MS {
-                    sim.recreate_calls();
-                }
-            }
+            What::AggregatorPauses(aggregator) => sim.pause_aggregator(*aggregator, until),
+            What::RulesChange { agent, are_newer } => self.change_rules(sim, *agent, *are_newer),
+            What::TopicRecreated => sim.recreate_calls(),
         }
     }
 
     /// Repairs everything.
     pub(crate) fn end(&mut self, sim: &mut Simulation<'static>) {
-        for (_, repair) in self.repairs.drain(..) {
-            repair.apply(sim);
+        let is_repair = |act: &Act| !matches!(act, Act::CrashAgent(_));
+        for (_, act) in self.due.drain(..).filter(|(_, act)| is_repair(act)) {
+            act.apply(sim);
         }
     }
 
-    fn later(&mut self, rng: &mut Rng, now: Timestamp, ms_max: u64, repair: Repair) {
-        self.repairs.retain(|(_, other)| *other != repair);
-        self.repairs.push((now.plus_ms(rng.u64(20..ms_max)), repair));
+    fn later(&mut self, at: Timestamp, act: Act) {
+        self.due.retain(|(_, other)| *other != act);
+        self.due.push((at, act));
     }
 
     /// Hands newer rules to one agent; older and broken ones are refused.
-    fn change_rules(&mut self, rng: &mut Rng, sim: &mut Simulation<'static>, agent: usize) {
+    fn change_rules(&mut self, sim: &mut Simulation<'static>, agent: usize, are_newer: bool) {
         let Some(in_force) = sim.agents()[agent].engine().map(|engine| engine.with_rules(|rules| rules.generation))
         else {
             return;
         };
         assert!(tollgate_rules::from_yaml("rules.yaml", &rules::broken(), 9).is_err());
         assert_eq!(sim.set_rules(agent, rules::older()), Err(in_force));
-        self.published = rules::NEWEST.min(self.published + u64::from(rng.bool()));
+        self.published = rules::NEWEST.min(self.published + u64::from(are_newer));
         let answer = sim.set_rules(agent, rules::generation(self.published));
         assert_eq!(answer, if self.published < in_force { Err(in_force) } else { Ok(()) });
     }
 }
 
-/// Draws a step of a clock that shows `now`: below the clock error, around it, or past every window; half of the steps
-/// end at the edge of a sub-window, since a second is a multiple of all but one of them. Larger steps are also in
-/// `clock_steps.rs`.
-fn step_ms(rng: &mut Rng, now_ms: i64) -> i64 {
-    let small = i64::try_from(CLOCK_ERROR_MAX_MS).unwrap_or_default();
-    let size_ms = match rng.u8(0..3) {
-        0 => rng.i64(1..small),
-        1 => rng.i64(small - 5..small + 5),
-        _ => rng.i64(small..STEP_MS_MAX),
-    };
-    let by_ms = if rng.bool() { size_ms } else { -size_ms };
-    if rng.bool() { (now_ms + by_ms) / 1_000 * 1_000 + rng.i64(-1..=1) - now_ms } else { by_ms }
-}
-
-impl Repair {
+impl Act {
     fn apply(self, sim: &mut Simulation<'static>) {
         match self {
-            Self::Store => sim.set_store(StoreState::Up),
-            Self::StoreClock(by_ms) => sim.step_store_clock(by_ms),
-            Self::Bus => sim.set_bus_up(true),
+            Self::MendStore => sim.set_store(StoreState::Up),
+            Self::StepStoreClock(by_ms) => sim.step_store_clock(by_ms),
+            Self::MendBus => sim.set_bus_up(true),
             // An agent that starts reads the first rules; newer ones reach it later.
-            Self::Agent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
-            Self::Aggregator(aggregator) => sim.start_aggregator(aggregator),
+            Self::StartAgent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
+            Self::CrashAgent(agent) => sim.crash_agent(agent),
+            Self::MendCut(agent) => sim.set_cut(agent, Cut::default()),
+            Self::StartAggregator(aggregator) => sim.start_aggregator(aggregator),
         }
     }
 }

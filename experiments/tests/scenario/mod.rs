@@ -1,27 +1,28 @@
-//! One run of the random world: a fleet, its faults and its incidents, all drawn from one seed.
+//! One run of the random world: a fleet, its traffic, its faults and its incidents, all drawn from one seed.
 
-mod incidents;
 mod rules;
+mod clients;
+mod traffic;
+mod incident;
+mod incidents;
+mod plan;
+mod part;
+mod shrink;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use fastrand::Rng;
+use tollgate::Call;
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{
-    AnsweredCall, Faults, PlantedBug, SimAgentSettings, SimSettings, Simulation, StoreState, Workload,
-};
+use tollgate_experiments::sim::{Faults, PlantedBug, Simulation, StoreState};
 
 use crate::invariants::{Invariants, START, Totals};
+use clients::Clients;
 use incidents::Incidents;
+pub(crate) use part::Part;
+pub(crate) use plan::Plan;
+pub(crate) use shrink::shrink;
 
-/// Virtual time of a run, in ms, and its minimum number of calls.
-const RUN_MS: u64 = 10_000;
-const CALLS_MIN: usize = 500;
-/// Maximum number of times that a request is made at once.
-const BURST_LEN_MAX: usize = 6;
-/// Maximum time between two calls, in ms.
-const GAP_MS_MAX: u64 = 30;
 /// Quiet time at the end, after which everything must be settled, in ms. A store that relapsed is probed twice a second.
 const QUIET_MS: u64 = 6_000;
 
@@ -30,134 +31,113 @@ const QUIET_MS: u64 = 6_000;
 pub(crate) struct Run {
     pub(crate) totals: Totals,
     pub(crate) calls: usize,
+    /// Calls that clients tried again.
+    pub(crate) retried: usize,
     /// Digest of all answers and all logs.
     pub(crate) trace: u64,
 }
 
-/// Runs a seed.
-pub(crate) fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
-    let mut rng = Rng::with_seed(seed);
-    let settings = settings(seed, &mut rng);
-    let callers = rng.usize(1..12);
-    let mut workload = Workload::new(rng.u64(..), callers);
-    let mut checks = Invariants::new(rules::all(), rules::FIRST, settings.counters_max);
-    let mut sim = Simulation::new(settings.clone(), &rules::generation(rules::FIRST));
-    let mut incidents = Incidents::new(&mut rng, &mut sim);
+/// A run that goes on.
+struct World {
+    sim: Simulation<'static>,
+    checks: Invariants,
+    clients: Clients,
+    incidents: Incidents,
+    trace: DefaultHasher,
+    calls: usize,
+}
+
+/// Runs a plan.
+pub(crate) fn run(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
+    let mut world = World {
+        sim: Simulation::new(plan.settings.clone(), &rules::generation(rules::FIRST)),
+        checks: Invariants::new(rules::all(), rules::FIRST, plan.settings.counters_max),
+        clients: Clients::new(plan.seed, plan.retrying),
+        incidents: Incidents::new(),
+        trace: DefaultHasher::new(),
+        calls: 0,
+    };
     if let Some(bug) = bug {
-        sim.plant(bug);
+        world.sim.plant(bug);
     }
-    let mut trace = DefaultHasher::new();
-    let mut calls = 0;
-    while sim.now().ms_since(START) < RUN_MS || calls < CALLS_MIN {
-        let until = sim.now().plus_ms(rng.u64(0..=GAP_MS_MAX));
-        step(&mut sim, &mut checks, until, &mut workload, &mut trace)?;
-        let agent = rng.usize(0..sim.agents().len());
-        if sim.agents()[agent].is_scheduled(sim.now()) {
-            let request = workload.request(group(&sim, agent));
-            // Now and then, a client makes the same request several times at once.
-            let times = if rng.u8(0..8) == 0 { rng.usize(2..=BURST_LEN_MAX) } else { 1 };
-            for _ in 0..times {
-                calls += request.len();
-                checks.arrive(agent, request.len());
-                sim.check(agent, request.clone());
-                check(&mut sim, &mut checks, &mut workload, &mut trace)?;
+    let mut incidents = plan.incidents.iter().peekable();
+    for request in &plan.requests {
+        while let Some(incident) = incidents.next_if(|incident| incident.at_ms <= request.at_ms) {
+            world.go_on(START.plus_ms(incident.at_ms))?;
+            world.incidents.strike(&mut world.sim, incident);
+        }
+        world.go_on(START.plus_ms(request.at_ms))?;
+        world.request(request.agent, request.calls.clone())?;
+    }
+    for incident in incidents {
+        world.go_on(START.plus_ms(incident.at_ms))?;
+        world.incidents.strike(&mut world.sim, incident);
+    }
+    world.go_on(START.plus_ms(plan.run_ms))?;
+    world.end()
+}
+
+impl World {
+    /// Moves time to an instant. Incidents are repaired and calls are tried again when they are due.
+    fn go_on(&mut self, until: Timestamp) -> Result<(), String> {
+        while let Some(at) = self.incidents.next_at().into_iter().chain(self.clients.next_at()).min()
+            && at <= until
+        {
+            self.step(at)?;
+            self.incidents.repair(&mut self.sim);
+            while let Some((agent, call)) = self.clients.next_due(self.sim.now()) {
+                self.request(agent, vec![call])?;
             }
         }
-        incidents.strike(&mut rng, &mut sim);
+        self.step(until)
     }
-    incidents.end(&mut sim);
-    sim.set_store(StoreState::Up);
-    sim.set_faults(Faults { store_ms_max: 1, bus_ms_max: 5, ..Faults::default() });
-    let until = sim.now().plus_ms(QUIET_MS);
-    step(&mut sim, &mut checks, until, &mut workload, &mut trace)?;
-    let totals = checks.finish(&sim)?;
-    digest(&sim, &mut trace);
-    Ok(Run { totals, calls, trace: trace.finish() })
-}
 
-fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
-    let mut percent = |max: u8| if rng.bool() { 0 } else { rng.u8(0..=max) };
-    let faults = Faults {
-        store_refused_percent: percent(3),
-        store_answer_lost_percent: percent(5),
-        record_lost_percent: percent(15),
-        record_duplicated_percent: percent(25),
-        garbage_percent: percent(5),
-        ack_negated_percent: percent(5),
-        ack_lost_percent: percent(5),
-        // Half of the stores answer in time, half of them often do not.
-        store_ms_max: if rng.bool() { 2 } else { 16 },
-        bus_ms_max: rng.u64(1..60),
-        bus_late_ms: 0,
-        ack_ms_max: if rng.bool() { 5 } else { 250 },
-        queue_len_max: (rng.u8(0..3) == 0).then(|| rng.usize(2..8)),
-    };
-    // In half of the seeds, one agent keeps its own table.
-    let agent = |index: usize, rng: &mut Rng| SimAgentSettings {
-        clock_offset_ms: rng.i64(-400..400),
-        owns_table: index == 0 && seed % 2 == 1,
-    };
-    SimSettings {
-        start: START,
-        seed,
-        agents: (0..rng.usize(2..5)).map(|index| agent(index, rng)).collect(),
-        agents_down: 0,
-        aggregators: 2,
-        has_bus: true,
-        has_store: true,
-        partitions: rng.u32(1..5),
-        counters_max: if rng.u8(0..4) == 0 { 64 } else { 10_000 },
-        faults,
-        threshold_permille: rng.u32(0..700),
-        ..SimSettings::instant(START)
+    /// Does everything that happens until an instant, and checks after each step.
+    fn step(&mut self, until: Timestamp) -> Result<(), String> {
+        self.check()?;
+        while self.sim.step_until(until) {
+            self.check()?;
+        }
+        Ok(())
     }
-}
 
-/// Does everything that happens until an instant, and checks after each step.
-fn step(
-    sim: &mut Simulation<'static>,
-    checks: &mut Invariants,
-    until: Timestamp,
-    workload: &mut Workload,
-    trace: &mut DefaultHasher,
-) -> Result<(), String> {
-    check(sim, checks, workload, trace)?;
-    while sim.step_until(until) {
-        check(sim, checks, workload, trace)?;
+    /// Lets the calls of a request arrive at an agent, unless it is down.
+    fn request(&mut self, agent: usize, calls: Vec<Call<'static>>) -> Result<(), String> {
+        if !self.sim.agents()[agent].is_scheduled(self.sim.now()) {
+            return Ok(());
+        }
+        self.calls += calls.len();
+        self.checks.arrive(agent, calls.len());
+        self.sim.check(agent, calls);
+        self.check()
     }
-    Ok(())
-}
 
-/// Checks everything, and settles or releases some of the calls that were answered.
-fn check(
-    sim: &mut Simulation<'static>,
-    checks: &mut Invariants,
-    workload: &mut Workload,
-    trace: &mut DefaultHasher,
-) -> Result<(), String> {
-    for call in checks.check(sim)? {
-        (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(trace);
-        correct(sim, workload, call);
+    /// Checks everything, and tells the clients their answers.
+    fn check(&mut self) -> Result<(), String> {
+        for call in self.checks.check(&mut self.sim)? {
+            (call.answered, call.decision.allowed, call.decision.source, call.decision.at).hash(&mut self.trace);
+            self.clients.answered(&mut self.sim, call);
+        }
+        Ok(())
     }
-    Ok(())
-}
 
-fn correct(sim: &mut Simulation<'static>, workload: &mut Workload, call: AnsweredCall<'static>) {
-    if let Some(correction) = workload.correction(&call) {
-        sim.correct(call.agent, call.call, correction);
+    /// Repairs everything, and checks what must hold after a quiet time.
+    fn end(mut self) -> Result<Run, String> {
+        self.incidents.end(&mut self.sim);
+        self.sim.set_store(StoreState::Up);
+        self.sim.set_faults(Faults { store_ms_max: 1, bus_ms_max: 5, ..Faults::default() });
+        self.step(self.sim.now().plus_ms(QUIET_MS))?;
+        let totals = self.checks.finish(&self.sim)?;
+        self.digest();
+        Ok(Run { totals, calls: self.calls, retried: self.clients.retried, trace: self.trace.finish() })
     }
-}
 
-/// Returns the group of an agent's callers: those of an agent with its own table are no other agent's.
-fn group(sim: &Simulation<'_>, agent: usize) -> u8 {
-    u8::from(sim.agents()[agent].settings.owns_table)
-}
-
-fn digest(sim: &Simulation<'_>, trace: &mut DefaultHasher) {
-    for topic in [Topic::Calls, Topic::Signals, Topic::Presence] {
-        for partition in 0..sim.bus().partitions {
-            for record in sim.bus().records(topic, partition) {
-                (record.appended, &record.payload).hash(trace);
+    fn digest(&mut self) {
+        for topic in [Topic::Calls, Topic::Signals, Topic::Presence] {
+            for partition in 0..self.sim.bus().partitions {
+                for record in self.sim.bus().records(topic, partition) {
+                    (record.appended, &record.payload).hash(&mut self.trace);
+                }
             }
         }
     }

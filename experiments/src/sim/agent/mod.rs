@@ -3,6 +3,7 @@
 //! It decodes records, wakes the state machines, and executes their effects. The way of a call and of the requests to the
 //! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty.
 
+mod time;
 mod operations;
 mod store_requests;
 mod pause;
@@ -23,8 +24,9 @@ use tollgate_wire::Record;
 
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{AgentEvent, AgentShell, Life, SimEvent, Writer};
+use super::event::{AgentEvent, AgentShell, Life, Writer};
 use super::faults::StoreState;
+use super::mutants::MutantMemory;
 use super::observation::{Observation, RecordName, SimNode};
 use super::planted_bugs::{LateRows, PlantedBug};
 use super::presence_set::agent_id;
@@ -75,6 +77,7 @@ pub(super) struct AgentLife<'c> {
     /// Events of a pause, which are handled after it.
     held: Vec<AgentEvent>,
     late_rows: LateRows,
+    memory: MutantMemory<'c>,
 }
 
 impl<'c> SimAgent<'c> {
@@ -141,6 +144,7 @@ impl<'c> SimAgent<'c> {
             paused_until: Timestamp::default(),
             held: Vec::new(),
             late_rows: LateRows::new(),
+            memory: MutantMemory::default(),
         });
         env.observe(Observation::Started(running.node()));
         running.maintain(env, MaintenanceInput::Tick);
@@ -258,6 +262,10 @@ impl<'c> AgentLife<'c> {
                     self.exchange(env, answer);
                 }
                 ExchangeEffect::Announce(presence) => {
+                    if env.has(PlantedBug::OwnHeartbeatWhenSent) {
+                        let incoming = Incoming::Presence { appended: env.now(), presence: &presence };
+                        let _ = self.engine.receive(self.now(env), incoming, &mut Vec::new());
+                    }
                     env.produce(self.writer(), RecordName::PRESENCE, presence.encode());
                 }
             }
@@ -277,15 +285,6 @@ impl<'c> AgentLife<'c> {
             }
         }
         self.sleep(env, AgentShell::Maintenance);
-    }
-
-    /// Returns the agent's own time.
-    fn now(&self, env: &Environment<'_>) -> Timestamp {
-        shifted(env.now(), self.clock_offset_ms)
-    }
-
-    fn later(&self, env: &mut Environment<'_>, ms: u64, event: AgentEvent) {
-        env.scheduler.after(ms, SimEvent::Agent(self.index, self.life, event));
     }
 
     fn node(&self) -> SimNode {

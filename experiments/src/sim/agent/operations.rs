@@ -76,7 +76,13 @@ impl<'c> AgentLife<'c> {
         let generation = self.engine.with_rules(|rules| rules.generation);
         // Every second agent tries the fast way first, so that the invariants hold for both.
         let call = if self.index.is_multiple_of(2) { <&[Call<'c>; 1]>::try_from(&calls[..]).ok() } else { None };
-        let decided = call.and_then(|[call]| self.engine.decide(self.now(env), call, Some, || None));
+        let altered = |bug| match &calls[..] {
+            [call] => self.memory.altered(bug, self.now(env), generation, call),
+            _ => None,
+        };
+        let decided = env.bug.and_then(altered).and_then(|(now, call)| self.engine.decide(now, &call, Some, || None));
+        let decided =
+            decided.or_else(|| call.and_then(|[call]| self.engine.decide(self.now(env), call, Some, || None)));
         let progress = if let Some(decision) = decided {
             Progress::Done(Output::Decisions(Decisions::from_iter([decision])))
         } else {
@@ -203,6 +209,10 @@ impl<'c> AgentLife<'c> {
         env.observe(Observation::Finished { agent, ticket, charges, is_backfill, error });
         match purpose {
             ChargePurpose::Check(asked) => {
+                if let Ok(results) = &results {
+                    let sent = self.at(asked.arrived);
+                    self.memory.leased(request.charges(), results, sent, self.now(env));
+                }
                 let output = self.engine.finish(self.now(env), &mut request, results);
                 self.keep_late(ticket, request, error);
                 self.answered(env, asked, Some(ticket), error, output);
@@ -229,7 +239,7 @@ impl<'c> AgentLife<'c> {
     }
 
     fn answered(
-        &self,
+        &mut self,
         env: &mut Environment<'c>,
         asked: AskedCalls<'c>,
         ticket: Option<Ticket>,
@@ -239,6 +249,9 @@ impl<'c> AgentLife<'c> {
         let (agent, answered) = (self.index, env.now());
         let AskedCalls { calls, generation, arrived } = asked;
         let decisions = output.into_decisions();
+        if let ([call], [decision]) = (&calls[..], &decisions[..]) {
+            self.memory.answered(call, generation, self.at(arrived), ticket, decision);
+        }
         let (is_joint, is_held_back) = (calls.len() > 1, decisions.iter().any(|decision| !decision.allowed));
         for (call, decision) in calls.into_iter().zip(decisions) {
             env.observe(Observation::Answered(AnsweredCall {

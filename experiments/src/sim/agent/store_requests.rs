@@ -12,6 +12,7 @@ use super::operations::{ChargePurpose, SimRequest, as_ms};
 use crate::sim::environment::Environment;
 use crate::sim::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::sim::observation::{Observation, Ticket};
+use crate::sim::planted_bugs::PlantedBug;
 
 /// Requests that are not over.
 #[derive(Default)]
@@ -128,6 +129,10 @@ impl<'c> AgentLife<'c> {
         let Some(request) = self.requests.late.remove(&ticket) else { return self.finish(env, ticket, answer) };
         use_stripe(env.stripe());
         env.observe(Observation::LateAnswer { agent: self.index, ticket, error: answer.as_ref().err().copied() });
-        self.engine.late_answer(self.now(env), request, answer.map(|answer| answer.results));
+        let mut results = answer.map(|answer| answer.results);
+        if env.has(PlantedBug::BurnedUnitsRestored) && self.memory.is_drawn(ticket) {
+            results.iter_mut().flatten().for_each(|result| result.repeated |= !result.charged);
+        }
+        self.engine.late_answer(self.now(env), request, results);
     }
 }

@@ -35,7 +35,7 @@ impl Environment<'_> {
     pub(in crate::sim) fn store_reads(&mut self, message: StoreMessage) {
         let delay_ms = self.delay_ms(self.faults.store_ms_max);
         match self.store.state {
-            _ if self.cut(message.agent).store => self.reply(&message, delay_ms, Err(StoreError::TimedOut)),
+            _ if self.cut(message.agent).store => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
             StoreState::Silent => self.store.waiting.push(message),
             StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
             StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),

@@ -1,0 +1,125 @@
+//! never-over, the account of each line of credit: an agent draws and hands back no more units than the store has granted it,
+//! and only a call that the store has charged gives units back to the line.
+//!
+//! The account goes by the instants at which the store executes charges, so it is never behind the agent's knowledge. A line
+//! is known by its charge, which no call is part of. Counters of lines are named by those of their calls.
+
+use std::collections::HashMap;
+
+use tollgate::LocalAnswer;
+use tollgate_core::counter::{Charge, ChargeMode, CounterId};
+use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Ticket};
+
+use super::facts::Facts;
+use super::lines::Lines;
+
+/// Units of the lines of all agents.
+#[derive(Default)]
+pub(crate) struct LineAccounts {
+    held: HashMap<(usize, CounterId), Line>,
+    /// Units that calls have drawn and that the store has not charged.
+    drawn: HashMap<Ticket, Vec<Draw>>,
+    lives: HashMap<usize, u64>,
+    /// Number of grants.
+    grants: u64,
+    /// Number of units that were handed back.
+    pub(crate) handed_back: u64,
+}
+
+#[derive(Default)]
+struct Line {
+    grant: u64,
+    units: i64,
+}
+
+struct Draw {
+    agent: usize,
+    counter: CounterId,
+    grant: u64,
+    units: i64,
+}
+
+impl LineAccounts {
+    /// `lines` has seen the observation.
+    pub(crate) fn observe(
+        &mut self,
+        facts: &Facts,
+        lines: &Lines,
+        observation: &Observation<'_>,
+    ) -> Result<(), String> {
+        match observation {
+            Observation::Started(SimNode::Agent(agent)) => *self.lives.entry(*agent).or_default() += 1,
+            Observation::Ended(SimNode::Agent(agent)) => self.held.retain(|(of, _), _| of != agent),
+            Observation::Executed { agent, life, ticket, charges, answer: Ok(results), .. }
+                if self.lives.get(agent) == Some(life) =>
+            {
+                for (charge, _) in charges.iter().zip(results).filter(|(_, result)| result.charged) {
+                    self.restore(*ticket, charge.counter);
+                }
+                for (charge, result) in charges.iter().zip(results).filter(|(_, result)| result.charged) {
+                    self.line_charged(*agent, charge, result.leased)?;
+                }
+            }
+            Observation::Answered(answered) if answered.decision.by == Some(LocalAnswer::Allowance) => {
+                return self.draw(facts, lines, answered);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The store has charged a call on a counter.
+    fn restore(&mut self, ticket: Ticket, counter: CounterId) {
+        let Some(drawn) = self.drawn.get_mut(&ticket) else { return };
+        for draw in drawn.extract_if(.., |draw| draw.counter == counter) {
+            if let Some(line) = self.held.get_mut(&(draw.agent, counter)).filter(|line| line.grant == draw.grant) {
+                line.units += draw.units;
+            }
+        }
+    }
+
+    fn line_charged(&mut self, agent: usize, charge: &Charge, granted: u64) -> Result<(), String> {
+        let key = (agent, charge.counter.line());
+        match charge.mode {
+            ChargeMode::Lease { .. } if charge.cost == 0 => {
+                self.grants += 1;
+                self.held.insert(key, Line { grant: self.grants, units: signed(granted) });
+            }
+            ChargeMode::Refund { .. } => {
+                let Some(line) = self.held.get_mut(&key) else { return Ok(()) };
+                let (held, handed_back) = (line.units, charge.cost);
+                line.units -= signed(handed_back);
+                self.handed_back += handed_back;
+                if line.units < 0 {
+                    return Err(format!(
+                        "never-over: agent {agent} hands back {handed_back} units of a line that has {held} left"
+                    ));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, facts: &Facts, lines: &Lines, answered: &AnsweredCall<'_>) -> Result<(), String> {
+        let (agent, Some(ticket)) = (answered.agent, answered.ticket) else { return Ok(()) };
+        let applied = facts.applied(answered.generation, &answered.call).into_iter();
+        for applied in applied.filter(|applied| !lines.is_charged(ticket, applied.counter)) {
+            let (counter, units) = (applied.counter, signed(applied.cost));
+            let line = self.held.entry((agent, counter)).or_default();
+            line.units -= units;
+            self.drawn.entry(ticket).or_default().push(Draw { agent, counter, grant: line.grant, units });
+            if line.units < 0 {
+                let (over, rule) = (-line.units, &applied.rule.name);
+                return Err(format!(
+                    "never-over: agent {agent} draws {over} units too much of its line under `{rule}`"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn signed(units: u64) -> i64 {
+    i64::try_from(units).unwrap_or(i64::MAX)
+}

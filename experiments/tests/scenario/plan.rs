@@ -1,0 +1,90 @@
+//! The plan of a run: its fleet, its requests and its incidents, all drawn from one seed before the run begins.
+//!
+//! A run follows its plan and draws nothing else but delays and random faults of messages, so a part of a plan can be run, too.
+
+use fastrand::Rng;
+use tollgate_experiments::sim::{Faults, SimAgentSettings, SimSettings};
+
+use super::clients::Retrying;
+use super::incident::{self, Incident};
+use super::traffic::{Pattern, Request, Traffic};
+use crate::invariants::START;
+
+/// Minimum virtual time of a run, in ms, and of one with a blackout.
+const RUN_MS: u64 = 10_000;
+const BLACKOUT_RUN_MS: u64 = 26_000;
+
+/// The plan of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) seed: u64,
+    pub(crate) settings: SimSettings,
+    pub(crate) pattern: Pattern,
+    pub(crate) retrying: Retrying,
+    /// In the order of their instants.
+    pub(crate) requests: Vec<Request>,
+    /// In the order of their instants.
+    pub(crate) incidents: Vec<Incident>,
+    /// Virtual time of the run without its quiet end, in ms.
+    pub(crate) run_ms: u64,
+}
+
+impl Plan {
+    /// Draws the plan of a seed.
+    pub(crate) fn draw(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let settings = settings(seed, &mut rng);
+        let has_blackout = rng.u8(0..8) == 0;
+        let run_ms = if has_blackout { BLACKOUT_RUN_MS } else { RUN_MS };
+        let (pattern, requests) = Traffic::draw(&mut rng, &settings, run_ms);
+        let mut incidents = incident::draw(&mut rng, &settings, &requests);
+        if has_blackout {
+            // Nothing else becomes of the servers meanwhile.
+            let blackout = incident::blackout(&mut rng);
+            let lasts = blackout.at_ms..blackout.at_ms + blackout.lasts_ms;
+            incidents.retain(|incident| !lasts.contains(&incident.at_ms) && !lasts.contains(&incident.ends_ms()));
+            incidents.push(blackout);
+        }
+        incidents.sort_by_key(|incident| incident.at_ms);
+        let last_ms = requests.last().map_or(0, |request| request.at_ms);
+        let retrying = Retrying::draw(&mut rng);
+        Self { seed, settings, pattern, retrying, requests, incidents, run_ms: run_ms.max(last_ms) }
+    }
+}
+
+fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
+    let mut percent = |max: u8| if rng.bool() { 0 } else { rng.u8(0..=max) };
+    let faults = Faults {
+        store_refused_percent: percent(3),
+        store_answer_lost_percent: percent(5),
+        record_lost_percent: percent(15),
+        record_duplicated_percent: percent(25),
+        garbage_percent: percent(5),
+        ack_negated_percent: percent(5),
+        ack_lost_percent: percent(5),
+        // Half of the stores answer in time, half of them often do not.
+        store_ms_max: if rng.bool() { 2 } else { 16 },
+        bus_ms_max: rng.u64(1..60),
+        bus_late_ms: 0,
+        ack_ms_max: if rng.bool() { 5 } else { 250 },
+        queue_len_max: (rng.u8(0..3) == 0).then(|| rng.usize(2..8)),
+    };
+    // In half of the seeds, one agent keeps its own table.
+    let agent = |index: usize, rng: &mut Rng| SimAgentSettings {
+        clock_offset_ms: rng.i64(-400..400),
+        owns_table: index == 0 && seed % 2 == 1,
+    };
+    SimSettings {
+        start: START,
+        seed,
+        agents: (0..rng.usize(2..5)).map(|index| agent(index, rng)).collect(),
+        aggregators: 2,
+        has_bus: true,
+        has_store: true,
+        partitions: rng.u32(1..5),
+        counters_max: if rng.u8(0..4) == 0 { 64 } else { 10_000 },
+        faults,
+        threshold_permille: rng.u32(0..700),
+        ..SimSettings::instant(START)
+    }
+}
