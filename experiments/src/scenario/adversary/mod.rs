@@ -1,4 +1,5 @@
-//! Adversary: the arrival times that fill a true window most, found by search, against the bound that `tollgate rules validate` prints.
+//! Adversary: the arrival times that fill a true window most, found by search, against the bounds that `tollgate rules validate`
+//! prints.
 //!
 //! The algorithms are attacked on one store without agents, the consistencies in a simulated fleet. A search that exceeds a printed
 //! bound has found a fault of the bound.

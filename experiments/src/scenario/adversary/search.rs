@@ -36,8 +36,8 @@ pub(super) struct WorstAttack {
 }
 
 impl WorstAttack {
-    /// Searches, beginning with known attacks. Every second search from the beginning is for the largest part of the bound, which differs where the bound
-    /// contains calls of the attack.
+    /// Searches, beginning with known attacks. Every second search from the beginning is for the largest part of the bound, which
+    /// differs where the bound contains calls of the attack.
     pub(super) fn search(
         space: &AttackSpace,
         known: &[Attack],

@@ -22,7 +22,7 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
         points: vec![(lost_at, 0.0), (lost_at, y), (lost_at + lost_s, y), (lost_at + lost_s, 0.0)],
     };
     let plot = |name: &str, title: String, label: String, most: f64, mut series: Vec<Series>| {
-        series.push(lost(most / 2.0));
+        series.push(lost(most / 4.0));
         let x = Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] };
         Plot { name: name.to_owned(), title, x, y: Axis { label, range: [0.0, most] }, series }
     };
