@@ -8,10 +8,10 @@ pub mod size;
 mod error;
 mod figures;
 pub mod oracle;
+pub mod sim;
 pub mod scenario;
 #[cfg(feature = "report")]
 pub mod report;
-pub mod sim;
 pub mod replay;
 pub mod servers;
 pub mod demo;
