@@ -127,7 +127,7 @@ pub(super) struct PeerNetwork<M> {
 
 enum NetworkEvent<M> {
     Arrives(Place, M),
-    /// The same message arrives at several nodes.
+    /// Nodes at which the same message arrives.
     ArrivesAtAll(Vec<usize>, M),
     Wakes(usize),
     Answered(ArrivedCall, bool),
