@@ -25,9 +25,9 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     format!(
         "\n\nThe table shows the most units in a window. The value at worst holds if many\n\
          calls come around the edge of a sub-window or of a fixed window. The bounds\n\
-         while Redis is down are for a fleet of {agents} (--agents). They contain the units\n\
-         that Redis admitted or leased before. The signals of two agents can differ by\n\
-         {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
+         while Redis is down then grow by the same difference. They are for a fleet of\n\
+         {agents} (--agents), and contain the units that Redis admitted or leased before. The\n\
+         signals of two agents can differ by {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -64,7 +64,8 @@ pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let with_store = (policy.consistency != Consistency::Eventual)
         .then(|| json!({ "units": policy.most_with_store(), "at_worst": policy.most_at_worst() }));
     json!({
-        "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone
+        "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone,
+        "edge_units": policy.edge_units(),
     })
 }
 
@@ -74,13 +75,15 @@ fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let beyond =
         if admits_by_signals(policy) { format!(", and calls of {} s", FRESH_MS / 1_000) } else { String::new() };
     let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), shown);
-    let (usual, worst) = (policy.most_with_store(), policy.most_at_worst());
-    let up = match policy.consistency {
-        Consistency::Eventual => "not asked".to_owned(),
-        _ if worst > usual => format!("{}, at worst {}", shown(usual), shown(worst)),
-        _ => shown(usual),
+    let with_worst = |usual: u64| match policy.edge_units() {
+        0 => shown(usual),
+        edge => format!("{}, at worst {}", shown(usual), shown(usual.saturating_add(edge))),
     };
-    [name, up, format!("{}{beyond}", shown(by_signals)), alone]
+    let (up, down) = match policy.consistency {
+        Consistency::Eventual => ("not asked".to_owned(), with_worst(by_signals)),
+        _ => (with_worst(policy.most_with_store()), shown(by_signals)),
+    };
+    [name, up, format!("{down}{beyond}"), alone]
 }
 
 /// Returns true if agents admit calls by signals, which may differ.

@@ -70,9 +70,9 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 
     The table shows the most units in a window. The value at worst holds if many
     calls come around the edge of a sub-window or of a fixed window. The bounds
-    while Redis is down are for a fleet of 10 (--agents). They contain the units
-    that Redis admitted or leased before. The signals of two agents can differ by
-    3 s, in which further calls pass.
+    while Redis is down then grow by the same difference. They are for a fleet of
+    10 (--agents), and contain the units that Redis admitted or leased before. The
+    signals of two agents can differ by 3 s, in which further calls pass.
 
     RULE        REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
     per-key     100       190, and calls of 3 s   200
@@ -91,7 +91,8 @@ fn validate_shows_tiers_keys_costs_and_lists() {
         "agents": 10,
         "by_signals": 190,
         "and_calls_of_ms": 3_000,
-        "alone": 200
+        "alone": 200,
+        "edge_units": 0
     });
     assert_eq!(set["rules"][0]["outage"], outage);
     let (key, search, any) = (&set["rules"][0], &set["rules"][1], &set["rules"][2]);

@@ -36,18 +36,24 @@ impl LimitPolicy {
         self.most_in_window().saturating_add(self.excess_units())
     }
 
-    /// Returns the largest number of units that any window holds while the store answers. Calls that come together around
-    /// the edge of a sub-window (interpolated) or of a fixed window may get a second quota.
+    /// Returns the largest number of units that any window holds while the store answers.
     #[doc(hidden)]
     #[must_use]
     pub fn most_at_worst(&self) -> u64 {
-        let second = match self.algorithm {
+        self.most_with_store().saturating_add(self.edge_units())
+    }
+
+    /// Returns the largest number of units that a window holds beyond those that the algorithm and its estimate count: calls
+    /// that come together around the edge of a sub-window (interpolated) or of a fixed window may get a second quota.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn edge_units(&self) -> u64 {
+        match self.algorithm {
             Algorithm::SlidingWindow(Estimate::Interpolated) => self.quota.units(),
             // The lines are counted by fixed windows, too.
             Algorithm::FixedWindow => self.most_with_store(),
             _ => 0,
-        };
-        self.most_with_store().saturating_add(second)
+        }
     }
 }
 

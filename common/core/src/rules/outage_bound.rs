@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 
 use super::{Consistency, LimitPolicy, OnFailure};
 
-/// Most units that any window holds while the store is down, as the rule's algorithm and estimate count them. Units that the
-/// store admitted before are included. An agent that restarts meanwhile, and agents that do not know each other, add units.
+/// Most units that any window holds while the store is down, as the rule's algorithm and estimate count them: calls around an
+/// edge may get [`LimitPolicy::edge_units`] more. Units that the store admitted before are included. An agent that restarts meanwhile, and agents that do not know each other, add units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutageBound {
     /// With fresh signals, beside the units that callers use while the signals of two agents differ: for at most

@@ -93,11 +93,11 @@ impl FleetTarget {
     pub(super) fn bound(&self) -> PrintedBound {
         let agents = u32::try_from(self.agents).ok().and_then(NonZeroU32::new).expect("a fleet");
         let OutageBound { by_signals, alone } = OutageBound::of(&self.policy, agents);
-        let is_eventual = self.policy.consistency == Consistency::Eventual;
+        let (edge, is_eventual) = (self.policy.edge_units(), self.policy.consistency == Consistency::Eventual);
         match (self.is_lost || is_eventual, self.has_signals) {
             (false, _) => PrintedBound { units: self.policy.most_at_worst(), has_calls: false },
-            (true, true) => PrintedBound { units: by_signals, has_calls: true },
-            (true, false) => PrintedBound { units: alone.unwrap_or(u64::MAX), has_calls: false },
+            (true, true) => PrintedBound { units: by_signals.saturating_add(edge), has_calls: true },
+            (true, false) => PrintedBound { units: alone.unwrap_or(u64::MAX).saturating_add(edge), has_calls: false },
         }
     }
 

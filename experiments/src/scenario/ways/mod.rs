@@ -13,10 +13,6 @@ mod production;
 mod tables;
 mod pictures;
 
-use std::num::NonZeroUsize;
-use std::sync::Mutex;
-use std::thread;
-
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
 use tollgate_core::rules::Quota;
@@ -135,20 +131,12 @@ pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> Scena
         (0..settings.agents.len()).rev().flat_map(|size| (0..rows.len()).map(move |row| (row, size))).collect();
     places.retain(|(row, size)| rows[*row].way.runs_with(settings.agents[*size], settings));
     bar.set_length(places.len() as u64);
-    let (waiting, done) = (Mutex::new(places.into_iter()), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, NonZeroUsize::get) {
-            scope.spawn(|| {
-                // The lock must not be held while a way runs.
-                while let Some((row, size)) = { waiting.lock().expect("no thread panics").next() } {
-                    let measures = rows[row].way.measures(settings, settings.agents[size], seed);
-                    done.lock().expect("no thread panics").push((row, size, measures));
-                    bar.inc(1);
-                }
-            });
-        }
+    let measured = run_all(&places, |(row, size)| {
+        let measures = rows[*row].way.measures(settings, settings.agents[*size], seed);
+        bar.inc(1);
+        measures
     });
-    for (row, size, measures) in done.into_inner().expect("no thread panics") {
+    for ((row, size), measures) in places.into_iter().zip(measured) {
         rows[row].measures[size] = Some(measures);
     }
     let numbers = numbers(settings, &rows);
