@@ -18,6 +18,7 @@ use indicatif::ProgressBar;
 use tollgate_core::rules::Quota;
 
 use super::arrivals::{BEGIN, MINUTE_MS};
+use super::parallel::run_all;
 use super::result::ScenarioFindings;
 use baseline::{BASELINES, Baseline};
 use measures::Measures;
