@@ -14,7 +14,7 @@ use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_core::clock::{Clock, Stopwatch};
 
-use super::planned_calls::{PlannedCalls, call_of, rules};
+use super::planned_arrivals::{PlannedArrivals, call_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use super::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use crate::error::ExperimentError;
@@ -41,7 +41,7 @@ struct MeasuredFleet {
     kafka: (KafkaBus, KafkaSettings),
 }
 
-/// What the callers have written down.
+/// Log of the callers.
 struct CallerLog {
     answers: Vec<AnsweredArrival>,
     sent_late_us: Histogram<u64>,
@@ -54,7 +54,7 @@ pub(super) async fn run(
     kafka: KafkaSettings,
     plan: AccuracyPlan,
     clock: &Arc<dyn Clock>,
-    calls: &Arc<PlannedCalls>,
+    calls: &Arc<PlannedArrivals>,
     progress: &ProgressBar,
 ) -> Result<MeasuredCalls, ExperimentError> {
     let fleet = MeasuredFleet::start(redis, kafka, plan, clock)?;
@@ -74,7 +74,7 @@ pub(super) async fn run(
 /// Sends the calls from a thread that keeps time with a finer resolution than tokio's timers.
 async fn send_all(
     agents: &[Agent],
-    calls: &Arc<PlannedCalls>,
+    calls: &Arc<PlannedArrivals>,
     progress: &ProgressBar,
 ) -> Result<CallerLog, ExperimentError> {
     let log =

@@ -5,7 +5,7 @@
 //! An exact list of each caller's admissions, by the instants of the answers that the callers saw, judges both. The
 //! simulation runs with several seeds of its delays. Its smallest and largest number are the prediction.
 
-mod planned_calls;
+mod planned_arrivals;
 mod tally;
 mod predicted;
 mod measured;
@@ -21,7 +21,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::error::ExperimentError;
 use crate::servers::{RunName, connect_redis};
-use planned_calls::PlannedCalls;
+use planned_arrivals::PlannedArrivals;
 
 pub use report::{AccuracyReport, AccuracyRow};
 
@@ -69,7 +69,7 @@ pub async fn run(
     let (redis, kafka) = (name.redis(redis), name.kafka(kafka));
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     connect_redis(&redis, clock.clone()).await?;
-    let calls = Arc::new(PlannedCalls::new(plan));
+    let calls = Arc::new(PlannedArrivals::new(plan));
     progress.set_length(calls.all.len() as u64 * (predicted::SEEDS + 1));
     progress.set_message("simulation");
     let (planned, agents, bar) = (calls.clone(), plan.agents, progress.clone());

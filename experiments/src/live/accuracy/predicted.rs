@@ -6,7 +6,7 @@ use indicatif::ProgressBar;
 use tollgate_core::clock::Timestamp;
 
 use super::CONSISTENCIES;
-use super::planned_calls::{PlannedCalls, call_of, rules};
+use super::planned_arrivals::{PlannedArrivals, call_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use crate::sim::{Faults, Observation, SimSettings, Simulation};
 
@@ -24,7 +24,7 @@ const BEGIN: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 
 /// Returns the numbers of each consistency, by seed.
 pub(super) fn tallies(
-    calls: &PlannedCalls,
+    calls: &PlannedArrivals,
     agents: NonZeroU32,
     progress: &ProgressBar,
 ) -> Vec<[AccuracyTally; CONSISTENCIES.len()]> {
@@ -32,7 +32,7 @@ pub(super) fn tallies(
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times after the beginning")]
-fn answers(calls: &PlannedCalls, agents: NonZeroU32, seed: u64, progress: &ProgressBar) -> Vec<AnsweredArrival> {
+fn answers(calls: &PlannedArrivals, agents: NonZeroU32, seed: u64, progress: &ProgressBar) -> Vec<AnsweredArrival> {
     let settings = SimSettings {
         seed,
         faults: Faults {
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn the_prediction_keeps_the_bounds() {
         let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 5 };
-        let calls = PlannedCalls::new(plan);
+        let calls = PlannedArrivals::new(plan);
         for [strict, bounded, eventual] in tallies(&calls, plan.agents, &ProgressBar::hidden()) {
             let all = [strict, bounded, eventual];
             assert!(all.iter().all(|tally| tally.calls > 0 && tally.admitted > 0), "{all:?}");

@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use super::planned_calls::{PlannedCalls, consistency_of};
+use super::planned_arrivals::{PlannedArrivals, consistency_of};
 use super::{CONSISTENCIES, QUOTA, WIDTH_MS};
 use crate::oracle::Oracle;
 
@@ -30,7 +30,10 @@ pub(super) struct AccuracyTally {
 }
 
 /// Judges the answers of all callers. Returns the numbers of each consistency.
-pub(super) fn judged(calls: &PlannedCalls, mut answers: Vec<AnsweredArrival>) -> [AccuracyTally; CONSISTENCIES.len()] {
+pub(super) fn judged(
+    calls: &PlannedArrivals,
+    mut answers: Vec<AnsweredArrival>,
+) -> [AccuracyTally; CONSISTENCIES.len()] {
     let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
     let mut lists = vec![Oracle::new(quota); calls.callers];
     let mut tallies = [AccuracyTally::default(); CONSISTENCIES.len()];
@@ -61,7 +64,7 @@ mod tests {
 
     #[test]
     fn answers_are_judged_in_the_order_of_their_instants() {
-        let calls = PlannedCalls { all: Vec::new(), callers: 1, measured_from_ms: 1 };
+        let calls = PlannedArrivals { all: Vec::new(), callers: 1, measured_from_ms: 1 };
         let answer = |answered_ms, is_admitted| AnsweredArrival { answered_ms, caller: 0, is_admitted };
         // 100 units are in the window of [0, 10 s); the answers at 5 s come last in the list.
         let mut answers: Vec<_> = (0..100).map(|_| answer(0, true)).collect();

@@ -14,7 +14,7 @@ const CALLERS: usize = 5;
 const UNMEASURED_MS: u64 = 2 * WIDTH_MS;
 
 /// All calls, in order of time.
-pub(super) struct PlannedCalls {
+pub(super) struct PlannedArrivals {
     pub(super) all: Vec<PlannedArrival>,
     /// Number of callers.
     pub(super) callers: usize,
@@ -33,7 +33,7 @@ pub(super) struct PlannedArrival {
     pub(super) agent: usize,
 }
 
-impl PlannedCalls {
+impl PlannedArrivals {
     /// Draws the calls: a Poisson process of each caller, whose calls go to any agent. Callers begin within a window, so that their
     /// windows do not fill at the same time.
     #[expect(clippy::cast_precision_loss, reason = "a small number")]
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn calls_are_in_order_and_of_all_agents_and_consistencies() {
         let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 20 };
-        let calls = PlannedCalls::new(plan);
+        let calls = PlannedArrivals::new(plan);
         assert!(calls.all.is_sorted_by(|a, b| a.at_ms <= b.at_ms));
         for number in 0..3 {
             assert!(calls.all.iter().any(|call| call.agent == number));
@@ -97,7 +97,7 @@ mod tests {
         }
         // The mean demand is 3.35 quotas of ten calls per second, of 60 callers for 35 s on average.
         assert!((68_000..72_700).contains(&calls.all.len()), "{}", calls.all.len());
-        assert_eq!(calls.all, PlannedCalls::new(plan).all);
+        assert_eq!(calls.all, PlannedArrivals::new(plan).all);
         assert_eq!(rules().rules.len(), 3);
     }
 }
