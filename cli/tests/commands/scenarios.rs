@@ -128,6 +128,14 @@ fn the_report_is_one_page_with_its_pictures() {
         page.contains("Not run. ") && page.contains("tollgate experiment report --live"),
         "the section on real servers"
     );
+    for picture in ["approximations-fixed-window", "lag-burst", "ways-worst-minute"] {
+        let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pictures");
+        let shown =
+            fs::read_to_string(Path::new(shown).join(format!("{picture}.svg"))).expect("a picture of the README");
+        if let Ok(drawn) = fs::read_to_string(folder.join(format!("{picture}.svg"))) {
+            assert!(shown == drawn, "{picture}: copy the picture of the report to docs/pictures");
+        }
+    }
     for loads in ["src=", "href=\"http", "@import", "url("] {
         assert!(!page.contains(loads), "{loads}");
     }
