@@ -1,10 +1,12 @@
 //! `tollgate experiment list`, `run` and `report`.
 
-#[cfg(feature = "report")]
 use std::collections::BTreeSet;
-use std::{fs, path::Path};
+use std::fs;
+#[cfg(feature = "report")]
+use std::path::Path;
 
 use serde_json::Value;
+#[cfg(feature = "report")]
 use tollgate_experiments::size::scaled;
 
 use crate::support::{file, finish, tollgate};
