@@ -47,8 +47,8 @@ pub(crate) struct ReplayArgs {
     /// Time after which the simulated store answers; a rule waits for its `deadline`, by default 15ms
     #[arg(long, value_name = "DURATION", requires = "agents", default_value = "1ms", value_parser = store_delay)]
     store_delay: u64,
-    /// Time for which the simulated bus delays each record: calls for the aggregator, and signals for the agents
-    #[arg(long, value_name = "DURATION", requires = "agents", default_value = "5ms", value_parser = signal_delay)]
+    /// Time from a call to its signal at the other agents, of which the simulated bus takes one half for the call and one for the signal
+    #[arg(long, value_name = "DURATION", requires = "agents", default_value = "10ms", value_parser = signal_delay)]
     signal_delay: u64,
     /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]

@@ -31,7 +31,8 @@ The page report.html contains its pictures and needs no other file. Beside it
 are the results as JSON and the pictures as SVG. With --live, the page also
 shows accuracy and lag at the servers of --redis and --kafka, and failures of
 servers that the command starts itself, if `scripts/servers` has installed
-Kafka. The command exits with 1 if a number is outside its expected range.";
+Kafka. The command exits with 1 if a number is outside its expected range, or
+a bound of the failures is not kept.";
 
 /// Prints the scenarios
 #[derive(Args)]
@@ -112,11 +113,16 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let servers = args.live.then(|| live::servers(&args.redis, &args.kafka)).transpose()?;
     fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot create {}; name another folder with --out", args.out.display()))?;
-    let results = scenarios.iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
+    // Servers that do not answer end the command before the scenarios.
     let live = servers.map(|(redis, kafka)| live::measurements(&redis, &kafka)).transpose()?;
+    let results = scenarios.iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
     let page = tollgate_experiments::report::write(&args.out, &results, live.as_ref())?;
     say(page.display())?;
     let mut exit = Exit::Done;
+    for broken in live.iter().filter_map(|live| live.failure.as_ref()).flat_map(|failure| &failure.broken) {
+        note(format_args!("failing servers: {broken}"));
+        exit = Exit::Failed;
+    }
     for result in &results {
         for sentence in result.unexpected() {
             note(format_args!("scenario {}: {sentence}", result.name));

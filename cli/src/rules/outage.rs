@@ -23,11 +23,11 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let table: Table = table(&["RULE", "REDIS UP", "REDIS DOWN", "REDIS AND KAFKA DOWN"], rows);
     let seconds = FRESH_MS / 1_000;
     format!(
-        "\n\nThe table shows the most units in a window. The value at worst holds if many\n\
+        "\n\nThe table shows the most units in a window. A number in parentheses holds if many\n\
          calls come around the edge of a sub-window or of a fixed window. The bounds\n\
-         while Redis is down then grow by the same difference. They are for a fleet of\n\
-         {agents} (--agents), and contain the units that Redis admitted or leased before. The\n\
-         signals of two agents can differ by {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
+         while Redis is down are for a fleet of {agents} (--agents). They contain the units\n\
+         that Redis admitted or leased before. The signals of two agents can differ by\n\
+         {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -74,16 +74,16 @@ fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let shown = |units| show_units(units, policy.quota.unit());
     let beyond =
         if admits_by_signals(policy) { format!(", and calls of {} s", FRESH_MS / 1_000) } else { String::new() };
-    let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), shown);
-    let with_worst = |usual: u64| match policy.edge_units() {
+    let with_edge = |usual: u64| match policy.edge_units() {
         0 => shown(usual),
-        edge => format!("{}, at worst {}", shown(usual), shown(usual.saturating_add(edge))),
+        edge => format!("{} ({})", shown(usual), shown(usual.saturating_add(edge))),
     };
-    let (up, down) = match policy.consistency {
-        Consistency::Eventual => ("not asked".to_owned(), with_worst(by_signals)),
-        _ => (with_worst(policy.most_with_store()), shown(by_signals)),
+    let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), with_edge);
+    let up = match policy.consistency {
+        Consistency::Eventual => "not asked".to_owned(),
+        _ => with_edge(policy.most_with_store()),
     };
-    [name, up, format!("{down}{beyond}"), alone]
+    [name, up, format!("{}{beyond}", with_edge(by_signals)), alone]
 }
 
 /// Returns true if agents admit calls by signals, which may differ.

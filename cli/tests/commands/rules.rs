@@ -46,16 +46,16 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
                                            consistency strict; on_failure limit
                                            5/15min
 
-    The table shows the most units in a window. The value at worst holds if many
+    The table shows the most units in a window. A number in parentheses holds if many
     calls come around the edge of a sub-window or of a fixed window. The bounds
-    while Redis is down then grow by the same difference. They are for a fleet of
-    10 (--agents), and contain the units that Redis admitted or leased before. The
-    signals of two agents can differ by 3 s, in which further calls pass.
+    while Redis is down are for a fleet of 10 (--agents). They contain the units
+    that Redis admitted or leased before. The signals of two agents can differ by
+    3 s, in which further calls pass.
 
-    RULE     REDIS UP           REDIS DOWN             REDIS AND KAFKA DOWN
-    per-key  105, at worst 205  195, and calls of 3 s  205
-    search   25                 25                     25
-    login    5                  5, and calls of 3 s    55
+    RULE     REDIS UP   REDIS DOWN                   REDIS AND KAFKA DOWN
+    per-key  105 (205)  195 (295), and calls of 3 s  205 (305)
+    search   25         25                           25
+    login    5          5, and calls of 3 s          55
 
     Redis without Kafka: no signals, so the last column holds while Redis is down.
     Kafka without Redis: refused, because no rule is `consistency: eventual`.

@@ -68,11 +68,11 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 
     Calls that are denied regardless of their count get status 429.
 
-    The table shows the most units in a window. The value at worst holds if many
+    The table shows the most units in a window. A number in parentheses holds if many
     calls come around the edge of a sub-window or of a fixed window. The bounds
-    while Redis is down then grow by the same difference. They are for a fleet of
-    10 (--agents), and contain the units that Redis admitted or leased before. The
-    signals of two agents can differ by 3 s, in which further calls pass.
+    while Redis is down are for a fleet of 10 (--agents). They contain the units
+    that Redis admitted or leased before. The signals of two agents can differ by
+    3 s, in which further calls pass.
 
     RULE        REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
     per-key     100       190, and calls of 3 s   200

@@ -18,7 +18,7 @@ use crate::sim::{AnsweredCall, Faults, Observation, SimSettings, Simulation, Sto
 pub const AGENTS_MAX: u32 = 100;
 /// Maximum delay of the store, in ms: longer than this, no call waits.
 pub const STORE_DELAY_MS_MAX: u64 = DEADLINE_MS_MAX;
-/// Maximum delay of a record of the bus, in ms.
+/// Maximum time from a call to its signal at other agents, in ms.
 pub const SIGNAL_DELAY_MS_MAX: u64 = 60_000;
 
 /// Time after which the agents of a fleet know each other, in ms; and the number of records, one after the other, that this takes.
@@ -34,7 +34,7 @@ const STEP_MS: u64 = 100;
 pub struct ReplayFleet {
     /// Number of agents.
     pub agents: NonZeroU32,
-    /// Time for which the bus delays each record, in ms.
+    /// Time from a call to its signal at other agents, in ms, beside that of the agents and the aggregator.
     pub signal_delay_ms: u64,
     /// Time after which the store answers, in ms.
     pub store_delay_ms: u64,
@@ -58,7 +58,12 @@ pub(super) struct ReplayAgents<'r, 'c> {
 impl ReplayFleet {
     /// Returns the time before the first call in which the agents learn to know each other, in ms.
     fn warm_up_ms(self) -> u64 {
-        KNOWN_MS + KNOWN_RECORDS * self.signal_delay_ms
+        KNOWN_MS + KNOWN_RECORDS * self.record_ms()
+    }
+
+    /// Returns the delay of a record of the bus, in ms: a signal needs that of its calls and its own.
+    fn record_ms(self) -> u64 {
+        self.signal_delay_ms / 2
     }
 
     /// Starts a fleet whose agents know each other at an instant.
@@ -67,9 +72,9 @@ impl ReplayFleet {
         let [shortest, longest] = READ_MS_RANGE;
         let settings = SimSettings {
             seed: self.seed,
-            faults: Faults { bus_late_ms: self.signal_delay_ms, ..Faults::default() },
+            faults: Faults { bus_late_ms: self.record_ms(), ..Faults::default() },
             counters_max: SimSettings::instant(start).counters_max,
-            read_ms: (self.signal_delay_ms / 5).clamp(shortest, longest),
+            read_ms: (self.record_ms() / 5).clamp(shortest, longest),
             ..SimSettings::fleet(start, usize::try_from(self.agents.get()).unwrap_or(1))
         };
         let mut simulation = Simulation::new(settings, rules);

@@ -51,7 +51,7 @@ fn measured(LiveMeasurements { accuracy, lag, failure }: &LiveMeasurements) -> M
         h3 { "Failing servers" }
         @match failure {
             Some(failure) => div.scroll { pre { (failure) } },
-            None => p { "Not run: it starts servers of its own, and Kafka's folder is missing. " code { (FAILURE_COMMAND) } " runs it." },
+            None => p { "Not run: there is no Kafka in target/servers. Run scripts/servers, and then " code { (FAILURE_COMMAND) } "." },
         }
     }
 }

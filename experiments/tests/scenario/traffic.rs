@@ -8,9 +8,9 @@ use tollgate_experiments::sim::{SimSettings, Workload};
 use super::rules;
 use crate::invariants::START;
 
-/// Minimum and maximum number of calls of a run.
+/// Minimum number of calls of a run, and maximum number in 10 s.
 const CALLS_MIN: usize = 500;
-const CALLS_MAX: usize = 1_500;
+const CALLS_MAX: u64 = 1_500;
 /// Maximum number of times that a request is made at once.
 const COPIES_MAX: usize = 6;
 /// Maximum time between two steady requests, in ms.
@@ -68,8 +68,8 @@ impl Traffic {
         let workload = Workload::new(rng.u64(..), callers, skew);
         let is_sticky = rng.u8(0..3) == 0;
         let mut traffic = Self { pattern, is_sticky, workload, requests: Vec::new(), calls: 0 };
-        let mut at_ms = 0;
-        while (at_ms < run_ms || traffic.calls < CALLS_MIN) && traffic.calls < CALLS_MAX {
+        let (mut at_ms, calls_max) = (0, usize::try_from(CALLS_MAX * run_ms / 10_000).unwrap_or(usize::MAX));
+        while (at_ms < run_ms || traffic.calls < CALLS_MIN) && traffic.calls < calls_max {
             at_ms = traffic.go_on(rng, settings, at_ms);
         }
         traffic.requests.sort_by_key(|request| request.at_ms);

@@ -48,7 +48,7 @@ type Kind = (&'static str, fn(&AccuracyTally) -> f64, f64);
 /// All kinds. A change of the order of two calls at the limit moves one percent of the fullest window.
 const KINDS: [Kind; 4] = [
     ("admitted, % of calls", |tally| percent(tally.admitted, tally.calls), 1.0),
-    ("over-admitted, % of admissions", |tally| percent(tally.over_admitted, tally.admitted), 1.0),
+    ("over-admitted, % of admissions", |tally| percent(tally.over_admitted, tally.admitted), 0.3),
     ("under-admitted, % of calls", |tally| percent(tally.under_admitted, tally.calls), 1.0),
     ("fullest window, % of quota", |tally| percent(tally.worst_window, QUOTA), 2.0),
 ];
@@ -104,8 +104,8 @@ impl AccuracyReport {
     pub fn conditions(&self) -> String {
         format!(
             "{} agents, {} s, callers at 0.5 to 10 times {QUOTA} calls in {} s, estimate conservative. The prediction is the range of {SEEDS} \
-             seeds, with up to {STORE_MS_MAX} ms to Redis and {BUS_MS_MAX} ms to Kafka each way. Real calls were sent up to {:.1} ms late \
-             and answered within {:.1} ms (p99; longest {:.1} ms).",
+             seeds, with up to {STORE_MS_MAX} ms to Redis and {BUS_MS_MAX} ms to Kafka each way. Of the real calls, 99% were sent less than \
+             {:.1} ms late and answered within {:.1} ms (longest {:.1} ms).",
             self.agents,
             self.seconds,
             WIDTH_MS / 1_000,
@@ -115,15 +115,15 @@ impl AccuracyReport {
         )
     }
 
-    /// Returns a sentence for each number that differs from its prediction, with the measured times that explain it.
+    /// Returns a sentence for each number that differs from its prediction, beside the waits at the real servers.
     #[must_use]
     pub fn differences(&self) -> Vec<String> {
         let sentence = |row: &AccuracyRow| {
             let [least, most] = row.predicted;
             let (late, waits) = (self.sent_late_p99_ms, self.answered_max_ms);
             format!(
-                "{}: {} is {:.1}, predicted {least:.1} to {most:.1}; real answers took up to {waits:.1} ms and calls came up to {late:.1} ms late, \
-                 the simulation has at most {} ms and none",
+                "{}: {} is {:.1}, predicted {least:.1} to {most:.1}. The longest real answer took {waits:.1} ms (simulated: {} ms), and 1% of \
+                 the calls came more than {late:.1} ms late (simulated: none)",
                 row.consistency,
                 row.name,
                 row.measured,

@@ -49,11 +49,12 @@ pub(super) struct LostShardOutcome {
 }
 
 impl OutageCase {
-    /// Formats the bound of a window, as `tollgate rules validate` prints it.
+    /// Formats the bound of a window at an edge, as `tollgate rules validate` prints it.
     pub(super) fn bound(&self, agents: usize) -> String {
         let policy = self.rules.rules[0].policy.expect("the rule has a policy");
         let agents = u32::try_from(agents).ok().and_then(NonZeroU32::new).expect("a fleet");
         let OutageBound { by_signals, alone } = OutageBound::of(&policy, agents);
+        let (by_signals, alone) = (by_signals + policy.edge_units(), alone.map(|units| units + policy.edge_units()));
         if !self.has_signals {
             return alone.map_or_else(|| "none".to_owned(), |units| units.to_string());
         }

@@ -1,8 +1,8 @@
 //! Lag of a way: the time from the instant at which a caller has used up its quota at one node until all other nodes deny it.
 //!
 //! It is measured by callers that each use up their quota at one node in a burst, and then ask other nodes, once each at a random
-//! time. The lag is the longest time after which such a call was still admitted. A way that admits calls at the end of the
-//! measurement has none.
+//! time. The lag is the longest time after which such a call was still admitted. Calls that are admitted before the quota is used
+//! up do not count: a node may admit only its part of it. A lag does not end if calls are admitted at the end of the measurement.
 
 use fastrand::Rng;
 use tollgate_core::rules::Quota;
@@ -16,7 +16,7 @@ const ASKS: u64 = 18;
 /// Distance of the bursts of two probes.
 const DISTANCE_MS: u64 = 137;
 /// Longest time between a burst and a call at another node.
-pub(super) const ASKED_MS_MAX: f64 = 5_000.0;
+const ASKED_MS_MAX: f64 = 5_000.0;
 /// Time from which on an admission means that the limit is never enforced at that node.
 const NEVER_MS: u64 = 4_000;
 
@@ -43,23 +43,28 @@ pub(super) fn probes(nodes: usize, probes: usize, quota: Quota, seed: u64, delay
     Trial { nodes, quota, callers: probes, calls, end, incident: end, seed, delays }
 }
 
-/// Returns the lag in ms; none if nodes still admit callers at the end of the measurement.
+/// Returns the lag in ms, which is infinite if it does not end; none if no caller has used up its quota.
 #[expect(clippy::cast_precision_loss, reason = "short times")]
 pub(super) fn lag_ms(trial: &Trial, outcome: &TrialResult) -> Option<f64> {
     let mut homes = vec![None; trial.callers];
     for call in &trial.calls {
         homes[call.caller].get_or_insert(call.node);
     }
-    let is_home = |call: &ArrivedCall| homes[call.caller] == Some(call.node);
-    let (mut used_up, mut lag_ms) = (vec![None; trial.callers], 0);
-    let admitted = || outcome.answers.iter().filter(|answer| answer.is_admitted);
-    for answer in admitted().filter(|answer| is_home(&answer.call)) {
-        used_up[answer.call.caller] = Some(answer.at);
+    let mut admitted: Vec<_> = outcome.answers.iter().filter(|answer| answer.is_admitted).collect();
+    admitted.sort_by_key(|answer| answer.at);
+    let (mut units, mut used_up, mut lag_ms) = (vec![0; trial.callers], vec![None; trial.callers], None);
+    for answer in admitted {
+        let caller = answer.call.caller;
+        if let Some(at) = used_up[caller].filter(|_| homes[caller] != Some(answer.call.node)) {
+            lag_ms = lag_ms.max(Some(answer.at.ms_since(at)));
+        }
+        units[caller] += 1;
+        if units[caller] == trial.quota.units() {
+            used_up[caller] = Some(answer.at);
+            lag_ms = lag_ms.max(Some(0));
+        }
     }
-    for answer in admitted().filter(|answer| !is_home(&answer.call)) {
-        lag_ms = lag_ms.max(used_up[answer.call.caller].map_or(NEVER_MS, |at| answer.at.ms_since(at)));
-    }
-    (lag_ms < NEVER_MS).then_some(lag_ms as f64)
+    lag_ms.map(|ms| if ms < NEVER_MS { ms as f64 } else { f64::INFINITY })
 }
 
 #[cfg(test)]
@@ -83,6 +88,6 @@ mod tests {
             lag_ms(&trial, &TrialResult { answers, traffic: Traffic::default(), bytes: CounterBytes::default() })
         };
         assert!(lag_of(300).is_some_and(|lag| lag > 150.0 && lag < 300.0), "{:?}", lag_of(300));
-        assert_eq!((lag_of(1), lag_of(10_000)), (Some(0.0), None));
+        assert_eq!((lag_of(0), lag_of(1), lag_of(10_000)), (None, Some(0.0), Some(f64::INFINITY)));
     }
 }

@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use super::network::{CounterBytes, TrialResult};
+use super::network::{CounterBytes, Trial, TrialResult};
 use super::workload::WayCaller;
 use crate::figures::ratio;
 use crate::oracle::Oracle;
@@ -23,7 +23,8 @@ pub(super) struct Measures {
     pub(super) one_node: f64,
     /// Mean time between a call and its answer, in ms.
     pub(super) wait_ms: f64,
-    /// Longest time in which a node admits a caller whose quota is used up at another node, in ms; none if this does not end.
+    /// Longest time in which a node admits a caller whose quota is used up at another node, in ms; infinite if this does not end, and
+    /// none if no caller has used up its quota.
     pub(super) lag_ms: Option<f64>,
     pub(super) messages: f64,
     pub(super) bytes: f64,
@@ -49,20 +50,23 @@ impl Measures {
     }
 
     /// Judges the answers from an instant on.
-    pub(super) fn of(
-        outcome: &TrialResult,
-        quota: Quota,
-        nodes: usize,
-        since: Timestamp,
-        calls_per_node_s: u64,
-    ) -> Self {
+    pub(super) fn of(outcome: &TrialResult, trial: &Trial, since: Timestamp, calls_per_node_s: u64) -> Self {
+        let (quota, nodes) = (trial.quota, trial.nodes);
+        // Two answers may be nearer to each other than their decisions, by the delay of an answer.
+        let decided = Quota::new(quota.units(), quota.width_ms() - trial.delays.store).expect("a quota in range");
+        let mut decided = WayCaller::ALL.map(|_| Oracle::new(decided));
         let mut tallies = [WayTally::default(); WayCaller::ALL.len()];
         let mut oracles = WayCaller::ALL.map(|_| Oracle::new(quota));
         let mut end = BEGIN;
         for answer in &outcome.answers {
             let (oracle, tally) = (&mut oracles[answer.call.caller], &mut tallies[answer.call.caller]);
             end = end.max(answer.call.at);
-            let is_wrong = if answer.is_admitted { oracle.admit(answer.at, 1) } else { oracle.has_room(answer.at, 1) };
+            let is_wrong = if answer.is_admitted {
+                oracle.admit(answer.at, 1);
+                decided[answer.call.caller].admit(answer.at, 1)
+            } else {
+                oracle.has_room(answer.at, 1)
+            };
             if answer.at < since {
                 continue;
             }

@@ -1,6 +1,6 @@
 //! Pictures of the experiment: the fullest minute and the messages of a call over the size of the fleet.
 //!
-//! The axis shows the decimal logarithm of the number of agents, since the sizes of fleets span three orders of magnitude.
+//! Those of Tollgate are its default rule, and the conservative estimate with allowances. The axis shows the decimal logarithm of the number of agents, since the sizes of fleets span three orders of magnitude.
 
 use super::{Measures, WayRow, WaySettings};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
@@ -21,7 +21,14 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
     };
     let x = Axis { label: "number of agents, decimal logarithm".to_owned(), range: [least - 0.05, most + 0.05] };
     let mut worst = curves(
-        &["HAProxy stick tables", "delta merging", "local budget, Redis", "gossip, summed", "store, allowances"],
+        &[
+            "HAProxy stick tables",
+            "delta merging",
+            "local budget, Redis",
+            "gossip, summed",
+            "default rule",
+            "store, allowances",
+        ],
         Measures::worst,
     );
     worst.insert(

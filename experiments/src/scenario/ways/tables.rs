@@ -30,13 +30,15 @@ pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable
 }
 
 fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
-    let cells = |_: &Way, of: &Measures| {
-        let lag = of.lag_ms.map_or("none".to_owned(), whole);
+    let cells = |way: &Way, of: &Measures| {
+        let lag =
+            of.lag_ms.map_or(NO_FIGURE.to_owned(), |ms| if ms.is_finite() { whole(ms) } else { "none".to_owned() });
+        let of_all = |value| if way.is_at_one_node() { NO_FIGURE.to_owned() } else { whole(value) };
         vec![
             tenth(of.over),
             tenth(of.under),
-            whole(of.spread),
-            whole(of.burst),
+            of_all(of.spread),
+            of_all(of.burst),
             whole(of.one_node),
             lag,
             amount(of.wait_ms),
@@ -47,9 +49,10 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
             "{} agents, answers. over: admissions past the quota, % of all. under: calls denied falsely, % of the calls of callers \
              within their quota. even, burst, one: fullest true minute in % of the quota, of a caller that wants {} quotas a minute from \
              all agents, of one that wants {} quotas within two seconds, and of those that stay at one agent. lag: longest time, in ms, \
-             in which an agent admits a caller whose quota is used up at another one; none: it does not end. wait: mean time of a call \
-             until its answer, in ms. Ways of Tollgate: from \"Kafka only\" on. store: one store decides each call, by each algorithm. \
-             store lost: from the loss on.",
+             in which an agent admits a caller whose quota is used up; none: it does not end; -: nobody uses it up. burst below 100: \
+             bursts are denied that the minute has room for. wait: mean time of a call until its answer, in ms. Rows \"store:\" are the \
+             algorithms of Tollgate in one store. From \"Kafka only\" on, its agents decide, with the conservative estimate but for the \
+             default rule. sticky sessions: all callers move when nodes are added. store lost: from the loss on.",
             settings.shown_agents, settings.demand, settings.burst
         ),
         header: ["way", "over", "under", "even", "burst", "one", "lag", "wait"].map(str::to_owned).to_vec(),
