@@ -21,14 +21,7 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
     };
     let x = Axis { label: "number of agents, decimal logarithm".to_owned(), range: [least - 0.05, most + 0.05] };
     let mut worst = curves(
-        &[
-            "HAProxy stick tables",
-            "delta merging",
-            "local budget, Redis",
-            "gossip, summed",
-            "default rule",
-            "store, allowances",
-        ],
+        &["HAProxy stick tables", "local budget, Redis", "gossip, summed", "default rule", "store, allowances"],
         Measures::worst,
     );
     worst.insert(
