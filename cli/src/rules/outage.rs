@@ -23,11 +23,11 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let table: Table = table(&["RULE", "REDIS UP", "REDIS DOWN", "REDIS AND KAFKA DOWN"], rows);
     let seconds = FRESH_MS / 1_000;
     format!(
-        "\n\nThe table shows the most units in a window. A number in parentheses holds if many\n\
-         calls come around the edge of a sub-window or of a fixed window. The bounds\n\
-         while Redis is down are for a fleet of {agents} (--agents). They contain the units\n\
-         that Redis admitted or leased before. The signals of two agents can differ by\n\
-         {seconds} s, in which further calls pass.\n\n{table}\n\n{}",
+        "\n\nThe table shows the most units in a window, and in parentheses those of many\n\
+         calls around the edge of a sub-window or of a fixed window. The bounds while\n\
+         Redis is down are for a fleet of {agents} (--agents). They contain the units that\n\
+         Redis admitted or leased before. The signals of two agents can differ by {seconds} s,\n\
+         in which further calls pass.\n\n{table}\n\n{}",
         deployments(set)
     )
 }

@@ -125,7 +125,7 @@ fn the_report_of_a_fleet_names_its_agents_and_delays() {
     assert!(done.out.contains("\n2 simulated agents, signal delay 1000 ms, store delay 3 ms\n"), "{}", done.out);
     let report = json(&finish(tollgate(&fleet).args(["--format", "json"])).out);
     let named = ["agents", "signal_delay_ms", "store_delay_ms"].map(|key| report[key].as_u64());
-    assert_eq!(named, [Some(2), Some(5), Some(3)]);
+    assert_eq!(named, [Some(2), Some(10), Some(3)]);
     let report = json(&finish(&mut tollgate(&["replay", TRACE, "--limit", "20/min per ip", "--format", "json"])).out);
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["bad_lines", "calls", "rules"]);

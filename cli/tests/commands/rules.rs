@@ -46,11 +46,11 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
                                            consistency strict; on_failure limit
                                            5/15min
 
-    The table shows the most units in a window. A number in parentheses holds if many
-    calls come around the edge of a sub-window or of a fixed window. The bounds
-    while Redis is down are for a fleet of 10 (--agents). They contain the units
-    that Redis admitted or leased before. The signals of two agents can differ by
-    3 s, in which further calls pass.
+    The table shows the most units in a window, and in parentheses those of many
+    calls around the edge of a sub-window or of a fixed window. The bounds while
+    Redis is down are for a fleet of 10 (--agents). They contain the units that
+    Redis admitted or leased before. The signals of two agents can differ by 3 s,
+    in which further calls pass.
 
     RULE     REDIS UP   REDIS DOWN                   REDIS AND KAFKA DOWN
     per-key  105 (205)  195 (295), and calls of 3 s  205 (305)

@@ -68,11 +68,11 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 
     Calls that are denied regardless of their count get status 429.
 
-    The table shows the most units in a window. A number in parentheses holds if many
-    calls come around the edge of a sub-window or of a fixed window. The bounds
-    while Redis is down are for a fleet of 10 (--agents). They contain the units
-    that Redis admitted or leased before. The signals of two agents can differ by
-    3 s, in which further calls pass.
+    The table shows the most units in a window, and in parentheses those of many
+    calls around the edge of a sub-window or of a fixed window. The bounds while
+    Redis is down are for a fleet of 10 (--agents). They contain the units that
+    Redis admitted or leased before. The signals of two agents can differ by 3 s,
+    in which further calls pass.
 
     RULE        REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
     per-key     100       190, and calls of 3 s   200
@@ -218,7 +218,7 @@ fn show_requests_the_rules_in_force_from_an_agent() {
 /// Units that one agent has leased when Redis fails may be admitted by the others, too, and allowances may not be charged yet.
 #[test]
 fn the_bound_of_an_outage_contains_leased_units_and_allowances() {
-    for (leases, bound) in [("on", "195, and calls of 3 s"), ("off", "100, and calls of 3 s")] {
+    for (leases, bound) in [("on", "195 (295), and calls of 3 s"), ("off", "100 (200), and calls of 3 s")] {
         let rules = format!("rules: [{{ name: a, per: [ip], quota: 100/min, leases: {leases} }}]");
         let rules = file(&format!("leases-{leases}.yaml"), &rules);
         let said = finish(&mut tollgate(&["rules", "validate", rules.to_str().unwrap()]));

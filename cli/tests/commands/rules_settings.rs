@@ -66,11 +66,11 @@ fn concurrency_is_shown_in_slots() {
              per user    concurrency
                          consistency strict; on_failure share
 
-    The table shows the most units in a window. A number in parentheses holds if many
-    calls come around the edge of a sub-window or of a fixed window. The bounds
-    while Redis is down are for a fleet of 10 (--agents). They contain the units
-    that Redis admitted or leased before. The signals of two agents can differ by
-    3 s, in which further calls pass.
+    The table shows the most units in a window, and in parentheses those of many
+    calls around the edge of a sub-window or of a fixed window. The bounds while
+    Redis is down are for a fleet of 10 (--agents). They contain the units that
+    Redis admitted or leased before. The signals of two agents can differ by 3 s,
+    in which further calls pass.
 
     RULE     REDIS UP  REDIS DOWN           REDIS AND KAFKA DOWN
     exports  2         2, and calls of 3 s  4
