@@ -48,7 +48,7 @@ type Kind = (&'static str, fn(&AccuracyTally) -> f64, f64);
 /// All kinds. A change of the order of two calls at the limit moves one percent of the fullest window.
 const KINDS: [Kind; 4] = [
     ("admitted, % of calls", |tally| percent(tally.admitted, tally.calls), 1.0),
-    ("over-admitted, % of admissions", |tally| percent(tally.over_admitted, tally.admitted), 0.3),
+    ("over-admitted, % of admissions", |tally| percent(tally.over_admitted, tally.admitted), 0.5),
     ("under-admitted, % of calls", |tally| percent(tally.under_admitted, tally.calls), 1.0),
     ("fullest window, % of quota", |tally| percent(tally.worst_window, QUOTA), 2.0),
 ];
