@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tollgate::Agent;
 use tollgate::store::RedisSettings;
 use tollgate_aggregator::{Aggregator, WorkerSettings};
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch};
 
 use super::planned_arrivals::{PlannedArrivals, call_of, rules};
@@ -19,7 +19,8 @@ use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use super::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use crate::error::ExperimentError;
 use crate::figures::{as_us, histogram};
-use crate::servers::{clear_kafka, connect_kafka};
+use crate::live::live_fleet::LiveFleet;
+use crate::servers::connect_kafka;
 
 /// Time in which all agents must reach both servers after the start.
 const READY_WAIT: Duration = Duration::from_secs(30);
@@ -32,13 +33,6 @@ pub(super) struct MeasuredCalls {
     pub(super) sent_late_us: Histogram<u64>,
     /// Time from the sending of a call to its answer, in microseconds.
     pub(super) answered_us: Histogram<u64>,
-}
-
-/// Agents on real servers, and their aggregator.
-struct MeasuredFleet {
-    agents: Vec<Agent>,
-    aggregator: Aggregator,
-    kafka: (KafkaBus, KafkaSettings),
 }
 
 /// Log of the callers.
@@ -57,8 +51,8 @@ pub(super) async fn run(
     calls: &Arc<PlannedArrivals>,
     progress: &ProgressBar,
 ) -> Result<MeasuredCalls, ExperimentError> {
-    let fleet = MeasuredFleet::start(redis, kafka, plan, clock)?;
-    let log = match fleet.wait_until_ready().await {
+    let fleet = start(redis, kafka, plan, clock)?;
+    let log = match wait_until_ready(&fleet.agents).await {
         Ok(()) => {
             // As in the simulation, the calls begin with a whole window.
             tokio::time::sleep(Duration::from_millis(WIDTH_MS - clock.now().as_ms() % WIDTH_MS)).await;
@@ -110,48 +104,34 @@ async fn send_all(
     Ok(log)
 }
 
-impl MeasuredFleet {
-    fn start(
-        redis: &RedisSettings,
-        kafka: KafkaSettings,
-        plan: AccuracyPlan,
-        clock: &Arc<dyn Clock>,
-    ) -> Result<Self, ExperimentError> {
-        let bus = connect_kafka(&kafka)?;
-        let settings = WorkerSettings { epoch: clock.now(), shares: true, ..WorkerSettings::new("aggregator") };
-        settings.replay_window.cover(&rules());
-        let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
-        let mut fleet = Self { agents: Vec::new(), aggregator, kafka: (bus, kafka) };
-        for number in 0..plan.agents.get() {
-            let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules());
-            let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
-            fleet.agents.push(builder.start()?);
-        }
-        Ok(fleet)
+/// Starts agents, and their aggregator.
+fn start(
+    redis: &RedisSettings,
+    kafka: KafkaSettings,
+    plan: AccuracyPlan,
+    clock: &Arc<dyn Clock>,
+) -> Result<LiveFleet, ExperimentError> {
+    let bus = connect_kafka(&kafka)?;
+    let settings = WorkerSettings { epoch: clock.now(), shares: true, ..WorkerSettings::new("aggregator") };
+    settings.replay_window.cover(&rules());
+    let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
+    let mut fleet = LiveFleet { agents: Vec::new(), aggregator, kafka: (bus, kafka) };
+    for number in 0..plan.agents.get() {
+        let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules());
+        let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
+        fleet.agents.push(builder.start()?);
     }
+    Ok(fleet)
+}
 
-    async fn wait_until_ready(&self) -> Result<(), ExperimentError> {
-        let waited = Stopwatch::start();
-        let is_ready = |agent: &Agent| agent.engine().has_reached_store() && agent.engine().has_read_signals();
-        while !self.agents.iter().all(is_ready) {
-            if waited.elapsed() >= READY_WAIT {
-                return Err(ExperimentError::Silence);
-            }
-            tokio::time::sleep(POLL_INTERVAL).await;
+async fn wait_until_ready(agents: &[Agent]) -> Result<(), ExperimentError> {
+    let waited = Stopwatch::start();
+    let is_ready = |agent: &Agent| agent.engine().has_reached_store() && agent.engine().has_read_signals();
+    while !agents.iter().all(is_ready) {
+        if waited.elapsed() >= READY_WAIT {
+            return Err(ExperimentError::Silence);
         }
-        Ok(())
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
-
-    async fn stop(mut self) {
-        for agent in &self.agents {
-            agent.shutdown().await;
-        }
-        let clear = move || {
-            self.aggregator.stop();
-            clear_kafka(&self.kafka.0, &self.kafka.1);
-        };
-        if tokio::task::spawn_blocking(clear).await.is_err() {
-            tracing::error!("the aggregator could not be stopped");
-        }
-    }
+    Ok(())
 }

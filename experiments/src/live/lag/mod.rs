@@ -22,11 +22,12 @@ use rustix::time::{ClockId, clock_gettime};
 use tollgate::store::RedisSettings;
 use tollgate::{Agent, Quota, Rule, RuleSet};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use crate::error::ExperimentError;
-use crate::servers::{RunName, clear_kafka, connect_kafka, connect_redis};
+use crate::live::live_fleet::LiveFleet;
+use crate::servers::{RunName, connect_kafka, connect_redis};
 use calls::Calls;
 use signal_listener::SignalListener;
 
@@ -59,13 +60,6 @@ pub struct LagPlan {
     pub seconds: u32,
     /// Duration of the warm-up before it, in seconds.
     pub warm_up_seconds: u32,
-}
-
-/// Running agents and their aggregator.
-struct LagFleet {
-    kafka: (KafkaBus, KafkaSettings),
-    aggregator: Aggregator,
-    agents: Vec<Agent>,
 }
 
 impl LagPlan {
@@ -113,7 +107,7 @@ pub async fn run(
     let calls = Arc::new(Calls::new(plan, clock.now()));
     progress.set_length(plan.calls());
     progress.set_message(format!("{} agents start", plan.agents));
-    let fleet = LagFleet::start(&redis, kafka, plan, &clock, &calls)?;
+    let fleet = start(&redis, kafka, plan, &clock, &calls)?;
     let measured = measure(&fleet, plan, &calls, progress).await;
     fleet.stop().await;
     progress.set_message("");
@@ -122,7 +116,7 @@ pub async fn run(
 }
 
 async fn measure(
-    fleet: &LagFleet,
+    fleet: &LiveFleet,
     plan: &LagPlan,
     calls: &Arc<Calls>,
     progress: &ProgressBar,
@@ -153,49 +147,35 @@ async fn measure(
     Ok((sent, cpu))
 }
 
-impl LagFleet {
-    fn start(
-        redis: &RedisSettings,
-        kafka: KafkaSettings,
-        plan: &LagPlan,
-        clock: &Arc<dyn Clock>,
-        calls: &Arc<Calls>,
-    ) -> Result<Self, ExperimentError> {
-        let bus = connect_kafka(&kafka)?;
-        let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
-        let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
-        let settings = WorkerSettings {
-            epoch: clock.now(),
-            // As in production, it waits for the heartbeats of others before partitions are assigned.
-            shares: true,
-            threshold_permille: 0,
-            ..WorkerSettings::new("aggregator")
-        };
-        settings.replay_window.cover(&rules);
-        let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
-        let mut fleet = Self { kafka: (bus, kafka), aggregator, agents: Vec::new() };
-        for number in 0..plan.agents.get() {
-            let mut listener = SignalListener::new(number, calls.clone());
-            let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
-            let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
-            let builder = builder.observe_signals(move |batch, appended| listener.receive(batch, appended));
-            fleet.agents.push(builder.start()?);
-        }
-        Ok(fleet)
+/// Starts agents whose signals are recorded, and their aggregator.
+fn start(
+    redis: &RedisSettings,
+    kafka: KafkaSettings,
+    plan: &LagPlan,
+    clock: &Arc<dyn Clock>,
+    calls: &Arc<Calls>,
+) -> Result<LiveFleet, ExperimentError> {
+    let bus = connect_kafka(&kafka)?;
+    let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
+    let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
+    let settings = WorkerSettings {
+        epoch: clock.now(),
+        // As in production, it waits for the heartbeats of others before partitions are assigned.
+        shares: true,
+        threshold_permille: 0,
+        ..WorkerSettings::new("aggregator")
+    };
+    settings.replay_window.cover(&rules);
+    let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
+    let mut fleet = LiveFleet { kafka: (bus, kafka), aggregator, agents: Vec::new() };
+    for number in 0..plan.agents.get() {
+        let mut listener = SignalListener::new(number, calls.clone());
+        let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
+        let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
+        let builder = builder.observe_signals(move |batch, appended| listener.receive(batch, appended));
+        fleet.agents.push(builder.start()?);
     }
-
-    async fn stop(mut self) {
-        for agent in &self.agents {
-            agent.shutdown().await;
-        }
-        let clear = move || {
-            self.aggregator.stop();
-            clear_kafka(&self.kafka.0, &self.kafka.1);
-        };
-        if tokio::task::spawn_blocking(clear).await.is_err() {
-            tracing::error!("the aggregator could not be stopped");
-        }
-    }
+    Ok(fleet)
 }
 
 /// Returns the processor time used by all threads of this process.
