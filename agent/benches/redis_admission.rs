@@ -2,9 +2,9 @@
 //!
 //! Four agents in this process share a Redis. Calls come at a rate (open loop), or as fast as 128 callers make them. 10,000 keys
 //! are drawn by a Zipf distribution; the busiest hundredth has a quota of a third of its demand, the others of twice theirs.
-//! At full load, the demand is the rate of a window before, with quotas of a guess. The first window is not measured, and the second
-//! one is measured whole (not with `--quick`), because a caller past its quota is admitted in bursts that repeat with each window. With
-//! leases, the 50 ms after the beginning of each sub-window are measured once more on
+//! The quotas of a full load are set by the rate that a run before has reached. The first window is not measured, and the second
+//! one is measured whole (not with `--quick`), because a caller past its quota is admitted in bursts that repeat with each window.
+//! With leases, the 50 ms after the beginning of each sub-window are measured once more on
 //! their own: all leases end there. Limits stand behind `<`; the program exits with 1 if one is missed.
 //!
 //! Run: `cargo bench -p tollgate --features redis --bench redis_admission`; `-- --quick` for a short run,

@@ -39,8 +39,8 @@ own names on the servers: `lag-` and a number after --kafka-prefix and
 within two hours.";
 
 const ABOUT_ACCURACY: &str = "\
-The same calls arrive at simulated agents and at real ones: callers below, at
-and above their quota, under each consistency, 2,000 calls per second. Answers are
+The same 2,000 calls per second arrive at simulated agents and at real ones:
+callers below, at and above their quota, under each consistency. Answers are
 judged by an exact list of each caller's admissions. All agents and the
 aggregator run in this process. Each run has its own names on the servers:
 `accuracy-` and a number after --kafka-prefix and --redis-prefix. It deletes its

@@ -1,6 +1,7 @@
 //! Attacks: arrival times of one caller, as trains of bursts, and their random changes.
 
 use fastrand::Rng;
+use tollgate_core::rules::LimitPolicy;
 
 /// Largest number of trains of an attack.
 const TRAINS_MAX: usize = 6;
@@ -68,6 +69,13 @@ impl Attack {
 }
 
 impl AttackSpace {
+    /// Returns the attacks until `end_ms` on a rule of this policy, with so many quotas of calls.
+    pub(super) fn of(policy: &LimitPolicy, agents: usize, end_ms: u64, quotas: u64) -> Self {
+        let (quota, window) = (policy.quota.units(), policy.window);
+        let (width_ms, part_ms) = (window.width_ms(), window.part_ms());
+        Self { quota, width_ms, part_ms, end_ms, agents, calls_max: quotas * quota }
+    }
+
     pub(super) fn random(&self, rng: &mut Rng) -> Attack {
         let mut trains: Vec<BurstTrain> = (0..rng.usize(1..=3)).map(|_| self.random_train(rng)).collect();
         // Half of the attacks repeat a train just within a window.

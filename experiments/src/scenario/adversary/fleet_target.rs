@@ -102,15 +102,7 @@ impl FleetTarget {
     }
 
     pub(super) fn space(&self) -> AttackSpace {
-        let (quota, window) = (self.policy.quota.units(), self.policy.window);
-        AttackSpace {
-            quota,
-            width_ms: window.width_ms(),
-            part_ms: window.part_ms(),
-            end_ms: END_MS,
-            agents: self.agents,
-            calls_max: CALLS_QUOTAS * quota,
-        }
+        AttackSpace::of(&self.policy, self.agents, END_MS, CALLS_QUOTAS)
     }
 
     /// Returns attacks that are known. Before a loss of the store, a caller gets a quota at the end of a sub-window and, as the

@@ -51,15 +51,7 @@ impl StoreTarget {
     }
 
     pub(super) fn space(&self) -> AttackSpace {
-        let (quota, window) = (self.policy.quota.units(), self.policy.window);
-        AttackSpace {
-            quota,
-            width_ms: window.width_ms(),
-            part_ms: window.part_ms(),
-            end_ms: WINDOWS * window.width_ms(),
-            agents: 1,
-            calls_max: CALLS_QUOTAS * quota,
-        }
+        AttackSpace::of(&self.policy, 1, WINDOWS * self.policy.window.width_ms(), CALLS_QUOTAS)
     }
 
     /// Returns the outcomes of attacks, each on a counter of its own.
