@@ -68,7 +68,7 @@ pub(crate) struct ReportArgs {
     /// Folder of the report, which is created if it is missing
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
-    /// Measures at real servers, too, for 10 minutes
+    /// Measures at real servers, too
     #[arg(long)]
     live: bool,
     #[command(flatten)]

@@ -29,7 +29,7 @@ pub(super) fn section(live: Option<&LiveMeasurements>) -> Markup {
             h2 { "Real servers, and as simulated" }
             @match live {
                 Some(live) => (measured(live)),
-                None => p { "Not run. " code { (COMMAND) } " adds it; it takes 10 minutes." },
+                None => p { "Not run. " code { (COMMAND) } " adds it." },
             }
         }
     }
