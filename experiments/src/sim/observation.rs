@@ -132,6 +132,15 @@ pub enum Observation<'c> {
     Reported(SimNode, RecordName, Option<Offset>),
     /// An aggregator published signals.
     Published(usize, SignalBatch),
+    /// An agent read a record of `signals`.
+    SignalsRead {
+        /// The agent.
+        agent: usize,
+        /// The partition.
+        partition: Partition,
+        /// The offset.
+        offset: Offset,
+    },
     /// A node passed over a record.
     DeadLetter {
         /// The node.
