@@ -144,7 +144,7 @@ impl fmt::Display for AccuracyReport {
             table.add_row([
                 row.consistency.to_owned(),
                 row.name.to_owned(),
-                format!("{least:.1} to {most:.1}"),
+                if least < most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") },
                 format!("{:.1}", row.measured),
                 as_predicted.to_owned(),
             ]);

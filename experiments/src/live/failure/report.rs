@@ -170,7 +170,8 @@ impl FailureReport {
         let legend = format!(
             "units: strict/bounded, in the fullest window of a caller. denied: calls of honest callers. sim.: range of {SEEDS} simulated \
              runs, with up to {STORE_MS_MAX} ms to Redis and {BUS_MS_MAX} ms to Kafka each way. *: {apart} numbers that are more than {NOISE} \
-             beside it; no simulated call waits for a processor. The simulation has no network that loses data, and no Redis that is busy.",
+             beside it. No simulated call waits for a processor, and no simulated Redis is silent before it refuses, as one that begins to \
+             load is. The simulation has no network that loses data, and no Redis that is busy.",
         );
         writeln!(f, "{}\n", wrapped(&legend))
     }
