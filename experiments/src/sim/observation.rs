@@ -132,15 +132,8 @@ pub enum Observation<'c> {
     Reported(SimNode, RecordName, Option<Offset>),
     /// An aggregator published signals.
     Published(usize, SignalBatch),
-    /// An agent read a record of `signals`.
-    SignalsRead {
-        /// The agent.
-        agent: usize,
-        /// The partition.
-        partition: Partition,
-        /// The offset.
-        offset: Offset,
-    },
+    /// An agent read the record of `signals` of this partition and offset.
+    SignalsRead(usize, Partition, Offset),
     /// A node passed over a record.
     DeadLetter {
         /// The node.

@@ -60,7 +60,7 @@ pub(super) fn calls(plan: LagPlan, partitions: u32) -> Calls {
                         calls.decided(*number, now_us);
                         *number += u64::from(calls.keys);
                     }
-                    Observation::SignalsRead { agent, partition, offset } => read.push((agent, partition, offset)),
+                    Observation::SignalsRead(agent, partition, offset) => read.push((agent, partition, offset)),
                     _ => {}
                 }
             }

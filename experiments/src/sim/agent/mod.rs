@@ -226,8 +226,7 @@ impl<'c> AgentLife<'c> {
                 receipt = self.engine.receive(own_now, incoming(Some(LogEnd { log: env.bus.log_id, next })), &mut lags);
             }
             self.received(env, &record, Topic::Signals, &receipt);
-            let (partition, offset) = (record.partition, record.offset);
-            env.observe(Observation::SignalsRead { agent: self.index, partition, offset });
+            env.observe(Observation::SignalsRead(self.index, record.partition, record.offset));
         }
         for record in env.poll(&mut self.presence, RECORDS_MAX) {
             let (appended, decoded) = (record.appended, Presence::decode(&record.payload));
