@@ -22,6 +22,8 @@ pub struct SimSettings {
     pub has_bus: bool,
     /// True if there is a store, as far as agents do not keep their own tables.
     pub has_store: bool,
+    /// Rate at which the store's clock gains on true time, in millionths.
+    pub store_drift_ppm: i64,
     /// Number of partitions of the bus.
     pub partitions: u32,
     /// Maximum number of counters of an agent, of the store, and of a partition.
@@ -40,10 +42,12 @@ pub struct SimSettings {
 }
 
 /// One agent of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimAgentSettings {
     /// Difference of its clock from true time, in ms.
     pub clock_offset_ms: i64,
+    /// Rate at which this difference grows from the begin of time, in millionths.
+    pub clock_drift_ppm: i64,
     /// True if it keeps the counts in its own table instead of the shared store.
     pub owns_table: bool,
 }
@@ -54,7 +58,7 @@ impl SimSettings {
     #[must_use]
     pub fn fleet(start: Timestamp, agents: usize) -> Self {
         Self {
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
+            agents: vec![SimAgentSettings::default(); agents],
             aggregators: 1,
             has_bus: true,
             counters_max: 10_000,
@@ -68,11 +72,12 @@ impl SimSettings {
         Self {
             start,
             seed: 0,
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
+            agents: vec![SimAgentSettings { owns_table: true, ..SimAgentSettings::default() }],
             agents_down: 0,
             aggregators: 0,
             has_bus: false,
             has_store: true,
+            store_drift_ppm: 0,
             partitions: 1,
             counters_max: 4_000_000,
             sketch_bytes: SKETCH_BYTES_DEFAULT,
