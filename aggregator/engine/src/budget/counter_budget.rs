@@ -1,0 +1,191 @@
+//! Units of one counter that regions hold: their floors and their grants.
+
+use std::collections::BTreeMap;
+
+use tollgate_core::messages::ledger::{EntryId, Region, Terms};
+
+use super::division::Claim;
+
+/// Maximum number of grants of one counter that a region holds.
+pub(crate) const GRANTS_OF_REGION_MAX: usize = 8;
+
+/// Units of one counter, by region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CounterBudget {
+    floors: Floors,
+    grants: Vec<BudgetGrant>,
+    wants: BTreeMap<Region, Want>,
+}
+
+/// Floors in force, by region.
+pub(crate) type Floors = BTreeMap<Region, u64>;
+
+/// Units that a region holds beside its floor.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BudgetGrant {
+    /// Entry that granted them.
+    pub id: EntryId,
+    /// Request that asked for them.
+    pub request: EntryId,
+    /// Their holder.
+    pub region: Region,
+    /// Units.
+    pub units: u64,
+    /// Last renewal, or the grant.
+    pub last: EntryId,
+    /// Time for which they hold from the asking, in ms.
+    pub term_ms: u64,
+    /// Width of the window in which they are admitted, in ms.
+    pub window_ms: u64,
+}
+
+/// Demand of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Want {
+    units: u64,
+    /// Request that no grant has answered.
+    pending: Option<EntryId>,
+}
+
+impl CounterBudget {
+    /// Creates the budget of a counter without grants.
+    pub(crate) fn new(floors: Floors) -> Self {
+        Self { floors, ..Self::default() }
+    }
+
+    /// Returns the units of a region: its floor and its grants.
+    #[must_use]
+    pub fn held(&self, region: &str) -> u64 {
+        self.grants_of(region).fold(self.floor(region), |held, grant| held.saturating_add(grant.units))
+    }
+
+    /// Returns the units that are reserved for a region.
+    #[must_use]
+    pub fn floor(&self, region: &str) -> u64 {
+        self.floors.get(region).copied().unwrap_or(0)
+    }
+
+    /// Returns all grants, the oldest first.
+    #[must_use]
+    pub fn grants(&self) -> &[BudgetGrant] {
+        &self.grants
+    }
+
+    /// Returns the grants of a region, the oldest first.
+    pub fn grants_of(&self, region: &str) -> impl Iterator<Item = &BudgetGrant> + Clone {
+        self.grants.iter().filter(move |grant| &*grant.region == region)
+    }
+
+    /// Returns the units that a region could use in a window, as it said last.
+    #[must_use]
+    pub fn wants(&self, region: &str) -> u64 {
+        self.wants.get(region).map_or(0, |want| want.units)
+    }
+
+    /// Returns the requests that no grant has answered, by region.
+    pub fn pending(&self) -> impl Iterator<Item = (&Region, EntryId)> {
+        self.wants.iter().filter_map(|(region, want)| Some((region, want.pending?)))
+    }
+
+    /// Returns the units of all regions. They exceed the quota only after it was lowered, until regions have given back.
+    #[must_use]
+    pub fn held_by_all(&self) -> u64 {
+        self.floors.values().copied().chain(self.grants.iter().map(|grant| grant.units)).fold(0, u64::saturating_add)
+    }
+
+    /// Returns the units that no region holds.
+    #[must_use]
+    pub fn free(&self, quota: u64) -> u64 {
+        quota.saturating_sub(self.held_by_all())
+    }
+
+    /// Returns the floors and demands of the regions of the terms, in their order.
+    #[must_use]
+    pub fn claims(&self, terms: &Terms) -> Vec<Claim> {
+        let claim = |(region, _): &(Region, u64)| Claim { floor: self.floor(region), wants: self.wants(region) };
+        terms.floors.iter().map(claim).collect()
+    }
+
+    pub(crate) fn ask(&mut self, region: Region, units: u64, request: EntryId) {
+        self.wants.insert(region, Want { units, pending: Some(request) });
+    }
+
+    /// Takes a request as answered. Returns the region that asked; none if the request does not wait for an answer.
+    pub(crate) fn answer(&mut self, request: EntryId) -> Option<Region> {
+        let (region, want) = self.wants.iter_mut().find(|(_, want)| want.pending == Some(request))?;
+        want.pending = None;
+        Some(region.clone())
+    }
+
+    pub(crate) fn add(&mut self, grant: (EntryId, EntryId), region: Region, units: u64, terms: &Terms) {
+        let (id, request) = grant;
+        let Terms { term_ms, window_ms, .. } = *terms;
+        self.grants.push(BudgetGrant { id, request, region, units, last: id, term_ms, window_ms });
+    }
+
+    pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64) -> bool {
+        let Some(grant) = self.grants.iter_mut().find(|held| held.id == grant) else { return false };
+        grant.last = renewal;
+        if let Some(want) = self.wants.get_mut(&grant.region) {
+            want.units = wants;
+        }
+        true
+    }
+
+    pub(crate) fn keep(&mut self, grant: EntryId, units: u64) -> bool {
+        let Some(held) = self.grants.iter_mut().find(|held| held.id == grant) else { return false };
+        held.units = held.units.min(units);
+        self.grants.retain(|grant| grant.units > 0);
+        true
+    }
+
+    /// Ends a grant if nothing has renewed it after `last`. Returns true if it has ended, false if it was renewed, and none if
+    /// there is no such grant.
+    pub(crate) fn expire(&mut self, grant: EntryId, last: EntryId) -> Option<bool> {
+        let place = self.grants.iter().position(|held| held.id == grant)?;
+        let is_last = self.grants[place].last == last;
+        if is_last {
+            self.grants.remove(place);
+        }
+        Some(is_last)
+    }
+
+    /// Raises the floors to those of the terms, as far as their units are free.
+    pub(crate) fn raise_floors(&mut self, terms: &Terms) {
+        for (region, units) in &terms.floors {
+            let free = self.free(terms.quota);
+            let floor = self.floors.entry(region.clone()).or_default();
+            if *units > *floor && *units - *floor <= free {
+                *floor = *units;
+            }
+        }
+    }
+
+    /// Lowers the floor of a region to that of the terms.
+    pub(crate) fn lower_floor(&mut self, region: &str, terms: &Terms) {
+        if let Some(floor) = self.floors.get_mut(region) {
+            *floor = floor_of(terms, region).min(*floor);
+        }
+    }
+
+    /// Forgets the demand of regions that hold no grants and wait for none.
+    pub(crate) fn forget_wants(&mut self) {
+        let grants = &self.grants;
+        self.wants.retain(|region, want| want.pending.is_some() || grants.iter().any(|grant| grant.region == *region));
+    }
+
+    /// Returns true if the budget is that of a counter which no entry names.
+    pub(crate) fn is_untouched(&self, floors: &Floors) -> bool {
+        self.grants.is_empty() && self.wants.is_empty() && self.floors == *floors
+    }
+
+    pub(crate) fn floors(&self) -> &Floors {
+        &self.floors
+    }
+}
+
+/// Returns the floor of a region under terms; 0 if they do not name it.
+#[must_use]
+pub fn floor_of(terms: &Terms, region: &str) -> u64 {
+    terms.floors.iter().find(|(name, _)| &**name == region).map_or(0, |(_, units)| *units)
+}

@@ -1,0 +1,88 @@
+//! Demand of a region for a counter, estimated from the units that its callers asked for, admitted or not.
+
+use tollgate_core::clock::Timestamp;
+
+/// Time constant of the estimate, as a part of the window, and its maximum in ms.
+const MEMORY_PARTS: u64 = 4;
+const MEMORY_MS_MAX: u64 = 5_000;
+/// Units of one interval from which their rate is taken as it is: its error is small.
+const MANY: u64 = 40;
+
+/// Estimate of a rate.
+#[derive(Clone, Debug)]
+pub(super) struct DemandMeter {
+    since: Timestamp,
+    offered: u64,
+    /// Units in a window at the estimated rate.
+    per_window: u64,
+}
+
+impl DemandMeter {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { since: now, offered: 0, per_window: 0 }
+    }
+
+    pub(super) fn offer(&mut self, units: u64) {
+        self.offered = self.offered.saturating_add(units);
+    }
+
+    /// Ends an interval. Returns the units in a window at the estimated rate.
+    pub(super) fn tick(&mut self, now: Timestamp, window_ms: u64) -> u64 {
+        let interval_ms = now.ms_since(self.since);
+        if interval_ms == 0 {
+            return self.per_window;
+        }
+        let observed = scaled(self.offered, window_ms, interval_ms);
+        let memory_ms = (window_ms / MEMORY_PARTS).clamp(1, MEMORY_MS_MAX);
+        self.per_window = if self.offered >= MANY || interval_ms >= memory_ms {
+            observed
+        } else {
+            let (new, old) = (scaled(observed, interval_ms, memory_ms), memory_ms - interval_ms);
+            new.saturating_add(scaled(self.per_window, old, memory_ms))
+        };
+        (self.since, self.offered) = (now, 0);
+        self.per_window
+    }
+}
+
+/// Returns the units that a region with a demand asks for: so many that chance rarely exceeds them.
+pub(super) fn wanted(demand: u64) -> u64 {
+    if demand == 0 { 0 } else { demand.saturating_add(demand / 8).saturating_add(2 * demand.isqrt() + 1) }
+}
+
+/// Returns the units below which a region asks for more. They are fewer than [`wanted`], or each change would make a request.
+pub(super) fn needed(demand: u64) -> u64 {
+    if demand == 0 { 0 } else { demand.saturating_add(demand.isqrt()) }
+}
+
+fn scaled(units: u64, by: u64, of: u64) -> u64 {
+    let exact = u128::from(units) * u128::from(by) / u128::from(of.max(1));
+    u64::try_from(exact).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demand_is_a_rate_over_a_window() {
+        let mut meter = DemandMeter::new(Timestamp::from_ms(0));
+        let mut tick = |offered, at_ms| {
+            meter.offer(offered);
+            meter.tick(Timestamp::from_ms(at_ms), 60_000)
+        };
+        assert_eq!(tick(100, 1_000), 6_000, "many units are taken as they are");
+        assert_eq!(tick(0, 2_000), 4_800, "few are smoothed over 5 s");
+        assert_eq!(tick(1, 3_000), 3_852);
+        assert_eq!(tick(0, 3_000), 3_852, "no time, no change");
+        assert_eq!(tick(10, 60_000), 10 * 60 / 57, "a long interval is taken as it is");
+        assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
+    }
+
+    #[test]
+    fn a_region_asks_for_more_than_it_needs() {
+        assert_eq!((needed(0), wanted(0)), (0, 0));
+        assert_eq!((needed(100), wanted(100)), (110, 133));
+        assert_eq!((needed(u64::MAX), wanted(u64::MAX)), (u64::MAX, u64::MAX));
+    }
+}
