@@ -30,7 +30,7 @@ impl Outage {
     fn begin() -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
         let settings = SimSettings {
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }],
+            agents: vec![SimAgentSettings::default()],
             aggregators: 1,
             has_bus: true,
             faults: Faults { store_ms_max: 1, ..Faults::default() },

@@ -24,7 +24,7 @@ struct World {
 impl World {
     fn start() -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
-        let agent = |clock_offset_ms| SimAgentSettings { clock_offset_ms, owns_table: false };
+        let agent = |clock_offset_ms| SimAgentSettings { clock_offset_ms, ..SimAgentSettings::default() };
         let settings = SimSettings {
             seed: 5,
             agents: CLOCK_OFFSETS_MS.map(agent).to_vec(),

@@ -33,7 +33,7 @@ impl Flood {
         let text =
             format!("version: 1\nrules: [{{ name: per-key, per: [api_key], quota: {quota}, consistency: strict }}]");
         let settings = SimSettings {
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table }; agents],
+            agents: vec![SimAgentSettings { owns_table, ..SimAgentSettings::default() }; agents],
             has_bus: true,
             counters_max: COUNTERS_MAX,
             sketch_bytes,

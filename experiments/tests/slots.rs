@@ -19,7 +19,7 @@ struct Fleet {
 impl Fleet {
     fn new(rules: &str, owns_table: bool) -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
-        let agents = vec![SimAgentSettings { clock_offset_ms: 0, owns_table }];
+        let agents = vec![SimAgentSettings { owns_table, ..SimAgentSettings::default() }];
         let settings = SimSettings { aggregators: 0, agents, ..SimSettings::fleet(START, 1) };
         let mut fleet = Self { sim: Simulation::new(settings, &rules) };
         fleet.pass(SYNCED_MS);

@@ -53,7 +53,9 @@ impl<'c> Simulation<'c> {
     pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
         let mut simulation = Self {
             env: Environment::new(&settings),
-            agents: settings.agents.iter().enumerate().map(|(index, agent)| SimAgent::new(index, *agent)).collect(),
+            agents: (settings.agents.iter().enumerate())
+                .map(|(index, agent)| SimAgent::new(index, *agent, settings.start))
+                .collect(),
             aggregators: (0..settings.aggregators).map(SimAggregator::new).collect(),
             settings,
         };

@@ -1,8 +1,8 @@
 //! Virtual time: one queue of events, and the clocks that follow it.
 //!
 //! Of two events at the same instant, the one that was scheduled first comes first, so one seed replays everything. The
-//! events themselves are in [`super::event`]; the clocks of agents differ from true time by a constant offset, and the
-//! store's clock may also step.
+//! events themselves are in [`super::event`]; the clocks of agents and of the store differ from true time by an offset that
+//! grows, and the store's clock may also step.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,9 +11,22 @@ use tollgate_core::clock::{Clock, Timestamp};
 
 use super::event::SimEvent;
 
+/// Number of millionths of one.
+const MILLION: i64 = 1_000_000;
+
 /// A clock that shows the time that it was set to.
 #[derive(Debug, Default)]
 pub(super) struct VirtualClock(AtomicU64);
+
+/// A clock whose difference from true time grows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DriftingClock {
+    pub(super) offset_ms: i64,
+    /// Rate at which the difference grows, in millionths.
+    pub(super) drift_ppm: i64,
+    /// True time from which it drifts.
+    pub(super) since: Timestamp,
+}
 
 /// The queue of events, and true time.
 #[derive(Debug)]
@@ -25,9 +38,23 @@ pub(super) struct Scheduler {
     scheduled: u64,
 }
 
-/// Returns the time that a clock shows at an instant if it differs from true time by so many ms.
-pub(super) fn shifted(now: Timestamp, by_ms: i64) -> Timestamp {
-    Timestamp::from_ms(now.as_ms().saturating_add_signed(by_ms))
+impl DriftingClock {
+    /// Returns the time that it shows at an instant of true time, in whole ms.
+    pub(super) fn at(self, now: Timestamp) -> Timestamp {
+        let drifted_ms = (now.ms_since(self.since).cast_signed() * self.drift_ppm).div_euclid(MILLION);
+        Timestamp::from_ms(now.as_ms().saturating_add_signed(self.offset_ms + drifted_ms))
+    }
+
+    /// Returns the true time from an instant until it shows another time, in ms.
+    pub(super) fn ms_until(self, now: Timestamp, until: Timestamp) -> u64 {
+        let own_ms = until.ms_since(self.at(now));
+        let drift_ms = own_ms.saturating_mul(self.drift_ppm.unsigned_abs()) / MILLION.unsigned_abs();
+        let mut ms = own_ms.saturating_sub(drift_ms + 1);
+        while self.at(now.plus_ms(ms)) < until {
+            ms += 1;
+        }
+        ms
+    }
 }
 
 impl VirtualClock {

@@ -22,6 +22,8 @@ pub struct SimSettings {
     pub has_bus: bool,
     /// True if there is a store, as far as agents do not keep their own tables.
     pub has_store: bool,
+    /// Rate at which the store's clock gains on true time, in millionths.
+    pub store_drift_ppm: i64,
     /// Number of partitions of the bus.
     pub partitions: u32,
     /// Maximum number of counters of an agent, of the store, and of a partition.
@@ -34,13 +36,18 @@ pub struct SimSettings {
     pub threshold_permille: u32,
     /// Interval at which the agents' readers poll the bus, in ms.
     pub read_ms: u64,
+    /// True if shells work as soon as those of production: an aggregator reads records when they come, and an agent collects all its
+    /// rows at once. Otherwise they are later, so that more happens in between.
+    pub is_prompt: bool,
 }
 
 /// One agent of a simulation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimAgentSettings {
     /// Difference of its clock from true time, in ms.
     pub clock_offset_ms: i64,
+    /// Rate at which this difference grows from the begin of time, in millionths.
+    pub clock_drift_ppm: i64,
     /// True if it keeps the counts in its own table instead of the shared store.
     pub owns_table: bool,
 }
@@ -51,7 +58,7 @@ impl SimSettings {
     #[must_use]
     pub fn fleet(start: Timestamp, agents: usize) -> Self {
         Self {
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: false }; agents],
+            agents: vec![SimAgentSettings::default(); agents],
             aggregators: 1,
             has_bus: true,
             counters_max: 10_000,
@@ -65,17 +72,19 @@ impl SimSettings {
         Self {
             start,
             seed: 0,
-            agents: vec![SimAgentSettings { clock_offset_ms: 0, owns_table: true }],
+            agents: vec![SimAgentSettings { owns_table: true, ..SimAgentSettings::default() }],
             agents_down: 0,
             aggregators: 0,
             has_bus: false,
             has_store: true,
+            store_drift_ppm: 0,
             partitions: 1,
             counters_max: 4_000_000,
             sketch_bytes: SKETCH_BYTES_DEFAULT,
             faults: Faults::default(),
             threshold_permille: 500,
             read_ms: 5,
+            is_prompt: false,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The store of a simulation: a [`MemoryStore`] with a clock of its own, which may step, a registry of
+//! The store of a simulation: a [`MemoryStore`] with a clock of its own, which may drift and step, a registry of
 //! live agents, their witnesses, a replica, and a state.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,8 @@ use tollgate_core::messages::presence::PresenceSet;
 use super::event::{Life, StoreMessage};
 use super::faults::{StoreLoss, StoreState};
 use super::presence_set::SimPresenceSet;
-use super::scheduler::{VirtualClock, shifted};
+use super::scheduler::{DriftingClock, VirtualClock};
+use super::settings::SimSettings;
 
 /// The store that several agents share.
 pub struct SimStore {
@@ -21,9 +22,10 @@ pub struct SimStore {
     pub state: StoreState,
     /// Requests that wait for a silent store.
     pub(super) waiting: Vec<StoreMessage>,
-    clock: Arc<VirtualClock>,
+    clock: DriftingClock,
+    /// The clock as the memory reads it.
+    shown: Arc<VirtualClock>,
     memory: MemoryStore,
-    offset_ms: i64,
     /// The set of live agents.
     presence: SimPresenceSet,
     /// The number of each life of an agent.
@@ -35,15 +37,16 @@ pub struct SimStore {
 type WitnessNumbers = BTreeMap<(usize, Life), u64>;
 
 impl SimStore {
-    pub(super) fn new(counters_max: usize) -> Self {
-        let clock = Arc::new(VirtualClock::default());
-        let memory = MemoryStore::with_counters_max(clock.clone(), counters_max);
+    pub(super) fn new(settings: &SimSettings) -> Self {
+        let shown = Arc::new(VirtualClock::default());
+        let memory = MemoryStore::with_counters_max(shown.clone(), settings.counters_max);
+        let clock = DriftingClock { offset_ms: 0, drift_ppm: settings.store_drift_ppm, since: settings.start };
         Self {
             state: StoreState::Up,
             waiting: Vec::new(),
             clock,
+            shown,
             memory,
-            offset_ms: 0,
             presence: SimPresenceSet::default(),
             witnesses: WitnessNumbers::new(),
             replica: Default::default(),
@@ -53,7 +56,7 @@ impl SimStore {
     /// Returns the store's time at an instant of true time.
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
-        shifted(now, self.offset_ms)
+        self.clock.at(now)
     }
 
     /// Returns the state of a counter.
@@ -69,7 +72,7 @@ impl SimStore {
     }
 
     pub(super) fn step_clock(&mut self, by_ms: i64) {
-        self.offset_ms += by_ms;
+        self.clock.offset_ms += by_ms;
     }
 
     /// Announces an agent. Returns the live agents.
@@ -126,7 +129,7 @@ impl SimStore {
         if charges.iter().any(|charge| charge.mode.has_expired(store_now)) {
             return Err(StoreError::Expired(store_now));
         }
-        self.clock.set(store_now);
+        self.shown.set(store_now);
         self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))
     }
 }

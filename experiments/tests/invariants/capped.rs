@@ -12,6 +12,7 @@ use tollgate_core::rules::ListMatch;
 use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 use tollgate_wire::Record;
 
+use super::drift_ms;
 use super::facts::Facts;
 
 /// Time after which batches are sent although earlier ones are not acknowledged, in ms.
@@ -97,7 +98,7 @@ impl Capped {
         let new_round = Round { sent_ms: now_ms, sent: 1, unreported: BTreeSet::from([batch]) };
         let before = std::mem::replace(round, new_round);
         let (unreported, sent, waited_ms) = (before.unreported.len(), before.sent, now_ms - before.sent_ms);
-        if unreported > 0 && waited_ms < ROUND_MS_MAX {
+        if unreported > 0 && waited_ms + drift_ms(ROUND_MS_MAX) < ROUND_MS_MAX {
             let what = format!("sends again after {waited_ms} ms, without reports on {unreported} of {sent} batches");
             self.hasty = Some((node, what));
         }

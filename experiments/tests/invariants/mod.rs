@@ -53,6 +53,9 @@ use wake_ups::WakeUps;
 /// Begin of time in the tests.
 pub(crate) const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 
+/// Maximum drift of a clock against true time, in millionths.
+const DRIFT_PPM_MAX: u64 = 200;
+
 /// Bookkeeping of all invariants.
 pub(crate) struct Invariants {
     facts: Facts,
@@ -215,4 +218,10 @@ impl Invariants {
             worst_permille: self.never_over.worst_permille,
         })
     }
+}
+
+/// Returns the maximum difference between a period by a drifting clock and the same period by true time, in ms. The clock shows
+/// whole ms, so it skips one or shows one twice now and then.
+fn drift_ms(period_ms: u64) -> u64 {
+    1 + period_ms * DRIFT_PPM_MAX / 1_000_000
 }

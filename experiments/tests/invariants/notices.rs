@@ -9,6 +9,8 @@ use tollgate::store::StoreError;
 use tollgate_engine::{AgentIds, Notice};
 use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 
+use super::drift_ms;
+
 /// Interval at which other agents are saved, in ms.
 const SAVE_MS: u64 = 10_000;
 /// Period of the throttle, in ms, and the most lines about the store in it.
@@ -86,7 +88,9 @@ impl Notices {
                 let engine = sim.agents()[*agent].engine();
                 let known = engine.map_or(Some(agents.clone()), tollgate_engine::Engine::known_agents);
                 let before = self.saved.insert(*agent, (now, agents.clone()));
-                let is_due = before.as_ref().is_none_or(|(at, before)| now >= at + SAVE_MS && before != agents);
+                let is_due = before
+                    .as_ref()
+                    .is_none_or(|(at, before)| now + drift_ms(SAVE_MS) >= at + SAVE_MS && before != agents);
                 if !is_due || known.as_ref() != Some(agents) || agents.len() > sim.agents().len() {
                     return Err(format!(
                         "notices: agent {agent} saves {agents:?} after {before:?}, and knows {known:?}"
@@ -100,7 +104,7 @@ impl Notices {
 
     fn count_line(&mut self, agent: usize, now: u64) -> Result<(), String> {
         let lines = self.lines.entry(agent).or_default();
-        lines.retain(|at| *at + THROTTLE_MS > now);
+        lines.retain(|at| *at + THROTTLE_MS > now + drift_ms(THROTTLE_MS));
         lines.push_back(now);
         if lines.len() > LINES_MAX {
             return Err(format!("notices: agent {agent} logs the store {} times within 10 s: {lines:?}", lines.len()));
@@ -120,7 +124,7 @@ impl Notices {
             }
             let since = *self.untold_since.entry(index).or_insert(now);
             // A shell sleeps for at least 1 ms.
-            if was_told || now > since + THROTTLE_MS + 1 {
+            if was_told || now > since + THROTTLE_MS + 1 + drift_ms(THROTTLE_MS) {
                 return Err(format!("notices: agent {index} does not decide as its log tells: {is_degraded}"));
             }
         }

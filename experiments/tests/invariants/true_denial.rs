@@ -22,15 +22,16 @@ use super::facts::Facts;
 /// Time for which an agent may repeat a denial that the store would not give any more, in ms.
 const STALE_MS_MAX: u64 = 250;
 
-/// Time from a denial of the store until the end of those that an agent holds by it, in ms: twice the minimum time, and the time
-/// in which an answer is awaited.
+/// Maximum time for which an agent holds a denial of the store, in ms: twice the minimum time, and the time in which an answer is
+/// awaited. It counts from the denial, and from the instant at which the store would admit the call.
 const HELD_MS_MAX: u64 = 55;
 
 /// Instants that excuse a denial.
 #[derive(Default)]
 pub(crate) struct TrueDenial {
     refunded: HashMap<CounterId, Timestamp>,
-    denied: HashMap<CounterId, Timestamp>,
+    /// Denials under the interpolated estimate, and the instants at which the store would admit their calls.
+    denied: HashMap<CounterId, Vec<Timestamp>>,
     charged: HashMap<CounterId, HashMap<Generation, Timestamp>>,
     stepped: Option<Timestamp>,
 }
@@ -46,11 +47,13 @@ impl TrueDenial {
         match observation {
             Observation::StoreClockStepped { .. } => self.stepped = Some(now),
             // An expired request leaves the counter under the rules that it had.
-            Observation::Executed { charges, answer: Ok(results), .. } => {
+            Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
                     let is_interpolated = charge.limit.algorithm == Algorithm::SlidingWindow(Estimate::Interpolated);
                     if is_interpolated && !result.verdict.admitted {
-                        self.denied.insert(charge.counter, now);
+                        let denied = self.denied.entry(charge.counter).or_default();
+                        denied.retain(|at| now.ms_since(*at) <= STALE_MS_MAX);
+                        denied.extend([now, now.plus_ms(result.verdict.retry_at.ms_since(*store_time))]);
                     }
                     self.charged.entry(charge.counter).or_default().insert(charge.generation, now);
                     if matches!(charge.mode, ChargeMode::Refund { .. }) {
@@ -101,10 +104,11 @@ impl TrueDenial {
     }
 
     fn excuses(&self, arrived: Timestamp, counter: CounterId, generation: Generation) -> bool {
+        let is_held = |at: &Timestamp| *at <= arrived && arrived.ms_since(*at) <= HELD_MS_MAX;
         let is_recent = |at: &Timestamp| arrived.ms_since(*at) <= STALE_MS_MAX;
         let others = self.charged.get(&counter).into_iter().flatten();
         let mut others = others.filter(|(other, _)| **other != generation).map(|(_, at)| at);
-        self.denied.get(&counter).is_some_and(|at| arrived.ms_since(*at) <= HELD_MS_MAX)
+        self.denied.get(&counter).is_some_and(|denied| denied.iter().any(is_held))
             || self.stepped.as_ref().is_some_and(is_recent)
             || self.refunded.get(&counter).is_some_and(is_recent)
             || others.any(is_recent)

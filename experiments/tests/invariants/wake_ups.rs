@@ -10,6 +10,7 @@ use tollgate_core::counter::Partition;
 use tollgate_core::rules::ListMatch;
 use tollgate_experiments::sim::{AnsweredCall, Observation, RecordName, SimNode, Simulation};
 
+use super::drift_ms;
 use super::facts::Facts;
 
 /// Time for which a batch waits for further rows, in ms.
@@ -127,7 +128,7 @@ impl WakeUps {
         let runs = |agent: &usize| !self.caught_up_ms.contains_key(agent);
         for (agent, writer) in self.writers.iter().filter(|(agent, _)| !facts.overflows() && runs(agent)) {
             for (partition, since) in &writer.waits_since {
-                let due = writer.may_send_ms().max(since + LINGER_MS) + COLLECT_MS_MAX;
+                let due = writer.may_send_ms().max(since + LINGER_MS) + COLLECT_MS_MAX + drift_ms(ROUND_MS_MAX);
                 if now > due {
                     let late_ms = now - due;
                     return Err(format!(
@@ -151,7 +152,7 @@ impl WakeUps {
             }
             let due = probes.due_ms.max(*probes.needed_since.get_or_insert(now));
             // A shell sleeps for at least 1 ms.
-            if now > due + 1 && runs(&index) {
+            if now > due + 1 + drift_ms(PAUSE_MS_MAX) && runs(&index) {
                 return Err(format!("wake-up: a probe of the store by agent {index} is {} ms late", now - due));
             }
         }

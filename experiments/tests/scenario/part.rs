@@ -39,6 +39,7 @@ pub(crate) enum Hazard {
     LostReports,
     ShortQueues,
     ClockOffsets,
+    ClockDrifts,
     OwnTables,
     FewCounters,
     Retries,
@@ -108,6 +109,10 @@ impl Hazard {
             Self::LostReports => faults.ack_lost_percent = none.ack_lost_percent,
             Self::ShortQueues => faults.queue_len_max = none.queue_len_max,
             Self::ClockOffsets => settings.agents.iter_mut().for_each(|agent| agent.clock_offset_ms = 0),
+            Self::ClockDrifts => {
+                settings.store_drift_ppm = 0;
+                settings.agents.iter_mut().for_each(|agent| agent.clock_drift_ppm = 0);
+            }
             Self::OwnTables => settings.agents.iter_mut().for_each(|agent| agent.owns_table = false),
             Self::FewCounters => settings.counters_max = 10_000,
             Self::Retries => plan.retrying = Retrying::Never,

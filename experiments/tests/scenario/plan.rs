@@ -14,6 +14,9 @@ use crate::invariants::START;
 const RUN_MS: u64 = 10_000;
 const BLACKOUT_RUN_MS: u64 = 26_000;
 
+/// Maximum drift of a clock against true time, in millionths: agents allow for twice as much between two clocks.
+const DRIFT_PPM_MAX: i64 = 195;
+
 /// The plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -69,9 +72,11 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         ack_ms_max: if rng.bool() { 5 } else { 250 },
         queue_len_max: (rng.u8(0..3) == 0).then(|| rng.usize(2..8)),
     };
+    let drift_ppm_max = if rng.u8(0..4) == 0 { 0 } else { DRIFT_PPM_MAX };
     // In half of the seeds, one agent keeps its own table.
     let agent = |index: usize, rng: &mut Rng| SimAgentSettings {
         clock_offset_ms: rng.i64(-400..400),
+        clock_drift_ppm: rng.i64(-drift_ppm_max..=drift_ppm_max),
         owns_table: index == 0 && seed % 2 == 1,
     };
     SimSettings {
@@ -81,6 +86,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
         aggregators: 2,
         has_bus: true,
         has_store: true,
+        store_drift_ppm: rng.i64(-drift_ppm_max..=drift_ppm_max),
         partitions: rng.u32(1..5),
         counters_max: if rng.u8(0..4) == 0 { 64 } else { 10_000 },
         faults,

@@ -15,6 +15,8 @@ const CALLS_MAX: u64 = 1_500;
 const COPIES_MAX: usize = 6;
 /// Maximum time between two steady requests, in ms.
 const GAP_MS_MAX: u64 = 30;
+/// Time behind the end of a sub-window in which an adversary calls, in ms: a slow answer, and the drift of the store.
+const EDGE_MS: u64 = 16;
 /// Rank exponents of callers by Zipf's law.
 const SKEWS: [f64; 2] = [0.8, 1.3];
 /// A caller that has one counter at `/hot`.
@@ -152,9 +154,9 @@ impl Traffic {
             at_ms += 1 + poisson_gap_ms(rng, window.part_ms() / 10);
         }
         for _ in 0..rng.usize(4..12) {
-            self.one(settings, edge + rng.u64(0..8), agent, caller, endpoint);
+            self.one(settings, edge + rng.u64(0..EDGE_MS), agent, caller, endpoint);
         }
-        edge + 8
+        edge + EDGE_MS
     }
 
     /// Adds a request of any caller. Returns its instant.

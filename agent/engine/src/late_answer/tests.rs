@@ -86,7 +86,7 @@ fn a_late_answer_says_what_is_backfilled_or_refunded() {
         let output = engine.finish(answered_at, &mut request, Err(StoreError::TimedOut));
         let decision = output.into_decisions().pop().unwrap();
         let case = format!("{is_strict} {id:?} {late:?}");
-        assert_eq!((decision.allowed, decision.at), (!is_strict, START.minus_ms(1)), "{case}: of its sending");
+        assert_eq!((decision.allowed, decision.at), (!is_strict, START.minus_ms(2)), "{case}: of its sending");
         if is_strict {
             assert_eq!(decision.status.as_ref().unwrap().retry_after_ms, 75, "{case}: five deadlines");
         }

@@ -28,10 +28,8 @@ use tollgate_core::rules::{Generation, LimitPolicy};
 use super::credit_line::Line;
 use crate::lease_epoch::LeaseEpoch;
 use crate::metrics::RuleCounts;
-use crate::time_bounds::TimeBounds;
+use crate::time_bounds::{DRIFT_PPM, TimeBounds};
 
-/// Maximum drift between the agent's clock and the store's, in millionths.
-const DRIFT_PPM: u64 = 400;
 /// Maximum time by which the agent's clock is read too late, in ms.
 const READ_MS: u64 = 2;
 

@@ -30,7 +30,7 @@ use super::mutants::MutantMemory;
 use super::observation::{Observation, RecordName, SimNode};
 use super::planted_bugs::{LateRows, PlantedBug};
 use super::presence_set::agent_id;
-use super::scheduler::shifted;
+use super::scheduler::DriftingClock;
 use super::settings::{SimAgentSettings, SimSettings};
 pub use operations::Correction;
 use sleep::Sleep;
@@ -49,6 +49,7 @@ pub struct SimAgent<'c> {
     index: usize,
     /// Its clock and its table.
     pub settings: SimAgentSettings,
+    clock: DriftingClock,
     /// The number of its starts.
     lives: Life,
     pub(super) running: Option<AgentLife<'c>>,
@@ -58,7 +59,7 @@ pub struct SimAgent<'c> {
 pub(super) struct AgentLife<'c> {
     index: usize,
     life: Life,
-    clock_offset_ms: i64,
+    clock: DriftingClock,
     engine: Arc<Engine>,
     exchange: Exchange,
     maintenance: Maintenance,
@@ -81,8 +82,10 @@ pub(super) struct AgentLife<'c> {
 }
 
 impl<'c> SimAgent<'c> {
-    pub(super) fn new(index: usize, settings: SimAgentSettings) -> Self {
-        Self { index, settings, lives: 0, running: None }
+    pub(super) fn new(index: usize, settings: SimAgentSettings, since: Timestamp) -> Self {
+        let SimAgentSettings { clock_offset_ms: offset_ms, clock_drift_ppm: drift_ppm, .. } = settings;
+        let clock = DriftingClock { offset_ms, drift_ppm, since };
+        Self { index, settings, clock, lives: 0, running: None }
     }
 
     /// Returns the engine; nothing while the agent is down.
@@ -94,7 +97,7 @@ impl<'c> SimAgent<'c> {
     /// Returns the agent's own time at an instant of true time.
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
-        shifted(now, self.settings.clock_offset_ms)
+        self.clock.at(now)
     }
 
     /// Applies an event if the agent still lives the life that it was meant for.
@@ -123,13 +126,15 @@ impl<'c> SimAgent<'c> {
         let duties = MaintenanceSettings { announces, witnesses: announces, follows_rules: false };
         let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
-        exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
+        if !settings.is_prompt {
+            exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
+        }
         exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
         maintenance.set_waker(sleeps[AgentShell::Maintenance as usize].waker());
         let running = self.running.insert(AgentLife {
             index: self.index,
             life: self.lives,
-            clock_offset_ms: self.settings.clock_offset_ms,
+            clock: self.clock,
             engine,
             exchange,
             maintenance,
@@ -224,6 +229,7 @@ impl<'c> AgentLife<'c> {
                 receipt = self.engine.receive(own_now, incoming(Some(LogEnd { log: env.bus.log_id, next })), &mut lags);
             }
             self.received(env, &record, Topic::Signals, &receipt);
+            env.observe(Observation::SignalsRead(self.index, record.partition, record.offset));
         }
         for record in env.poll(&mut self.presence, RECORDS_MAX) {
             let (appended, decoded) = (record.appended, Presence::decode(&record.payload));

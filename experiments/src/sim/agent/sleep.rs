@@ -93,7 +93,8 @@ impl<'c> AgentLife<'c> {
     fn sleep_until(&mut self, env: &mut Environment<'c>, shell: AgentShell, until: Timestamp) {
         self.sleeps[shell as usize].until = until;
         if until < NEVER {
-            self.later(env, until.ms_since(self.now(env)), AgentEvent::Wakes(shell));
+            let ms = self.clock.ms_until(env.now(), until);
+            self.later(env, ms, AgentEvent::Wakes(shell));
         }
     }
 }

@@ -5,7 +5,6 @@ use tollgate_core::clock::Timestamp;
 use super::AgentLife;
 use crate::sim::environment::Environment;
 use crate::sim::event::{AgentEvent, SimEvent};
-use crate::sim::scheduler::shifted;
 
 impl AgentLife<'_> {
     /// Returns the agent's own time.
@@ -15,7 +14,7 @@ impl AgentLife<'_> {
 
     /// Returns the agent's own time at an instant of true time.
     pub(super) fn at(&self, now: Timestamp) -> Timestamp {
-        shifted(now, self.clock_offset_ms)
+        self.clock.at(now)
     }
 
     pub(super) fn later(&self, env: &mut Environment<'_>, ms: u64, event: AgentEvent) {

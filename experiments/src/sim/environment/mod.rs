@@ -59,7 +59,7 @@ impl<'c> Environment<'c> {
             faults: settings.faults,
             bus_is_up: true,
             bus: SimBus::new(settings.partitions),
-            store: SimStore::new(settings.counters_max),
+            store: SimStore::new(settings),
             bug: None,
             read_ms: settings.read_ms,
             observations: Vec::new(),
