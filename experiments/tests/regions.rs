@@ -3,8 +3,8 @@
 use fastrand::Rng;
 use tollgate_core::messages::ledger::Terms;
 use tollgate_experiments::regions::{
-    CallerPlan, LinkFaults, ProcessFaults, RegionMistake, RegionSettings, RegionsOutcome, RegionsSettings, RegionsWorld,
-    TermsChange,
+    CallerPlan, LinkFaults, ProcessFaults, RegionMistake, RegionSettings, RegionsOutcome, RegionsSettings,
+    RegionsWorld, TermsChange,
 };
 use tollgate_experiments::size::scaled;
 

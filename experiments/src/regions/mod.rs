@@ -10,9 +10,11 @@ mod region_store;
 mod queue;
 mod process;
 mod mistake;
+mod outcome;
 mod world;
 
 pub use mistake::RegionMistake;
+pub use outcome::{RegionsOutcome, Violation};
 pub use region_store::RegionStore;
 pub use settings::{CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, TermsChange};
-pub use world::{RegionsOutcome, RegionsWorld, Violation};
+pub use world::RegionsWorld;

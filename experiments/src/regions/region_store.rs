@@ -46,7 +46,13 @@ impl RegionStore {
     }
 
     /// Writes the limit of a counter; whatever was written before, if it `is_fenced` no more.
-    pub(super) fn write(&mut self, counter: CounterId, now: Timestamp, write: &LimitWrite, is_fenced: bool) -> LimitAnswer {
+    pub(super) fn write(
+        &mut self,
+        counter: CounterId,
+        now: Timestamp,
+        write: &LimitWrite,
+        is_fenced: bool,
+    ) -> LimitAnswer {
         let limit = self.limits.entry(counter).or_default();
         *limit = if is_fenced { limit.after(write) } else { write.limit };
         let limit = *limit;

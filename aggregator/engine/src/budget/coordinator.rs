@@ -49,10 +49,8 @@ impl Coordinator {
 
     /// Reads the next record of the ledger. `now` is the time of a clock that counts suspended time.
     pub fn read(&mut self, now: Timestamp, record: &LedgerRecord) {
-        let is_timed = matches!(
-            record.entry,
-            LedgerEntry::Request(_) | LedgerEntry::Grant { .. } | LedgerEntry::Renewal { .. }
-        );
+        let is_timed =
+            matches!(record.entry, LedgerEntry::Request(_) | LedgerEntry::Grant { .. } | LedgerEntry::Renewal { .. });
         if self.ledger.apply(record).is_ok() && is_timed {
             self.read_at.insert(record.id, now);
         }
@@ -94,7 +92,8 @@ impl Coordinator {
         budget: &CounterBudget,
     ) -> impl Iterator<Item = (EntryId, LedgerEntry)> {
         let mut free = budget.free(terms.quota);
-        let parts = if budget.pending().next().is_some() { divide(terms.quota, &budget.claims(terms)) } else { Vec::new() };
+        let parts =
+            if budget.pending().next().is_some() { divide(terms.quota, &budget.claims(terms)) } else { Vec::new() };
         budget.pending().filter_map(move |(region, request)| {
             let is_stale = self.read_at.get(&request).is_none_or(|at| now.ms_since(*at) >= terms.term_ms);
             let place = terms.floors.iter().position(|(name, _)| name == region);

@@ -90,12 +90,12 @@ impl Ledger {
             LedgerEntry::Terms(terms) => self.set_terms(id, terms),
             LedgerEntry::Request(request) => self.ask(id, request),
             LedgerEntry::Grant { counter, request, units } => self.grant(id, *counter, *request, *units),
-            LedgerEntry::Renewal { counter, grant, wants } => self.change(*counter, |budget| {
-                if budget.renew(*grant, id, *wants) { Ok(()) } else { Err(Void::Ended) }
-            }),
-            LedgerEntry::GiveBack { counter, grant, keeps } => self.change(*counter, |budget| {
-                if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) }
-            }),
+            LedgerEntry::Renewal { counter, grant, wants } => {
+                self.change(*counter, |budget| if budget.renew(*grant, id, *wants) { Ok(()) } else { Err(Void::Ended) })
+            }
+            LedgerEntry::GiveBack { counter, grant, keeps } => {
+                self.change(*counter, |budget| if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) })
+            }
             LedgerEntry::FloorGiveBack { terms, region } => self.lower_floors(*terms, region),
             LedgerEntry::Expiry { counter, grant, last } => {
                 self.change(*counter, |budget| match budget.expire(*grant, *last) {

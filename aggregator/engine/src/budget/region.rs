@@ -149,15 +149,11 @@ impl RegionBudgets {
         }
     }
 
-    fn written(
-        &mut self,
-        now: Timestamp,
-        counter: CounterId,
-        answer: &LimitAnswer,
-        effects: &mut Vec<RegionEffect>,
-    ) {
+    fn written(&mut self, now: Timestamp, counter: CounterId, answer: &LimitAnswer, effects: &mut Vec<RegionEffect>) {
         let Some((rule, state)) = self.counters.get_mut(&counter) else { return };
-        let (Some((_, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter)) else { return };
+        let (Some((_, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter)) else {
+            return;
+        };
         let facts = LedgerFacts { terms, budget: &budget, region: &self.member.region };
         let is_read = |id| self.ledger.contains(id);
         if let Some(Fence { id, grant, keeps }) = state.written(now, &facts, answer, is_read) {
@@ -166,13 +162,7 @@ impl RegionBudgets {
         }
     }
 
-    fn floor_written(
-        &mut self,
-        now: Timestamp,
-        rule: &Arc<str>,
-        limit: StoredLimit,
-        effects: &mut Vec<RegionEffect>,
-    ) {
+    fn floor_written(&mut self, now: Timestamp, rule: &Arc<str>, limit: StoredLimit, effects: &mut Vec<RegionEffect>) {
         let Some((_, terms)) = self.ledger.terms(rule) else { return };
         let floor = self.floors.entry(rule.clone()).or_default();
         if let Some(Fence { id, grant, .. }) = floor.written(now, terms, limit, |id| self.ledger.contains(id)) {
@@ -208,7 +198,8 @@ impl RegionBudgets {
         state: &mut RegionCounter,
         effects: &mut Vec<RegionEffect>,
     ) -> bool {
-        let (Some((terms_id, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter)) else {
+        let (Some((terms_id, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter))
+        else {
             return true;
         };
         let terms = terms.clone();
@@ -241,7 +232,8 @@ impl RegionBudgets {
         let limit = state.limit(now, &facts, self.ledger.len());
         let is_known = state.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
         let is_lowering = state.giving.is_some_and(|giving| giving.appended_at.is_none());
-        let is_due = !is_known && (limit.units > 0 || state.stored.is_none_or(|stored| stored != StoredLimit::default()));
+        let is_due =
+            !is_known && (limit.units > 0 || state.stored.is_none_or(|stored| stored != StoredLimit::default()));
         if is_due || is_lowering {
             let fence = state.stored.and_then(|stored| stored.fence).map(|fence| fence.id);
             let seen = fence.filter(|id| self.ledger.contains(*id));
@@ -256,7 +248,8 @@ impl RegionBudgets {
         let mut floor = self.floors.remove(rule).unwrap_or_default();
         let id = self.give_back_id();
         let is_read = |id| self.ledger.contains(id);
-        let write = floor.write(now, (terms_id, &terms), (&self.member.region, reserved), id, self.ledger.len(), is_read);
+        let write =
+            floor.write(now, (terms_id, &terms), (&self.member.region, reserved), id, self.ledger.len(), is_read);
         effects.extend(write.map(|write| RegionEffect::WriteFloor { rule: rule.clone(), write }));
         self.floors.insert(rule.clone(), floor);
     }

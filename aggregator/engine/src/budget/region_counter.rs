@@ -62,7 +62,10 @@ impl RegionCounter {
 
     /// Returns true if the region neither holds nor wants anything beside its floor.
     pub(super) fn is_idle(&self, facts: &LedgerFacts<'_>) -> bool {
-        self.wants == 0 && self.giving.is_none() && self.stored.is_none_or(|stored| stored.units == 0) && facts.budget.grants_of(facts.region).next().is_none()
+        self.wants == 0
+            && self.giving.is_none()
+            && self.stored.is_none_or(|stored| stored.units == 0)
+            && facts.budget.grants_of(facts.region).next().is_none()
     }
 
     /// Ends an interval of the demand, and returns what the counter needs.

@@ -6,8 +6,8 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::ledger::{EntryId, Terms};
 
-use super::counter_budget::floor_of;
 use super::coordinator::DEADLINE_MS;
+use super::counter_budget::floor_of;
 use super::stored_limit::{Fence, LimitWrite, StoredLimit};
 
 /// Time after which an appended give-back that is not in the ledger is repeated, in ms.
