@@ -26,6 +26,8 @@ use tollgate_engine::HeldEntries;
 const ADMITS: &str = "1000000000/min";
 /// Units of a lease that no call of its sub-window exhausts.
 const LEASED: u64 = 1 << 40;
+/// Time for which the store denies, in ms.
+const DENIED_MS: u64 = 24 * 86_400_000;
 /// Quota that the first call of a key exhausts until the end of the bench.
 const DENIES: &str = "1/24d";
 /// Largest ratio to governor on one thread: an answer from a view, an admission in memory, an admission with a bus.
@@ -36,8 +38,8 @@ const BUS_RATIO_MAX: f64 = 6.0;
 const TWO_THREADS_RATIO_MAX: f64 = 1.5;
 /// Largest ratio of a call that a lease admits to a cached denial.
 const LEASE_RATIO_MAX: f64 = 1.5;
-/// Position of the cached denial among the contenders.
-const CACHED_DENIAL: usize = 4;
+/// Position of the cached denial beside a store among the contenders.
+const CACHED_DENIAL: usize = 9;
 /// Cap on counters: no rule of a million callers may reach its share.
 const COUNTERS_MAX: usize = 4_000_000;
 const PARTITIONS: u32 = 8;
@@ -92,9 +94,10 @@ enum Decided {
     Unexpected,
 }
 
-/// Store that admits everything and holds nothing: only the agent's own memory is left.
+/// Store that admits or denies everything and holds nothing: only the agent's own memory is left.
 struct InstantStore {
     clock: SystemClock,
+    admits: bool,
     /// Units of a lease that is asked for.
     leased: u64,
 }
@@ -102,7 +105,7 @@ struct InstantStore {
 /// Returns all contenders, in the order of the table.
 pub(crate) fn contenders() -> Vec<Contender> {
     let (denying, admitting) = (with_bus(DENIES), with_bus(ADMITS));
-    let store = |leased| Arc::new(InstantStore { clock: SystemClock::start(), leased });
+    let store = |admits, leased| Arc::new(InstantStore { clock: SystemClock::start(), admits, leased });
     vec![
         Contender::new("governor denies", 0, governor(governor::Quota::per_hour(NonZeroU32::MIN), false)),
         Contender::new("governor admits", 1, governor(governor::Quota::per_second(NonZeroU32::MAX), true)),
@@ -118,12 +121,18 @@ pub(crate) fn contenders() -> Vec<Contender> {
         Contender::new("admission, bus", 1, check(admitting.clone(), admission))
             .limited([Some(Limit::Must(BUS_RATIO_MAX)), None])
             .on_bus(admitting),
-        Contender::new("admission, store", 1, try_check(start(builder(ADMITS).store(store(0))), admission))
+        Contender::new("admission, store", 1, try_check(start(builder(ADMITS).store(store(true, 0))), admission))
             .limited([None, None]),
+        // Leases exist beside a store only, whose time each answer needs.
+        Contender::new(
+            "cached denial, store",
+            0,
+            try_check(start(builder(DENIES).store(store(false, 0))), cached_denial),
+        ),
         Contender::new(
             "lease (x a denial)",
             CACHED_DENIAL,
-            try_check(start(builder(ADMITS).store(store(LEASED))), lease),
+            try_check(start(builder(ADMITS).store(store(true, LEASED))), lease),
         )
         .limited([Some(Limit::Must(LEASE_RATIO_MAX)), None])
         .timed_with("hot"),
@@ -267,8 +276,10 @@ impl InstantStore {
         let at = self.clock.now();
         let limit = charge.limit.units;
         let leased = if matches!(charge.mode, ChargeMode::Lease { .. }) { self.leased } else { 0 };
-        let verdict = Verdict { admitted: true, remaining: limit, retry_at: at, reset_at: at, delay_ms: 0 };
-        ChargeResult { verdict, charged: true, repeated: false, leased, at, limit, born: at, previous: at }
+        let (admitted, retry_at) = (self.admits, if self.admits { at } else { at.plus_ms(DENIED_MS) });
+        let remaining = if admitted { limit } else { 0 };
+        let verdict = Verdict { admitted, remaining, retry_at, reset_at: retry_at, delay_ms: 0 };
+        ChargeResult { verdict, charged: admitted, repeated: false, leased, at, limit, born: at, previous: at }
     }
 }
 

@@ -24,7 +24,7 @@ const STALE_MS_MAX: u64 = 250;
 
 /// Maximum time for which an agent holds a denial of the store, in ms: twice the minimum time, and the time in which an answer is
 /// awaited. It counts from the denial, and from the instant at which the store would admit the call.
-const HELD_MS_MAX: u64 = 55;
+const HELD_MS_MAX: u64 = 215;
 
 /// Instants that excuse a denial.
 #[derive(Default)]
