@@ -105,7 +105,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     println!(
         "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
          duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged, {} by \
-         leases, {} by lines, {} before a late answer; {} calls shared a charge; {} forged records; \
+         leases, {} by lines, {} before a late answer; {} calls shared a charge; {} forged records; {} units opened again; \
          fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
@@ -122,10 +122,12 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.late),
         sum(|run| run.totals.coalesced),
         sum(|run| run.totals.forged),
+        runs.values().map(|run| run.totals.reopened).sum::<u64>(),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.
     assert_eq!(sources.len(), 4, "every source decided");
+    assert!(runs.values().any(|run| run.totals.reopened > 0), "agents entered lost units again");
     assert!(sum(|run| run.totals.late) > 0, "answers came late");
     assert!(sum(|run| run.totals.leased) > 0, "agents leased units");
     assert!(sum(|run| run.totals.drawn) > 0, "agents drew on lines of credit");

@@ -142,6 +142,7 @@ impl<'c> Simulation<'c> {
     /// Brings the store's replica up to date.
     pub fn replicate(&mut self) {
         self.env.store.replicate();
+        self.env.observe(Observation::StoreReplicated);
     }
 
     /// Lets the store lose data.

@@ -114,6 +114,8 @@ pub(crate) struct Totals {
     pub(crate) members: usize,
     /// Forged records that a node passed over.
     pub(crate) forged: usize,
+    /// Units that agents entered again after a loss of the store.
+    pub(crate) reopened: u64,
     /// Most units that were admitted in a window, in thousandths of its quota.
     pub(crate) worst_permille: u64,
 }
@@ -215,6 +217,7 @@ impl Invariants {
             bounded: self.degraded.bounded,
             members: self.members.compared,
             forged: self.forgeries.passed_over,
+            reopened: self.never_over.reopened,
             worst_permille: self.never_over.worst_permille,
         })
     }

@@ -1,7 +1,7 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in
 //! turns, and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved
 //! when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
-//! change within 10 s.
+//! change within 10 s. A loss of data is told only if the store has lost some.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,6 +28,9 @@ pub(crate) struct Notices {
     saved: BTreeMap<usize, (u64, AgentIds)>,
     /// True if the store's clock has stepped.
     has_stepped: bool,
+    /// Number of losses of the store's data, and of them that each agent has told.
+    losses: usize,
+    told: BTreeMap<usize, usize>,
     /// Instants of the last lines about the store, in ms.
     lines: BTreeMap<usize, VecDeque<u64>>,
     /// Instants since which the state differs from the last line, in ms.
@@ -53,6 +56,7 @@ impl Notices {
                 self.refused.insert(*agent);
             }
             Observation::StoreClockStepped { .. } => self.has_stepped = true,
+            Observation::StoreLost(_) => self.losses += 1,
             Observation::Notified(agent, notice) => {
                 let is_in_turn = match notice {
                     Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
@@ -62,7 +66,8 @@ impl Notices {
                         return Ok(());
                     }
                     // A counter expires while the store's clock is ahead, and the clock steps back.
-                    Notice::CountersLost if self.has_stepped => return Ok(()),
+                    Notice::CountersLost if self.has_stepped || self.losses > 0 => return Ok(()),
+                    Notice::StoreLost if self.tells_loss(*agent) => return Ok(()),
                     Notice::StoreLost | Notice::CountersLost => {
                         return Err(format!("notices: agent {agent}: {notice}; the store has lost nothing"));
                     }
@@ -100,6 +105,13 @@ impl Notices {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Counts a notice about a loss of the whole store. Returns true if there were so many losses.
+    fn tells_loss(&mut self, agent: usize) -> bool {
+        let told = self.told.entry(agent).or_default();
+        *told += 1;
+        *told <= self.losses
     }
 
     fn count_line(&mut self, agent: usize, now: u64) -> Result<(), String> {

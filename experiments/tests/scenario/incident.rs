@@ -25,6 +25,12 @@ pub(crate) struct Incident {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     StoreIs(StoreState),
+    /// All data is deleted: by a flush, or by a restart without data.
+    StoreFlushed {
+        restarts: bool,
+    },
+    /// The replica stands still, and takes over in the end: the writes meanwhile are lost.
+    StoreFailsOver,
     /// A step by a size; nearly to a full second, if a distance from it is given. A glitch is taken back.
     StoreClockSteps {
         by_ms: i64,
@@ -63,6 +69,8 @@ pub(crate) enum What {
 enum Kind {
     StoreFails,
     StorePauses,
+    StoreFlushed,
+    StoreFailsOver,
     StoreClockSteps,
     BusFails,
     AgentEnds,
@@ -90,9 +98,19 @@ pub(crate) fn draw(rng: &mut Rng, settings: &SimSettings, requests: &[Request]) 
         Kind::AgentPauses,
         Kind::AgentCrashLoops,
         Kind::AgentsCut,
+        Kind::StoreFlushed,
+        Kind::StoreFailsOver,
     ];
     let is_rare = |kind: Kind| {
-        matches!(kind, Kind::TopicRecreated | Kind::StoreClockSteps | Kind::AgentCrashLoops | Kind::AgentsCut)
+        matches!(
+            kind,
+            Kind::TopicRecreated
+                | Kind::StoreClockSteps
+                | Kind::AgentCrashLoops
+                | Kind::AgentsCut
+                | Kind::StoreFlushed
+                | Kind::StoreFailsOver
+        )
     };
     let is_drawn = |kind: &Kind| rng.u8(0..8) < if is_rare(*kind) { 2 } else { 4 };
     let mut kinds: Vec<_> = all.into_iter().filter(is_drawn).collect();
@@ -159,6 +177,8 @@ impl Kind {
                 lasts_ms = rng.u64(2..100);
                 What::StoreIs(StoreState::Silent)
             }
+            Self::StoreFlushed => What::StoreFlushed { restarts: rng.bool() },
+            Self::StoreFailsOver => What::StoreFailsOver,
             Self::StoreClockSteps => step(rng),
             Self::BusFails => What::BusFails,
             Self::AgentEnds => {
