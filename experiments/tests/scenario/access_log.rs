@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use indicatif::ProgressBar;
-use tollgate::RuleSet;
+use tollgate::{Call, RuleSet};
+use tollgate_core::clock::Timestamp;
 use tollgate_experiments::replay::Recording;
 
 const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
@@ -14,7 +15,7 @@ pub(crate) static ARRIVALS: LazyLock<Vec<Arrival>> = LazyLock::new(|| {
     let recording =
         Recording::read(&[LOG.into()], &RuleSet::default(), &ProgressBar::hidden()).expect("a log of the repository");
     let (mut callers, mut last_ms) = (HashMap::new(), None);
-    let arrival = |(at, call): (tollgate_core::clock::Timestamp, tollgate::Call<'_>)| {
+    let arrival = |(at, call): (Timestamp, Call<'_>)| {
         let next = callers.len();
         let caller = *callers.entry(call.get("ip").unwrap_or_default().to_owned()).or_insert(next);
         let gap_ms = at.as_ms() - last_ms.replace(at.as_ms()).unwrap_or(at.as_ms());

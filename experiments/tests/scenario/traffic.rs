@@ -5,6 +5,7 @@ use tollgate::Call;
 use tollgate_core::window::Window;
 use tollgate_experiments::sim::{SimSettings, Workload};
 
+use super::access_log::ARRIVALS;
 use super::rules;
 use crate::invariants::START;
 
@@ -17,6 +18,9 @@ const COPIES_MAX: usize = 6;
 const GAP_MS_MAX: u64 = 30;
 /// Time behind the end of a sub-window in which an adversary calls, in ms: a slow answer, and the drift of the store.
 const EDGE_MS: u64 = 16;
+/// Number of calls that are replayed from one place of a log, and their longest gap, in ms.
+const REPLAYED_LEN: usize = 200;
+const REPLAYED_GAP_MS_MAX: u64 = 500;
 /// Rank exponents of callers by Zipf's law.
 const SKEWS: [f64; 2] = [0.8, 1.3];
 /// A caller that has one counter at `/hot`.
@@ -47,6 +51,8 @@ pub(crate) enum Pattern {
     Edges,
     /// All agents get many calls on one counter at once, each time that it has room again.
     Crowds,
+    /// A part of a real access log, whose gaps are shorter here.
+    Replayed,
 }
 
 /// The sources of a run's requests.
@@ -62,8 +68,15 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Draws the requests of a run that lasts at least so long, in the order of their instants.
     pub(crate) fn draw(rng: &mut Rng, settings: &SimSettings, run_ms: u64) -> (Pattern, Vec<Request>) {
-        let patterns =
-            [Pattern::Steady, Pattern::Poisson, Pattern::OnOff, Pattern::Bursts, Pattern::Edges, Pattern::Crowds];
+        let patterns = [
+            Pattern::Steady,
+            Pattern::Poisson,
+            Pattern::OnOff,
+            Pattern::Bursts,
+            Pattern::Edges,
+            Pattern::Crowds,
+            Pattern::Replayed,
+        ];
         let pattern = patterns[rng.usize(0..patterns.len())];
         let callers = rng.u32(1..12);
         let (callers, skew) = if rng.bool() { (callers, 0.0) } else { (callers * 6, SKEWS[rng.usize(0..SKEWS.len())]) };
@@ -88,6 +101,17 @@ impl Traffic {
             Pattern::Poisson => {
                 let at_ms = from_ms + poisson_gap_ms(rng, GAP_MS_MAX / 2);
                 self.any(rng, settings, at_ms)
+            }
+            Pattern::Replayed => {
+                let first = rng.usize(0..ARRIVALS.len() - REPLAYED_LEN);
+                let (speed, mut at_ms) = (rng.u64(10..100), from_ms);
+                for arrival in &ARRIVALS[first..first + REPLAYED_LEN] {
+                    // The log has whole seconds, so most of the calls of one come together.
+                    at_ms += (arrival.gap_ms / speed).min(REPLAYED_GAP_MS_MAX);
+                    let caller = arrival.caller % self.workload.callers();
+                    self.of(rng, settings, at_ms, caller);
+                }
+                at_ms
             }
             Pattern::OnOff => {
                 let (on_until, mut at_ms) = (from_ms + rng.u64(100..800), from_ms);
@@ -161,7 +185,13 @@ impl Traffic {
 
     /// Adds a request of any caller. Returns its instant.
     fn any(&mut self, rng: &mut Rng, settings: &SimSettings, at_ms: u64) -> u64 {
-        let (caller, agents) = (self.workload.caller(), settings.agents.len());
+        let caller = self.workload.caller();
+        self.of(rng, settings, at_ms, caller)
+    }
+
+    /// Adds a request of a caller. Returns its instant.
+    fn of(&mut self, rng: &mut Rng, settings: &SimSettings, at_ms: u64, caller: usize) -> u64 {
+        let agents = settings.agents.len();
         let agent = if self.is_sticky { caller % agents } else { rng.usize(0..agents) };
         let calls = self.workload.request(group(settings, agent), caller);
         // Now and then, a client makes the same request several times at once.
