@@ -231,6 +231,15 @@ impl<'c> Simulation<'c> {
         self.aggregators[aggregator].pause(until);
     }
 
+    /// Cuts an aggregator from `presence`, or mends the cut: another one counts its partitions beside it.
+    pub fn set_unheard(&mut self, aggregator: usize, is_unheard: bool) {
+        if is_unheard {
+            self.env.unheard.insert(aggregator);
+        } else {
+            self.env.unheard.remove(&aggregator);
+        }
+    }
+
     /// Plants a bug.
     pub fn plant(&mut self, bug: PlantedBug) {
         self.env.bug = Some(bug);

@@ -94,6 +94,8 @@ pub(crate) struct Totals {
     pub(crate) duplicates: usize,
     /// Partitions that were restored.
     pub(crate) restored: usize,
+    /// Partitions that two aggregators owned at once.
+    pub(crate) doubled: usize,
     /// Comparisons of an agent's charges with the store.
     pub(crate) balanced: usize,
     /// Admissions by the store that were compared with the charges that it made.
@@ -207,6 +209,7 @@ impl Invariants {
             compared: self.exactly_counted.compared,
             duplicates: self.exactly_counted.duplicates,
             restored: self.hand_over.restored,
+            doubled: self.hand_over.doubled.len(),
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
             coalesced: self.charged.coalesced,

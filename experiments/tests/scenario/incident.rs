@@ -57,6 +57,8 @@ pub(crate) enum What {
         crashes: bool,
     },
     AggregatorPauses(usize),
+    /// The aggregator counts and signals, but it is cut from `presence`: another one counts its partitions, too.
+    AggregatorDoubled(usize),
     RulesChange {
         agent: usize,
         are_newer: bool,
@@ -79,6 +81,7 @@ enum Kind {
     AgentsCut,
     AggregatorEnds,
     AggregatorPauses,
+    AggregatorDoubled,
     RulesChange,
     TopicRecreated,
 }
@@ -92,6 +95,7 @@ pub(crate) fn draw(rng: &mut Rng, settings: &SimSettings, requests: &[Request]) 
         Kind::AgentEnds,
         Kind::AggregatorEnds,
         Kind::AggregatorPauses,
+        Kind::AggregatorDoubled,
         Kind::RulesChange,
         Kind::TopicRecreated,
         Kind::StorePauses,
@@ -204,6 +208,10 @@ impl Kind {
             Self::AggregatorPauses => {
                 lasts_ms = rng.u64(50..3_000);
                 What::AggregatorPauses(rng.usize(0..aggregators))
+            }
+            Self::AggregatorDoubled => {
+                lasts_ms = rng.u64(1_000..5_000);
+                What::AggregatorDoubled(rng.usize(0..aggregators))
             }
             Self::RulesChange => What::RulesChange { agent: rng.usize(0..agents), are_newer: rng.bool() },
             Self::TopicRecreated if at_ms < LAST_PART_MS => What::TopicRecreated,

@@ -27,6 +27,7 @@ enum Act {
     CrashAgent(usize),
     MendCut(usize),
     StartAggregator(usize),
+    MendPresence(usize),
 }
 
 impl Incidents {
@@ -118,6 +119,10 @@ impl Incidents {
                 self.later(until, Act::StartAggregator(*aggregator));
             }
             What::AggregatorPauses(aggregator) => sim.pause_aggregator(*aggregator, until),
+            What::AggregatorDoubled(aggregator) => {
+                sim.set_unheard(*aggregator, true);
+                self.later(until, Act::MendPresence(*aggregator));
+            }
             What::RulesChange { agent, are_newer } => self.change_rules(sim, *agent, *are_newer),
             What::TopicRecreated => sim.recreate_calls(),
         }
@@ -161,6 +166,7 @@ impl Act {
             Self::StartAgent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
             Self::CrashAgent(agent) => sim.crash_agent(agent),
             Self::MendCut(agent) => sim.set_cut(agent, Cut::default()),
+            Self::MendPresence(aggregator) => sim.set_unheard(aggregator, false),
             Self::StartAggregator(aggregator) => sim.start_aggregator(aggregator),
         }
     }
