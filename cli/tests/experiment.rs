@@ -53,11 +53,19 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
     let decided = run["decided"].as_array().expect("one per source").iter();
     assert_eq!(decided.filter_map(|by| by["calls"].as_u64()).sum::<u64>(), 1_500, "{run}");
     assert_eq!(run["legs"].as_array().map(Vec::len), Some(4));
+    let simulated = &run["simulated"];
+    assert_eq!((&simulated["another"]["never"], &simulated["slowest"]["never"]), (&0.into(), &0.into()), "{run}");
+    assert!(
+        simulated["another"]["p99_ms"].as_f64() < Some(20.0) && simulated["legs"][0]["p50_ms"].is_number(),
+        "{run}"
+    );
     assert!(run["legs"][0]["name"] == "call to decision" && run["legs"][0]["p99_ms"].is_number(), "{run}");
     assert!(report["aim"]["met"].is_boolean(), "{report}");
 
     let text = lag("text");
-    for expected in ["known to", "p99.9", "another", "1,500", "decision to the log of calls", "aim: p99 < 20 ms"] {
+    for expected in
+        ["known to", "p99.9", "another", "as simulated", "1,500", "decision to the log of calls", "aim: p99 < 20 ms"]
+    {
         assert!(text.contains(expected), "{expected}: {text}");
     }
 }
@@ -145,6 +153,10 @@ fn faults_are_measured_over_servers_of_its_own() {
             assert!(number(rule) <= bound.max(printed.unwrap_or_default()), "{row}");
         }
         assert_eq!(row["bounded_denied"], 0, "{row}");
+        for rule in ["strict", "bounded"] {
+            let simulated = row["simulated"][rule][1].as_f64().expect("a range");
+            assert!((90.0..=number(&format!("{rule}_bound"))).contains(&simulated), "{row}");
+        }
         assert!(number("recovery_s") >= 0.0, "{row}");
     }
     // Breakers open when Redis is silent. On a busy machine, one of the two may be open already.

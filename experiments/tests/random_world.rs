@@ -191,7 +191,7 @@ fn each_mutant_that_was_chosen_blind_is_found() {
 /// A failing seed is shrunk: the part breaks the same invariant, is repeated by its text, and is much smaller.
 #[test]
 fn a_failing_seed_is_shrunk() {
-    for (seed, bug, requests_max) in [(1, PlantedBug::BackfillTwice, 60), (1, PlantedBug::DenialReportedCharged, 60)] {
+    for (seed, bug, requests_max) in [(2, PlantedBug::BackfillTwice, 10), (1, PlantedBug::DenialReportedCharged, 60)] {
         let plan = Plan::draw(seed);
         let broken = run_plan(&plan, Some(bug)).expect_err("the bug is found");
         let part = shrunk(&plan, &broken, Some(bug));

@@ -36,7 +36,8 @@ Every call is measured from the instant at which it was due. All agents and the
 aggregator run in this process, each with its own connections. Each run has its
 own names on the servers: `lag-` and a number after --kafka-prefix and
 --redis-prefix. It deletes its topics at the end. Its keys in Redis expire
-within two hours.";
+within two hours. Up to 10 s of the same calls at simulated agents are printed
+beside the measurement.";
 
 const ABOUT_ACCURACY: &str = "\
 The same 2,000 calls per second arrive at simulated agents and at real ones:
@@ -51,7 +52,9 @@ Redis, Kafka and two aggregators run in processes of their own, on free ports
 and in temporary folders. Two fleets of two agents run in this process, one with
 Kafka and one without. All of them end with this process. The experiment needs
 Java. It takes about 9 seconds for each fault and 4 minutes for all. It exits
-with 1 if a bound is not kept. Measure on a machine without other work.
+with 1 if a bound is not kept. Measure on a machine without other work. The same
+callers at simulated agents, whose servers fail at the same instants, are
+printed beside the measurement.
 
 Faults:
   none

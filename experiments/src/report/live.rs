@@ -40,7 +40,7 @@ fn measured(LiveMeasurements { accuracy, lag, failure }: &LiveMeasurements) -> M
         h3 { "Accuracy" }
         p { (accuracy.conditions()) }
         div.scroll {
-            table {
+            table.named {
                 tr { @for name in ["consistency", "number", "simulated", "real"] { th { (name) } } }
                 @for row in &accuracy.rows { (accuracy_row(row)) }
             }
@@ -62,7 +62,7 @@ fn accuracy_row(row: &AccuracyRow) -> Markup {
         tr.bad[!row.is_as_predicted()] {
             td { (row.consistency) }
             td { (row.name) }
-            td { (format!("{least:.1} to {most:.1}")) }
+            td { (if least < most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") }) }
             td { (format!("{:.1}", row.measured)) }
         }
     }

@@ -26,7 +26,9 @@ a{color:inherit}.plots{display:grid;grid-template-columns:repeat(auto-fit,minmax
 figure{margin:0;break-inside:avoid}figcaption{font-weight:600}svg{width:100%;height:auto}\
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}\
 th,td{padding:.15rem .6rem;border-bottom:1px solid var(--line);text-align:right}\
-th:first-child,td:first-child{text-align:left;padding-left:0}.bad{color:var(--bad);font-weight:600}small{opacity:.75}";
+th:first-child,td:first-child,.named :is(th,td):nth-child(2){text-align:left}\
+th:first-child,td:first-child{padding-left:0}pre{font-size:.8rem}.bad{color:var(--bad);font-weight:600}small{opacity:.75}\
+@media (max-width:30rem){table{font-size:.75rem}th,td{padding:.15rem .3rem}}";
 
 /// Reason why a report is not written.
 #[derive(Debug, thiserror::Error)]

@@ -37,6 +37,7 @@ struct AggregatorLife {
     calls: SimReader,
     presence: SimReader,
     newest: NewestUnits,
+    is_prompt: bool,
     /// The end of a pause, in which it does nothing, as one whose process is suspended.
     paused_until: Timestamp,
 }
@@ -83,6 +84,7 @@ impl SimAggregator {
             calls: SimReader::new(Topic::Calls),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             newest: NewestUnits::default(),
+            is_prompt: settings.is_prompt,
             paused_until: Timestamp::default(),
         });
         env.observe(Observation::Started(running.node()));
@@ -162,7 +164,8 @@ impl AggregatorLife {
             self.poll(env, WorkerInput::Presence { presence, offset, appended });
         }
         self.poll(env, WorkerInput::Tick);
-        self.later(env, self.worker.wait_ms().max(1), AggregatorEvent::Round);
+        let wait_ms = if self.is_prompt { 1 } else { self.worker.wait_ms().max(1) };
+        self.later(env, wait_ms, AggregatorEvent::Round);
     }
 
     fn pass_on(&mut self, env: &mut Environment<'_>, record: &BusRecord) {

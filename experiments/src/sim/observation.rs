@@ -134,6 +134,8 @@ pub enum Observation<'c> {
     Reported(SimNode, RecordName, Option<Offset>),
     /// An aggregator published signals.
     Published(usize, SignalBatch),
+    /// An agent read the record of `signals` of this partition and offset.
+    SignalsRead(usize, Partition, Offset),
     /// A node passed over a record.
     DeadLetter {
         /// The node.

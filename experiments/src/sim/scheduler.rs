@@ -49,8 +49,11 @@ impl DriftingClock {
     pub(super) fn ms_until(self, now: Timestamp, until: Timestamp) -> u64 {
         let own_ms = until.ms_since(self.at(now));
         let drift_ms = own_ms.saturating_mul(self.drift_ppm.unsigned_abs()) / MILLION.unsigned_abs();
-        let least_ms = own_ms.saturating_sub(drift_ms + 1);
-        (least_ms..).find(|ms| self.at(now.plus_ms(*ms)) >= until).unwrap_or(u64::MAX)
+        let mut ms = own_ms.saturating_sub(drift_ms + 1);
+        while self.at(now.plus_ms(ms)) < until {
+            ms += 1;
+        }
+        ms
     }
 }
 

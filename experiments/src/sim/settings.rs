@@ -36,6 +36,9 @@ pub struct SimSettings {
     pub threshold_permille: u32,
     /// Interval at which the agents' readers poll the bus, in ms.
     pub read_ms: u64,
+    /// True if shells work as soon as those of production: an aggregator reads records when they come, and an agent collects all its
+    /// rows at once. Otherwise they are later, so that more happens in between.
+    pub is_prompt: bool,
 }
 
 /// One agent of a simulation.
@@ -81,6 +84,7 @@ impl SimSettings {
             faults: Faults::default(),
             threshold_permille: 500,
             read_ms: 5,
+            is_prompt: false,
         }
     }
 }

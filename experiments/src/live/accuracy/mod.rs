@@ -20,6 +20,7 @@ use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::error::ExperimentError;
+use crate::live::simulated::SEEDS;
 use crate::servers::{RunName, connect_redis};
 use planned_arrivals::PlannedArrivals;
 
@@ -70,7 +71,7 @@ pub async fn run(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     connect_redis(&redis, clock.clone()).await?;
     let calls = Arc::new(PlannedArrivals::new(plan));
-    progress.set_length(calls.all.len() as u64 * (predicted::SEEDS + 1));
+    progress.set_length(calls.all.len() as u64 * (SEEDS + 1));
     progress.set_message("simulation");
     let (planned, agents, bar) = (calls.clone(), plan.agents, progress.clone());
     let predicted = tokio::task::spawn_blocking(move || predicted::tallies(&planned, agents, &bar)).await;

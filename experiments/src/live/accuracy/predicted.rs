@@ -8,15 +8,9 @@ use tollgate_core::clock::Timestamp;
 use super::CONSISTENCIES;
 use super::planned_arrivals::{PlannedArrivals, call_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
-use crate::sim::{Faults, Observation, SimSettings, Simulation};
+use crate::live::simulated::{self, SEEDS};
+use crate::sim::{Observation, Simulation};
 
-/// Number of seeds.
-pub(super) const SEEDS: u64 = 5;
-/// Maximum delay between an agent and Redis, one way, and between any node and Kafka, in ms.
-pub(super) const STORE_MS_MAX: u64 = 1;
-pub(super) const BUS_MS_MAX: u64 = 5;
-/// Time after which all agents know each other and have read signals, in ms.
-const READY_MS: u64 = 5_000;
 /// Time in which every call is answered, in ms.
 const ANSWERED_MS: u64 = 100;
 /// Beginning of the calls, in simulated time: a whole window.
@@ -33,16 +27,7 @@ pub(super) fn tallies(
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times after the beginning")]
 fn answers(calls: &PlannedArrivals, agents: NonZeroU32, seed: u64, progress: &ProgressBar) -> Vec<AnsweredArrival> {
-    let settings = SimSettings {
-        seed,
-        faults: Faults {
-            store_ms_max: STORE_MS_MAX,
-            bus_ms_max: BUS_MS_MAX,
-            ack_ms_max: BUS_MS_MAX,
-            ..Faults::default()
-        },
-        ..SimSettings::fleet(BEGIN.minus_ms(READY_MS), agents.get() as usize)
-    };
+    let settings = simulated::fleet(BEGIN, agents.get() as usize, seed);
     let mut sim = Simulation::new(settings, &rules());
     sim.run_until(BEGIN);
     let mut answers = Vec::new();

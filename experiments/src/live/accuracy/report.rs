@@ -5,10 +5,10 @@ use std::fmt;
 use serde::Serialize;
 
 use super::measured::MeasuredCalls;
-use super::predicted::{BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 use super::tally::AccuracyTally;
 use super::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
 use crate::figures::{count, plain_table, wrapped};
+use crate::live::simulated::{BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -144,7 +144,7 @@ impl fmt::Display for AccuracyReport {
             table.add_row([
                 row.consistency.to_owned(),
                 row.name.to_owned(),
-                format!("{least:.1} to {most:.1}"),
+                if least < most { format!("{least:.1} to {most:.1}") } else { format!("{least:.1}") },
                 format!("{:.1}", row.measured),
                 as_predicted.to_owned(),
             ]);

@@ -121,6 +121,16 @@ impl FaultedCaller {
         self.demand == Demand::Honest
     }
 
+    /// Returns true if the caller repeats denied calls: only honest callers of the strict rule do.
+    pub(super) fn retries(&self) -> bool {
+        self.is_honest() && self.limiting == Limiting::Strict
+    }
+
+    /// Returns a call of the caller.
+    pub(super) fn call(&self) -> Call<'static> {
+        Call::new().with(self.limiting.descriptor(), self.key.to_string())
+    }
+
     /// Returns the calls in a second of the run.
     fn rate(&self, second: u64) -> u32 {
         match self.demand {
@@ -185,7 +195,7 @@ impl Timer {
     fn run(&self, stopped: &AtomicBool) {
         let (since, mut rng) = (Stopwatch::start(), fastrand::Rng::with_seed(1));
         for second in 0.. {
-            for (due, caller, nth) in self.calls_of(second, &mut rng) {
+            for (due, caller, nth) in calls_of(&self.callers, second, &mut rng) {
                 let due = Duration::from_secs(second) + due;
                 let wait = due.saturating_sub(since.elapsed());
                 if !wait.is_zero() {
@@ -198,12 +208,10 @@ impl Timer {
                 let (callers, answers) = (self.callers.clone(), self.answers.clone());
                 self.runtime.spawn(async move {
                     let mut late = since.elapsed().saturating_sub(due);
-                    // Only honest callers of the strict rule retry.
-                    let is_persistent = callers[caller].is_honest() && callers[caller].limiting == Limiting::Strict;
                     for retries in 0..=RETRIES_MAX {
                         let agent = &agents[(nth + retries) % AGENTS];
                         let decision = call(agent, &callers, caller, late, retries, &answers).await;
-                        if decision.allowed || !is_persistent {
+                        if decision.allowed || !callers[caller].retries() {
                             break;
                         }
                         let wait_ms = decision.status.map_or(0, |status| status.retry_after_ms);
@@ -214,20 +222,24 @@ impl Timer {
             }
         }
     }
+}
 
-    /// Returns the calls of a second in order: the due instant, the caller and the call's number among its own.
-    fn calls_of(&self, second: u64, rng: &mut fastrand::Rng) -> Vec<(Duration, usize, usize)> {
-        let mut calls = Vec::new();
-        for (number, caller) in self.callers.iter().enumerate() {
-            let rate = caller.rate(second);
-            for nth in 0..rate {
-                let part = Duration::from_secs(1) / rate;
-                calls.push((part * nth + part.mul_f64(rng.f64()), number, nth as usize));
-            }
+/// Returns the calls of a second in order: the due instant, the caller and the call's number among its own.
+pub(super) fn calls_of(
+    callers: &[FaultedCaller],
+    second: u64,
+    rng: &mut fastrand::Rng,
+) -> Vec<(Duration, usize, usize)> {
+    let mut calls = Vec::new();
+    for (number, caller) in callers.iter().enumerate() {
+        let rate = caller.rate(second);
+        for nth in 0..rate {
+            let part = Duration::from_secs(1) / rate;
+            calls.push((part * nth + part.mul_f64(rng.f64()), number, nth as usize));
         }
-        calls.sort_unstable();
-        calls
     }
+    calls.sort_unstable();
+    calls
 }
 
 async fn call(

@@ -13,6 +13,8 @@ mod signal_receipts;
 mod fleet;
 mod history;
 mod judgement;
+mod simulated;
+mod comparison;
 mod report;
 
 use std::sync::Arc;
@@ -31,6 +33,7 @@ use load::FailureLoad;
 use servers::FaultyServers;
 use signal_receipts::SignalReceipts;
 
+pub use comparison::SimulatedFailure;
 pub use faults::ServerFault;
 pub use report::{FailureReport, FailureRow};
 pub use servers::Programs;
@@ -107,10 +110,12 @@ async fn strike_all(
     tokio::time::sleep(PAUSE).await;
     let strikes = strikes(servers, fleets, clock, faults, progress).await;
     let (answers, states, timer_late) = (load.stop(), states.stop(), timer.stop());
-    progress.set_message("");
+    progress.set_message("simulation");
     let has_kafka = fleets.iter().map(|fleet| fleet.has_kafka).collect();
     let history = History { callers: &callers, has_kafka, answers, states, receipts, strikes: strikes? };
-    Ok(FailureReport::of(&history, timer_late))
+    let simulate = || comparison::simulated(&history);
+    let simulated = tokio::task::block_in_place(simulate);
+    Ok(FailureReport::of(&history, &simulated, timer_late))
 }
 
 async fn strikes(

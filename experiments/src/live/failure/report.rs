@@ -6,12 +6,14 @@ use std::time::Duration;
 use comfy_table::Cell;
 use serde::Serialize;
 
+use super::comparison::{NOISE, SimulatedFailure, is_as_simulated, shown};
 use super::faults::ServerFault;
 use super::history::{History, Measured};
 use super::judgement::{FaultBounds, latency_bound, ms};
 use super::load;
 use super::{FAULT_LENGTH, QUOTA, WIDTH_MS};
 use crate::figures::{count, plain_table, wrapped};
+use crate::live::simulated::{BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 
 /// Results of all faults.
 #[derive(Clone, Debug, Serialize)]
@@ -66,13 +68,15 @@ pub struct FailureRow {
     /// Seconds from the return of Redis until all agents use it; from that of Kafka or an aggregator until all agents have
     /// signals of all partitions, without a bound.
     pub recovery_s: f64,
+    /// Numbers of the simulation; none if it does not have the fault.
+    pub simulated: Option<SimulatedFailure>,
     /// Names of the columns whose bound was not kept.
     broken: Vec<&'static str>,
 }
 
 impl FailureReport {
-    /// Judges a run whose bare timer was so late.
-    pub(super) fn of(history: &History<'_>, timer_late: Duration) -> Self {
+    /// Judges a run whose bare timer was so late. Each fleet has simulated histories.
+    pub(super) fn of(history: &History<'_>, simulated: &[Vec<History<'_>>], timer_late: Duration) -> Self {
         let (mut rows, mut broken) = (Vec::new(), Vec::new());
         for strike in &history.strikes {
             let fault = strike.fault;
@@ -84,7 +88,10 @@ impl FailureReport {
                 let fleet = if has_kafka { "with Kafka" } else { "without Kafka" };
                 broken.extend(of_row.iter().map(|of_row| format!("{}, {fleet}: {}", fault.name(), of_row.text)));
                 let of_row = of_row.into_iter().map(|of_row| of_row.column).collect();
-                rows.push(FailureRow::new(fault, has_kafka, &measured, &bounds, of_row));
+                let runs = simulated.get(number).into_iter().flatten().filter(|_| fault.is_simulated());
+                let runs: Vec<_> = runs.map(|run| run.measure(strike, number)).collect();
+                let row = FailureRow::new(fault, has_kafka, &measured, &bounds, of_row);
+                rows.push(FailureRow { simulated: SimulatedFailure::of(&runs), ..row });
             }
         }
         let sent_late = history.answers.iter().map(|answer| answer.late).max().unwrap_or_default();
@@ -124,8 +131,49 @@ impl FailureRow {
             retries_denied: measured.retries_denied,
             openings: measured.openings,
             recovery_s: measured.recovery.as_secs_f64(),
+            simulated: None,
             broken,
         }
+    }
+}
+
+impl FailureReport {
+    /// Shows the units and denials beside the simulation's and the bounds.
+    fn show_simulated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rows.iter().all(|row| row.simulated.is_none()) {
+            return Ok(());
+        }
+        let header = ["fault", "Kafka", "units", "sim.", "bound", "denied", "sim."];
+        let (mut table, mut apart) = (plain_table(&header, 2), 0);
+        for row in &self.rows {
+            let Some(simulated) = &row.simulated else { continue };
+            let mut real = |number: u64, range| {
+                let is_apart = !is_as_simulated(number, range);
+                apart += u64::from(is_apart);
+                if is_apart { format!("*{number}") } else { number.to_string() }
+            };
+            table.add_row([
+                row.fault.to_owned(),
+                if row.kafka { "yes".to_owned() } else { "no".to_owned() },
+                format!("{}/{}", real(row.strict, simulated.strict), real(row.bounded, simulated.bounded)),
+                format!("{}/{}", shown(simulated.strict), shown(simulated.bounded)),
+                format!("{}/{}", row.strict_bound, row.bounded_bound),
+                format!(
+                    "{}/{}",
+                    real(row.strict_denied, simulated.strict_denied),
+                    real(row.bounded_denied, simulated.bounded_denied)
+                ),
+                format!("{}/{}", shown(simulated.strict_denied), shown(simulated.bounded_denied)),
+            ]);
+        }
+        writeln!(f, "As simulated: the same callers, and servers that fail at the same instants\n\n{table}\n")?;
+        let legend = format!(
+            "units: strict/bounded, in the fullest window of a caller. denied: calls of honest callers. sim.: range of {SEEDS} simulated \
+             runs, with up to {STORE_MS_MAX} ms to Redis and {BUS_MS_MAX} ms to Kafka each way. *: {apart} numbers that are more than {NOISE} \
+             beside it. No simulated call waits for a processor, and no simulated Redis is silent before it refuses, as one that begins to \
+             load is. The simulation has no network that loses data, and no Redis that is busy.",
+        );
+        writeln!(f, "{}\n", wrapped(&legend))
     }
 }
 
@@ -160,6 +208,7 @@ impl fmt::Display for FailureReport {
             "A bare timer was up to {timer_late_ms:.1} ms late, so a call may take {latency_bound_ms:.1} ms. Calls were made up to {sent_late_ms:.1} ms after their due instants."
         );
         writeln!(f, "{}\n", wrapped(&timers))?;
+        self.show_simulated(f)?;
         if self.broken.is_empty() {
             return write!(f, "all bounds are kept");
         }
@@ -194,7 +243,7 @@ mod tests {
             receipts: SignalReceipts::new(Arc::new(SystemClock::start())),
             strikes: vec![Strike { fault, begin_ms: 10_000, end_ms: 13_000, next_ms: 18_500 }],
         };
-        FailureReport::of(&history, Duration::from_millis(1))
+        FailureReport::of(&history, &[], Duration::from_millis(1))
     }
 
     /// never-over: one unit past the quota in any window (t-W, t] is told, wherever the window begins.
@@ -220,6 +269,12 @@ mod tests {
             worst_ms: 1_234.5,
             p99_ms: 1_234.5,
             strict_denied: 1_234,
+            simulated: Some(SimulatedFailure {
+                strict: [100, 104],
+                bounded: [100, 105],
+                strict_denied: [10, 12],
+                bounded_denied: [0, 1],
+            }),
             ..report.rows[0].clone()
         };
         let columns = vec!["worst", "strict", "bounded", "denied", "back"];

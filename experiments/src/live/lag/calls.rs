@@ -123,8 +123,8 @@ impl Calls {
         at.ms_since(self.since_at) * 1_000
     }
 
-    pub(super) fn decided(&self, call: u64) {
-        self.instants_of(call).decided_us.store(as_us(self.now()), Ordering::Relaxed);
+    pub(super) fn decided(&self, call: u64, at_us: u64) {
+        self.instants_of(call).decided_us.store(at_us, Ordering::Relaxed);
         self.made.fetch_add(1, Ordering::Relaxed);
     }
 

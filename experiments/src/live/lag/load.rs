@@ -95,7 +95,7 @@ async fn call(
     while let Some(number) = numbers.recv().await {
         let sent_at = calls.now();
         let decision = agent.decide(&Call::new().with(DESCRIPTOR, &name)).await;
-        calls.decided(number);
+        calls.decided(number, as_us(calls.now()));
         if calls.is_measured(number) {
             let mut sent = sent.lock();
             sent.late_us.saturating_record(as_us(sent_at.saturating_sub(calls.due(number))));

@@ -6,11 +6,13 @@
 //! so every counter is signalled.
 //!
 //! All agents and the aggregator run in this process, each with its own connections. They share the machine's processors
-//! with each other and with the servers.
+//! with each other and with the servers. The same calls at simulated agents, which wait for no processor, are the prediction.
 
 mod calls;
+mod call_lags;
 mod signal_listener;
 mod load;
+mod predicted;
 mod report;
 
 use std::num::NonZeroU32;
@@ -26,12 +28,14 @@ use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use crate::error::ExperimentError;
+use crate::figures::as_us;
 use crate::live::live_fleet::LiveFleet;
 use crate::servers::{RunName, connect_kafka, connect_redis};
 use calls::Calls;
 use signal_listener::SignalListener;
 
-pub use report::{LagReport, LagRun, Quantiles};
+pub use call_lags::{CallLags, Lag, LegReport, Quantiles};
+pub use report::{LagReport, LagRun};
 
 /// Most calls of one run; the instants of each are kept in memory.
 const CALLS_MAX: u64 = 20_000_000;
@@ -42,6 +46,8 @@ const QUOTA_FACTOR: u64 = 4;
 /// Descriptor of the counters.
 const DESCRIPTOR: &str = "key";
 const RULE: &str = "per-key";
+/// Part of its quota from which on a counter is signalled: any.
+const THRESHOLD_PERMILLE: u32 = 0;
 /// Time in which all agents must receive signals after the start.
 const SIGNALS_WAIT: Duration = Duration::from_secs(30);
 /// Time in which the last calls must be signalled.
@@ -107,12 +113,16 @@ pub async fn run(
     let calls = Arc::new(Calls::new(plan, clock.now()));
     progress.set_length(plan.calls());
     progress.set_message(format!("{} agents start", plan.agents));
-    let fleet = start(&redis, kafka, plan, &clock, &calls)?;
+    let fleet = start(&redis, kafka.clone(), plan, &clock, &calls)?;
     let measured = measure(&fleet, plan, &calls, progress).await;
     fleet.stop().await;
-    progress.set_message("");
     let (sent, cpu) = measured?;
-    Ok(report::of(plan, &calls, &sent, cpu))
+    progress.set_message("simulation");
+    let simulated = (*plan, kafka.partitions);
+    let simulated = tokio::task::spawn_blocking(move || predicted::calls(simulated.0, simulated.1)).await;
+    let simulated = CallLags::of(&simulated.map_err(std::io::Error::other)?);
+    progress.set_message("");
+    Ok(report::of(plan, &calls, simulated, &sent, cpu))
 }
 
 async fn measure(
@@ -156,26 +166,33 @@ fn start(
     calls: &Arc<Calls>,
 ) -> Result<LiveFleet, ExperimentError> {
     let bus = connect_kafka(&kafka)?;
-    let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
-    let rules = RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()]);
+    let rules = rules(calls);
     let settings = WorkerSettings {
         epoch: clock.now(),
         // As in production, it waits for the heartbeats of others before partitions are assigned.
         shares: true,
-        threshold_permille: 0,
+        threshold_permille: THRESHOLD_PERMILLE,
         ..WorkerSettings::new("aggregator")
     };
     settings.replay_window.cover(&rules);
     let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
     let mut fleet = LiveFleet { kafka: (bus, kafka), aggregator, agents: Vec::new() };
     for number in 0..plan.agents.get() {
-        let mut listener = SignalListener::new(number, calls.clone());
+        let (mut listener, received_by) = (SignalListener::new(number, calls.clone()), calls.clone());
         let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
         let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
-        let builder = builder.observe_signals(move |batch, appended| listener.receive(batch, appended));
+        let builder = builder.observe_signals(move |batch, appended| {
+            listener.receive(batch, appended, as_us(received_by.now()));
+        });
         fleet.agents.push(builder.start()?);
     }
     Ok(fleet)
+}
+
+/// Returns the rules, by which no call is denied.
+fn rules(calls: &Calls) -> RuleSet {
+    let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
+    RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()])
 }
 
 /// Returns the processor time used by all threads of this process.

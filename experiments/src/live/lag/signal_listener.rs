@@ -10,7 +10,6 @@ use tollgate_core::messages::signals::SignalBatch;
 
 use super::RULE;
 use super::calls::{Calls, SignalInstants};
-use crate::figures::as_us;
 
 /// Records the signals of one agent.
 pub(super) struct SignalListener {
@@ -28,10 +27,10 @@ impl SignalListener {
         Self { agent, calls, known }
     }
 
-    /// Records a batch of signals.
-    pub(super) fn receive(&mut self, batch: &SignalBatch, appended: Timestamp) {
+    /// Records a batch of signals that was received at this instant of the run, in microseconds.
+    pub(super) fn receive(&mut self, batch: &SignalBatch, appended: Timestamp, received: u64) {
         let at = SignalInstants {
-            received: as_us(self.calls.now()),
+            received,
             counted: self.calls.us_at(batch.as_of_appended),
             signalled: self.calls.us_at(appended),
         };

@@ -16,26 +16,29 @@ pub(super) enum DeniedClient {
     AtOnce,
     /// It doubles its wait with each denial in a row, and draws the wait between zero and this time.
     BacksOff,
-    /// It waits for the time of `Retry-After`.
+    /// It waits for the time that it is told.
     Waits,
 }
 
 impl DeniedClient {
-    /// Returns the time until the next call, in ms, after so many denials in a row.
-    pub(super) fn wait_ms(self, decision: &Decision, denials: u32, round_trip_ms: u64, rng: &mut Rng) -> u64 {
+    /// Returns the time until the next call, in ms, after so many denials in a row, if the last one told this time.
+    pub(super) fn wait_ms(self, told_ms: u64, denials: u32, round_trip_ms: u64, rng: &mut Rng) -> u64 {
         match self {
             Self::AtOnce => round_trip_ms,
             Self::BacksOff => {
                 let most = round_trip_ms.saturating_mul(1 << denials.min(20)).min(BACKOFF_MS_MAX);
                 round_trip_ms + rng.u64(0..=most)
             }
-            Self::Waits => round_trip_ms + 1_000 * retry_after_s(decision).expect("a denial by count has the header"),
+            Self::Waits => round_trip_ms + told_ms,
         }
     }
 }
 
-fn retry_after_s(decision: &Decision) -> Option<u64> {
-    http_response::headers(decision, "agent").get(RETRY_AFTER)?.to_str().ok()?.parse().ok()
+/// Returns the time of `Retry-After` of a denial by count, in ms.
+pub(super) fn retry_after_ms(denial: &Decision) -> u64 {
+    let headers = http_response::headers(denial, "agent");
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    1_000 * seconds.expect("a denial by count has the header")
 }
 
 #[cfg(test)]
@@ -53,7 +56,8 @@ mod tests {
         status.retry_after_ms = 7_500;
         denial.status = Some(status);
         let mut rng = Rng::with_seed(1);
-        let mut wait_ms = |client: DeniedClient, denials| client.wait_ms(&denial, denials, 20, &mut rng);
+        let mut wait_ms =
+            |client: DeniedClient, denials| client.wait_ms(retry_after_ms(&denial), denials, 20, &mut rng);
         assert_eq!(wait_ms(DeniedClient::AtOnce, 9), 20);
         // Whole seconds, and the jitter of the header.
         assert!((8_020..=9_020).contains(&wait_ms(DeniedClient::Waits, 1)));

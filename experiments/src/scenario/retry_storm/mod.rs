@@ -1,9 +1,10 @@
 //! A retry storm: 200 jobs of one organization poll at ten times its quota, and call again when they are denied.
 //!
 //! The clients differ in the time that they wait after a denial. Measured are the calls and the requests to the store that each
-//! admitted unit costs, and the units that the clients get. There are no penalties for early retries.
+//! admitted unit costs, and the units that the clients get: with Tollgate, and with penalties of the gateways in front of it.
 
 mod client;
+mod penalty;
 mod storm;
 mod pictures;
 
@@ -23,17 +24,23 @@ const CALLS_MAX: u64 = 100_000_000;
 const AT_ONCE: &str = "at once";
 const RETRY_AFTER: &str = "Retry-After";
 const HALF: &str = "half of each";
+const HALF_PENALIZED: &str = "half of each, penalties";
 /// Names of numbers.
 const CALLS_PER_UNIT: &str = "calls per admitted unit";
+const DECIDED_PER_UNIT: &str = "calls that agents decide per admitted unit";
 const REQUESTS_PER_UNIT: &str = "requests to the store per admitted unit";
 const BUSIEST: &str = "calls in the busiest second";
 const WAITING: &str = "units of the jobs that wait, %";
-/// Clients by name. The jobs have them in turn.
-const CLIENTS: [(&str, &[DeniedClient]); 4] = [
-    (AT_ONCE, &[DeniedClient::AtOnce]),
-    ("backoff", &[DeniedClient::BacksOff]),
-    (RETRY_AFTER, &[DeniedClient::Waits]),
-    (HALF, &[DeniedClient::AtOnce, DeniedClient::Waits]),
+/// All cases: clients, without penalties and with them.
+const CASES: [StormCase; 8] = [
+    StormCase { name: AT_ONCE, clients: &[DeniedClient::AtOnce], has_penalties: false },
+    StormCase { name: "backoff", clients: &[DeniedClient::BacksOff], has_penalties: false },
+    StormCase { name: RETRY_AFTER, clients: &[DeniedClient::Waits], has_penalties: false },
+    StormCase { name: HALF, clients: &[DeniedClient::AtOnce, DeniedClient::Waits], has_penalties: false },
+    StormCase { name: "at once, penalties", clients: &[DeniedClient::AtOnce], has_penalties: true },
+    StormCase { name: "backoff, penalties", clients: &[DeniedClient::BacksOff], has_penalties: true },
+    StormCase { name: "Retry-After, penalties", clients: &[DeniedClient::Waits], has_penalties: true },
+    StormCase { name: HALF_PENALIZED, clients: &[DeniedClient::AtOnce, DeniedClient::Waits], has_penalties: true },
 ];
 
 /// Parameters of the experiment.
@@ -52,6 +59,14 @@ pub(super) struct RetryStormSettings {
     round_trip_ms: u64,
     /// Length of a run.
     seconds: u64,
+}
+
+/// Clients in front of gateways that have penalties or have none.
+struct StormCase {
+    name: &'static str,
+    /// The jobs have them in turn.
+    clients: &'static [DeniedClient],
+    has_penalties: bool,
 }
 
 impl RetryStormSettings {
@@ -75,6 +90,10 @@ impl StormOutcome {
         ratio(self.calls, self.admitted)
     }
 
+    fn decided_per_unit(&self) -> f64 {
+        ratio(self.decided, self.admitted)
+    }
+
     fn requests_per_unit(&self) -> f64 {
         ratio(self.requests, self.admitted)
     }
@@ -93,19 +112,21 @@ impl StormOutcome {
 
 /// Runs the experiment.
 pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    bar.set_length(CLIENTS.len() as u64);
-    let outcomes = run_all(&CLIENTS, |(_, clients)| {
-        let outcome = StormOutcome::of(settings, clients, seed);
+    bar.set_length(CASES.len() as u64);
+    let outcomes = run_all(&CASES, |case| {
+        let outcome = StormOutcome::of(settings, case, seed);
         bar.inc(1);
         outcome
     });
     let numbers = numbers(&outcomes);
-    let of = |clients: &str, number: &str| numbers[&format!("{clients}: {number}")];
+    let of = |case: &str, number: &str| numbers[&format!("{case}: {number}")];
     ScenarioFindings {
         finding: format!(
             "{} jobs that call again at once make {:.0} calls for each admitted unit, and up to {:.0} in a second. Agents repeat denials \
              alone: the store gets {:.2} requests for each unit, and {:.2} if all jobs wait for `Retry-After`. Jobs that wait make {:.1} \
-             calls for each unit. There are no penalties for early retries: if half of the jobs wait, these get {:.0}% of the units.",
+             calls for each unit. If half of the jobs wait, these get {:.0}% of the units. Tollgate has no penalties for early retries. \
+             Penalties of the gateways give the jobs that wait {:.0}%, and let {:.1} calls for each unit reach the agents instead of \
+             {:.0}. The gateways get as many calls as without penalties.",
             settings.jobs,
             of(AT_ONCE, CALLS_PER_UNIT),
             of(AT_ONCE, BUSIEST),
@@ -113,6 +134,9 @@ pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -
             of(RETRY_AFTER, REQUESTS_PER_UNIT),
             of(RETRY_AFTER, CALLS_PER_UNIT),
             of(HALF, WAITING),
+            of(HALF_PENALIZED, WAITING),
+            of(HALF_PENALIZED, DECIDED_PER_UNIT),
+            of(HALF, DECIDED_PER_UNIT),
         ),
         tables: vec![table(settings, &outcomes)],
         plots: pictures::plots(settings, &outcomes),
@@ -122,21 +146,22 @@ pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -
 
 /// Returns the names of the numbers of the experiment.
 pub(super) fn names() -> Vec<String> {
-    numbers(&CLIENTS.map(|_| StormOutcome::default())).into_keys().collect()
+    numbers(&CASES.map(|_| StormOutcome::default())).into_keys().collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls")]
 fn numbers(outcomes: &[StormOutcome]) -> IndexMap<String, f64> {
     let mut numbers = IndexMap::new();
-    for ((name, clients), outcome) in CLIENTS.iter().zip(outcomes) {
-        let mut enter = |number: &str, value| numbers.insert(format!("{name}: {number}"), value);
+    for (case, outcome) in CASES.iter().zip(outcomes) {
+        let mut enter = |number: &str, value| numbers.insert(format!("{}: {number}", case.name), value);
         enter(CALLS_PER_UNIT, outcome.calls_per_unit());
+        enter(DECIDED_PER_UNIT, outcome.decided_per_unit());
         enter(BUSIEST, outcome.most(|second| second.calls) as f64);
         enter(REQUESTS_PER_UNIT, outcome.requests_per_unit());
         enter("requests to the store in a second of denials", outcome.requests_of_denials());
         enter("admitted units", outcome.admitted as f64);
         enter("units of the fullest minute", outcome.fullest as f64);
-        if clients.len() > 1 {
+        if case.clients.len() > 1 {
             enter(WAITING, 100.0 * ratio(outcome.admitted_waiting, outcome.admitted));
         }
     }
@@ -144,12 +169,11 @@ fn numbers(outcomes: &[StormOutcome]) -> IndexMap<String, f64> {
 }
 
 fn table(settings: &RetryStormSettings, outcomes: &[StormOutcome]) -> ResultTable {
-    let row = |((name, _), outcome): (&(&str, _), &StormOutcome)| {
+    let row = |(case, outcome): (&StormCase, &StormOutcome)| {
         vec![
-            (*name).to_owned(),
-            outcome.calls.to_string(),
+            case.name.to_owned(),
             format!("{:.1}", outcome.calls_per_unit()),
-            outcome.requests.to_string(),
+            format!("{:.1}", outcome.decided_per_unit()),
             format!("{:.2}", outcome.requests_per_unit()),
             format!("{:.1}", outcome.requests_of_denials()),
             outcome.admitted.to_string(),
@@ -157,15 +181,14 @@ fn table(settings: &RetryStormSettings, outcomes: &[StormOutcome]) -> ResultTabl
     };
     ResultTable {
         caption: format!(
-            "{} jobs share {}/min for {} s; each polls {} ms after an admission. clients: behaviour after a denial. calls/unit and \
-             req/unit: calls and requests to the store per admitted unit. req/s: requests to the store in a second without \
-             admissions.",
+            "{} jobs share {}/min for {} s; each polls {} ms after an admission. clients: behaviour after a denial. calls, decided, \
+             requests: calls, calls that agents decide, and requests to the store, each per admitted unit. req/s: requests to the store \
+             in a second without admissions. penalties: each gateway denies a job until the time of `Retry-After` and a cool-down are \
+             over; each earlier retry of the job doubles the cool-down, from 1 s up to 30 s, and it halves in 30 s without one.",
             settings.jobs, settings.quota, settings.seconds, settings.poll_ms
         ),
-        header: ["clients", "calls", "calls/unit", "requests", "req/unit", "req/s", "admitted"]
-            .map(str::to_owned)
-            .to_vec(),
-        rows: CLIENTS.iter().zip(outcomes).map(row).collect(),
+        header: ["clients", "calls", "decided", "requests", "req/s", "admitted"].map(str::to_owned).to_vec(),
+        rows: CASES.iter().zip(outcomes).map(row).collect(),
     }
 }
 
@@ -173,7 +196,7 @@ fn table(settings: &RetryStormSettings, outcomes: &[StormOutcome]) -> ResultTabl
 mod tests {
     use super::*;
 
-    /// K1.
+    /// K1, K2.
     #[test]
     fn each_finding_has_its_numbers() {
         let settings =
@@ -183,5 +206,7 @@ mod tests {
         assert_eq!(names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let calls = |clients| findings.numbers[&format!("{clients}: {CALLS_PER_UNIT}")];
         assert!(calls(AT_ONCE) > 2.0 * calls("backoff") && calls("backoff") > calls(RETRY_AFTER), "{findings:?}");
+        let waiting = |case| findings.numbers[&format!("{case}: {WAITING}")];
+        assert!(waiting(HALF_PENALIZED) >= waiting(HALF), "{findings:?}");
     }
 }

@@ -1,31 +1,34 @@
-//! Pictures of the experiment over time, by clients: their calls, the requests to the store, and the units that they get.
+//! Pictures of the experiment over time: calls, requests to the store and units by clients without penalties, and the units of the
+//! jobs that wait beside others, without penalties and with them.
 
 use super::storm::{StormOutcome, StormSecond};
-use super::{AT_ONCE, CLIENTS, RETRY_AFTER, RetryStormSettings};
+use super::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, RetryStormSettings, StormCase};
+use crate::figures::ratio;
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
-/// Draws three values over time.
+/// Draws the values over time.
 #[expect(clippy::cast_precision_loss, reason = "small times and numbers of calls")]
 pub(super) fn plots(settings: &RetryStormSettings, outcomes: &[StormOutcome]) -> Vec<Plot> {
     let plot = |name: &str, title: String, label: &str, value: fn(&StormSecond) -> u64| {
-        let line = |((name, _), outcome): (&(&str, _), &StormOutcome)| Series {
-            name: (*name).to_owned(),
+        let shown = || CASES.iter().zip(outcomes).filter(|(case, _)| !case.has_penalties);
+        let line = |(case, outcome): (&StormCase, &StormOutcome)| Series {
+            name: case.name.to_owned(),
             role: SeriesRole::Measured,
             points: steps(1_000, outcome.seconds.iter().map(value)),
         };
-        let most = outcomes.iter().map(|outcome| outcome.most(value)).max().unwrap_or_default();
+        let most = shown().map(|(_, outcome)| outcome.most(value)).max().unwrap_or_default();
         Plot {
             name: name.to_owned(),
             title,
             x: Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] },
             y: Axis { label: label.to_owned(), range: [0.0, most.max(1) as f64] },
-            series: CLIENTS.iter().zip(outcomes).map(line).collect(),
+            series: shown().map(line).collect(),
         }
     };
     let of = |name: &str| {
-        let place = CLIENTS.iter().position(|(clients, _)| *clients == name);
-        &outcomes[place.expect("the clients have a run")]
+        let place = CASES.iter().position(|case| case.name == name);
+        &outcomes[place.expect("the case has a run")]
     };
     let (at_once, waiting) = (of(AT_ONCE), of(RETRY_AFTER));
     let mut units = plot(
@@ -61,5 +64,35 @@ pub(super) fn plots(settings: &RetryStormSettings, outcomes: &[StormOutcome]) ->
             |second| second.requests,
         ),
         units,
+        waiting_units(settings, of(HALF), of(HALF_PENALIZED)),
     ]
+}
+
+/// Draws the units of the jobs that wait, beside as many that do not.
+#[expect(clippy::cast_precision_loss, reason = "small times and numbers of calls")]
+fn waiting_units(settings: &RetryStormSettings, without: &StormOutcome, with: &StormOutcome) -> Plot {
+    let line = |name: &str, role, outcome: &StormOutcome, value: fn(&StormSecond) -> u64| {
+        let sums = outcome.seconds.iter().scan(0, move |sum, second| {
+            *sum += value(second);
+            Some(*sum)
+        });
+        let points = std::iter::once(0).chain(sums).enumerate().map(|(second, units)| (second as f64, units as f64));
+        Series { name: name.to_owned(), role, points: points.collect() }
+    };
+    let share = |outcome: &StormOutcome| 100.0 * ratio(outcome.admitted_waiting, outcome.admitted);
+    Plot {
+        name: "waiting".to_owned(),
+        title: format!(
+            "If half of the jobs wait, they get {:.0}% of the units without penalties, and {:.0}% with them",
+            share(without),
+            share(with)
+        ),
+        x: Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] },
+        y: Axis { label: "units since the beginning".to_owned(), range: [0.0, without.admitted.max(1) as f64] },
+        series: vec![
+            line("all jobs", SeriesRole::Truth, without, |second| second.admitted),
+            line("jobs that wait", SeriesRole::Measured, without, |second| second.admitted_waiting),
+            line("the same with penalties", SeriesRole::Measured, with, |second| second.admitted_waiting),
+        ],
+    }
 }

@@ -1,4 +1,4 @@
-//! One run of all jobs: each polls, and calls again when it was denied.
+//! One run of all jobs: each polls, and calls again when it was denied. A gateway is in front of each agent.
 
 use std::cmp::Reverse;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -8,8 +8,9 @@ use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use super::RetryStormSettings;
-use super::client::DeniedClient;
+use super::client::{DeniedClient, retry_after_ms};
+use super::penalty::CoolDown;
+use super::{RetryStormSettings, StormCase};
 use crate::oracle::Oracle;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{Fleet, rule_per_caller};
@@ -23,6 +24,8 @@ const SECOND_MS: u64 = 1_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct StormOutcome {
     pub(super) calls: u64,
+    /// Calls that agents decide: all but those that a gateway denies in a cool-down.
+    pub(super) decided: u64,
     pub(super) admitted: u64,
     /// Admissions of the jobs that wait for the time of `Retry-After`.
     pub(super) admitted_waiting: u64,
@@ -38,6 +41,8 @@ pub(super) struct StormOutcome {
 pub(super) struct StormSecond {
     pub(super) calls: u64,
     pub(super) admitted: u64,
+    /// Admissions of the jobs that wait for the time of `Retry-After`.
+    pub(super) admitted_waiting: u64,
     pub(super) requests: u64,
     /// Units in the true window at its end.
     pub(super) window: u64,
@@ -45,7 +50,7 @@ pub(super) struct StormSecond {
 
 /// The jobs, and the instants of their next calls.
 struct Jobs<'a> {
-    clients: &'a [DeniedClient],
+    clients: &'static [DeniedClient],
     settings: &'a RetryStormSettings,
     /// Denials in a row of each job.
     denials: Vec<u32>,
@@ -53,18 +58,20 @@ struct Jobs<'a> {
     /// Jobs that wait for an answer, by agent and arrival. Calls that arrive together are equal, so that their answers may be
     /// exchanged.
     asking: BTreeMap<(usize, Timestamp), VecDeque<usize>>,
+    /// Cool-downs by agent and job; none without penalties.
+    cool_downs: Option<Vec<Vec<CoolDown>>>,
     rng: Rng,
 }
 
 impl StormOutcome {
     /// Lets jobs poll; the job at each place has the client at the same place, cyclically.
-    pub(super) fn of(settings: &RetryStormSettings, clients: &[DeniedClient], seed: u64) -> Self {
+    pub(super) fn of(settings: &RetryStormSettings, case: &StormCase, seed: u64) -> Self {
         let quota = Quota::new(settings.quota, MINUTE_MS).expect("a quota in range");
         let faults = Faults { store_ms_max: 1, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() };
         let sim = SimSettings { seed, faults, ..SimSettings::fleet(BEGIN, settings.agents) };
         let rules = rule_per_caller(&format!("quota: {}/min", settings.quota));
         let (mut fleet, mut oracle) = (Fleet::new(sim, &rules, quota), Oracle::new(quota));
-        let (mut outcome, mut jobs) = (Self::default(), Jobs::new(settings, clients, seed));
+        let (mut outcome, mut jobs) = (Self::default(), Jobs::new(settings, case, seed));
         let mut answers = Vec::new();
         for second in 0..settings.seconds {
             let (mut numbers, requests) = (StormSecond::default(), fleet.requests());
@@ -78,10 +85,12 @@ impl StormOutcome {
                     }
                     let client = jobs.answered(&answered);
                     numbers.admitted += u64::from(is_admitted);
-                    outcome.admitted_waiting += u64::from(is_admitted && client == DeniedClient::Waits);
+                    numbers.admitted_waiting += u64::from(is_admitted && client == DeniedClient::Waits);
                 }
                 while let Some(job) = jobs.next_until(now) {
-                    answers.extend(fleet.call(now, jobs.asks(now, job), ORGANIZATION));
+                    if let Some(agent) = jobs.asks(now, job) {
+                        answers.extend(fleet.call(now, agent, ORGANIZATION));
+                    }
                     numbers.calls += 1;
                 }
             }
@@ -90,7 +99,9 @@ impl StormOutcome {
             outcome.seconds.push(numbers);
         }
         let tally = fleet.take();
-        (outcome.calls, outcome.admitted, outcome.requests) = (tally.calls, tally.admitted, tally.requests);
+        (outcome.decided, outcome.admitted, outcome.requests) = (tally.calls, tally.admitted, tally.requests);
+        outcome.calls = outcome.seconds.iter().map(|second| second.calls).sum();
+        outcome.admitted_waiting = outcome.seconds.iter().map(|second| second.admitted_waiting).sum();
         outcome.fullest = tally.worst_window;
         outcome
     }
@@ -98,11 +109,13 @@ impl StormOutcome {
 
 impl<'a> Jobs<'a> {
     /// Returns jobs that begin within one interval of their polls.
-    fn new(settings: &'a RetryStormSettings, clients: &'a [DeniedClient], seed: u64) -> Self {
+    fn new(settings: &'a RetryStormSettings, case: &StormCase, seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let first = |job| Reverse((BEGIN.plus_ms(rng.u64(0..settings.poll_ms)), job));
         let due = (0..settings.jobs).map(first).collect();
-        Self { clients, settings, denials: vec![0; settings.jobs], due, asking: BTreeMap::new(), rng }
+        let cool_downs = case.has_penalties.then(|| vec![vec![CoolDown::default(); settings.jobs]; settings.agents]);
+        let (denials, asking) = (vec![0; settings.jobs], BTreeMap::new());
+        Self { clients: case.clients, settings, denials, due, asking, cool_downs, rng }
     }
 
     /// Takes a job that calls until an instant.
@@ -115,11 +128,15 @@ impl<'a> Jobs<'a> {
         Some(job)
     }
 
-    /// Draws the agent that a job asks.
-    fn asks(&mut self, now: Timestamp, job: usize) -> usize {
+    /// Draws the gateway that a job calls. Returns its agent, unless the gateway denies the call.
+    fn asks(&mut self, now: Timestamp, job: usize) -> Option<usize> {
         let agent = self.rng.usize(0..self.settings.agents);
+        if let Some(told_ms) = self.cool_downs.as_mut().and_then(|gateways| gateways[agent][job].refuses(now)) {
+            self.denied(now, job, told_ms);
+            return None;
+        }
         self.asking.entry((agent, now)).or_default().push_back(job);
-        agent
+        Some(agent)
     }
 
     /// Sets the next call of a job that was answered. Returns its client.
@@ -131,15 +148,28 @@ impl<'a> Jobs<'a> {
         if asking.get().is_empty() {
             asking.remove();
         }
-        let client = self.clients[job % self.clients.len()];
-        let wait_ms = if answered.is_admitted {
+        if answered.is_admitted {
             self.denials[job] = 0;
-            self.settings.poll_ms
+            self.due.push(Reverse((answered.answered.plus_ms(self.settings.poll_ms), job)));
         } else {
-            self.denials[job] += 1;
-            client.wait_ms(&answered.decision, self.denials[job], self.settings.round_trip_ms, &mut self.rng)
-        };
-        self.due.push(Reverse((answered.answered.plus_ms(wait_ms), job)));
-        client
+            let mut told_ms = retry_after_ms(&answered.decision);
+            if let Some(gateways) = &mut self.cool_downs {
+                told_ms = gateways[answered.agent][job].denied(answered.answered, told_ms);
+            }
+            self.denied(answered.answered, job, told_ms);
+        }
+        self.client(job)
+    }
+
+    /// Sets the next call of a job that was denied and told to wait for this time.
+    fn denied(&mut self, now: Timestamp, job: usize, told_ms: u64) {
+        self.denials[job] += 1;
+        let client = self.client(job);
+        let wait_ms = client.wait_ms(told_ms, self.denials[job], self.settings.round_trip_ms, &mut self.rng);
+        self.due.push(Reverse((now.plus_ms(wait_ms), job)));
+    }
+
+    fn client(&self, job: usize) -> DeniedClient {
+        self.clients[job % self.clients.len()]
     }
 }

@@ -126,7 +126,9 @@ impl<'c> SimAgent<'c> {
         let duties = MaintenanceSettings { announces, witnesses: announces, follows_rules: false };
         let (mut exchange, mut maintenance) = (Exchange::new(engine.clone()), Maintenance::new(engine.clone(), duties));
         let sleeps = <[Sleep; 2]>::default();
-        exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
+        if !settings.is_prompt {
+            exchange.collect_per_tick(STRIPES_PER_TICK_MIN + env.stripe());
+        }
         exchange.set_waker(sleeps[AgentShell::Exchange as usize].waker());
         maintenance.set_waker(sleeps[AgentShell::Maintenance as usize].waker());
         let running = self.running.insert(AgentLife {
@@ -227,6 +229,7 @@ impl<'c> AgentLife<'c> {
                 receipt = self.engine.receive(own_now, incoming(Some(LogEnd { log: env.bus.log_id, next })), &mut lags);
             }
             self.received(env, &record, Topic::Signals, &receipt);
+            env.observe(Observation::SignalsRead(self.index, record.partition, record.offset));
         }
         for record in env.poll(&mut self.presence, RECORDS_MAX) {
             let (appended, decoded) = (record.appended, Presence::decode(&record.payload));
