@@ -173,7 +173,14 @@ impl Engine {
         let is_live = grant.is_live(now, self.lease_epochs.current());
         if is_live {
             let event = ViewEvent::LeaseGranted(grant);
-            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
+            let is_denied = self.table.with(matched.counter, |view| {
+                update(&matched.policy, view, event);
+                view.denial.is_some()
+            });
+            // The units are for calls whose cost the store has denied before, too.
+            if is_denied {
+                self.table.end_denials(matched.counter);
+            }
         }
         is_live
     }

@@ -110,7 +110,7 @@ impl RowBuffers {
             *place = Some(added);
         }
         buffer.rows.push(row);
-        let is_first = buffer.opened_at.is_none();
+        let is_first = buffer.opened_at.is_none() && ring.waiting() == 0;
         buffer.opened_at.get_or_insert(now);
         let len = buffer.rows.len();
         let round = self.next_round();
@@ -119,8 +119,8 @@ impl RowBuffers {
         Some(round)
     }
 
-    /// Adds a row of a known call, without a lock; returns false if there is no place for it, and then [`Self::add`]
-    /// has one.
+    /// Adds a row of a known call, without a lock unless its ring is empty; returns false if there is no place for it, and
+    /// then [`Self::add`] has one.
     #[inline]
     pub(crate) fn add_known(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> bool {
         let stripe = self.stripes.own();
@@ -128,7 +128,9 @@ impl RowBuffers {
             return false;
         }
         let Some(AddedRow { waiting }) = stripe.value.known.add(now, place, row) else { return false };
-        self.wake(waiting == 1, waiting);
+        // A row that waits in the buffer has woken the shell. So the shell wakes at the same times whichever calls are known.
+        let is_first = waiting == 1 && stripe.value.buffered.lock().buffer.opened_at.is_none();
+        self.wake(is_first, waiting);
         true
     }
 

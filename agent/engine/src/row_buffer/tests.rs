@@ -12,6 +12,7 @@ use super::*;
 use crate::active_rules::ActiveRules;
 use crate::metrics::EngineMetrics;
 use crate::stripes::use_stripe;
+use crate::tests::WakeUps;
 
 const NOW: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -28,6 +29,28 @@ fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> Option<u64
         descriptors: buffer.add_descriptors(call, &Call::new().with("name", text)),
         order: RowOrder::default(),
     })
+}
+
+/// Adds a row that makes its subject known.
+fn add_subject(buffers: &RowBuffers) -> SubjectPlace {
+    let active = Arc::new(ActiveRules::new(RuleSet::none_yet(), &EngineMetrics::default()));
+    let mut place = None;
+    buffers.add_subject(NOW, &mut place, |buffer| BufferedRow {
+        call: 1,
+        at: NOW,
+        cost: 1,
+        outcome: Outcome::Admitted,
+        counter: None,
+        home: None,
+        rules: buffer.index_of_rules(&active),
+        descriptors: buffer.add_descriptors(1, &Call::new().with("name", "a")),
+        order: RowOrder::default(),
+    });
+    place.expect("the stripe is its own")
+}
+
+fn add_known(buffers: &RowBuffers, place: SubjectPlace) -> bool {
+    buffers.add_known(NOW, place, KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local })
 }
 
 /// Step of the publishing thread.
@@ -86,28 +109,36 @@ fn a_full_buffer_drops_rows_and_another_stripe_has_room() {
 #[test]
 fn a_known_call_adds_no_row_once_the_buffers_are_closed() {
     use_stripe(5);
-    let (buffers, mut place) = (RowBuffers::default(), None);
-    let active = Arc::new(ActiveRules::new(RuleSet::none_yet(), &EngineMetrics::default()));
-    let whole = |buffer: &mut RowBuffer| BufferedRow {
-        call: 1,
-        at: NOW,
-        cost: 1,
-        outcome: Outcome::Admitted,
-        counter: None,
-        home: None,
-        rules: buffer.index_of_rules(&active),
-        descriptors: buffer.add_descriptors(1, &Call::new().with("name", "a")),
-        order: RowOrder::default(),
-    };
-    buffers.add_subject(NOW, &mut place, whole);
-    let add_known = || {
-        let row = KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local };
-        buffers.add_known(NOW, place.expect("the stripe is its own"), row)
-    };
+    let buffers = RowBuffers::default();
+    let place = add_subject(&buffers);
+    let add_known = || add_known(&buffers, place);
     assert!(add_known());
     buffers.close();
     assert!(!add_known());
     assert_eq!((add(&buffers, 5, 3, "a"), buffers.dropped_rows.get(), buffers.waiting_rows()), (None, 1, 2));
+}
+
+/// Which calls a thread knows depends on a random hash. It must not decide when the publishing thread runs.
+#[test]
+fn only_the_first_row_of_a_stripe_wakes_the_shell_whether_its_call_is_known_or_not() {
+    use_stripe(5);
+    let (buffers, woken) = (RowBuffers::default(), Arc::new(WakeUps::default()));
+    let place = add_subject(&buffers);
+    let mut wakes = |add: &dyn Fn()| {
+        let before = woken.count();
+        buffers.waker.register(&woken.clone().into());
+        add();
+        woken.count() - before
+    };
+    let whole = || assert!(add(&buffers, 5, 3, "a").is_some());
+    let known = || assert!(add_known(&buffers, place));
+    let take = || {
+        let mut collector = RowCollector::default();
+        assert!(collector.collect(&buffers, 5, |_, _, _, _| {}) > 0);
+    };
+    assert_eq!((wakes(&known), wakes(&whole)), (0, 0), "the subject waits");
+    take();
+    assert_eq!((wakes(&known), wakes(&known), wakes(&whole)), (1, 0, 0));
 }
 
 #[test]
