@@ -103,10 +103,10 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     }
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
-        "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, {} owned twice; {} counts compared, {} \
-         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged, {} by \
-         leases, {} by lines, {} before a late answer; {} calls shared a charge; {} forged records; {} units opened again; \
-         fullest window {} permille of its quota",
+        "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, \
+         {} owned twice; {} counts compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
+         by the store charged, {} by leases, {} by lines, {} before a late answer; {} calls shared a charge; {} forged \
+         records; {} units opened again; fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
         sum(|run| run.retried),
@@ -140,11 +140,13 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     assert!(sum(|run| run.totals.duplicates) > 0 && sum(|run| run.totals.balanced) > 0);
 }
 
-/// One seed replays everything: the same answers at the same times, and the same bytes in the logs.
+/// One seed replays everything: the same answers at the same times, and the same bytes in the logs. Hashes differ from run to
+/// run, and a thread that has run another seed knows other calls.
 #[test]
 fn one_seed_replays_everything() {
-    for seed in 0..3 {
-        let (first, second) = (run(seed, None), run(seed, None));
+    for seed in 0..10 {
+        let first = std::thread::spawn(move || run(seed, None)).join().expect("a run");
+        let second = run(seed, None);
         assert_eq!(first, second, "seed {seed} does not replay");
     }
 }
@@ -191,7 +193,7 @@ fn each_mutant_that_was_chosen_blind_is_found() {
 /// A failing seed is shrunk: the part breaks the same invariant, is repeated by its text, and is much smaller.
 #[test]
 fn a_failing_seed_is_shrunk() {
-    for (seed, bug, requests_max) in [(2, PlantedBug::BackfillTwice, 10), (1, PlantedBug::DenialReportedCharged, 60)] {
+    for (seed, bug) in [(2, PlantedBug::BackfillTwice), (8, PlantedBug::DenialReportedCharged)] {
         let plan = Plan::draw(seed);
         let broken = run_plan(&plan, Some(bug)).expect_err("the bug is found");
         let part = shrunk(&plan, &broken, Some(bug));
@@ -200,6 +202,6 @@ fn a_failing_seed_is_shrunk() {
         let again = run_plan(&repeated.of(&plan), Some(bug)).expect_err("the part breaks it, too");
         println!("{bug:?}: {broken}\nshrunk: {again}\n{}\n{part}", part.summary(&plan));
         assert_eq!(name_of(&again), name_of(&broken));
-        assert!(plan.requests.len() > 400 && part.requests.len() <= requests_max, "{part}");
+        assert!(plan.requests.len() > 400 && part.requests.len() <= 10, "{part}");
     }
 }

@@ -5,8 +5,8 @@
 //! the remaining units that they state. Under rules of different generations the largest quota holds. Time is that of
 //! the store, but it never goes back: after a step back it goes on from where it was, in the same fixed window. So a
 //! unit counts for a whole window however often the clock steps back. A refund of units from before a step back counts
-//! at its own time. Of what the store loses, it keeps nothing: units count again once they are opened again. Excused: callers that share an overflow counter, up to twice the quota; `bounded` rules,
-//! interpolated windows, and `concurrency`.
+//! at its own time. Units that the store loses count again once they are opened again. Excused: callers that share an
+//! overflow counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 

@@ -35,6 +35,8 @@ pub(crate) struct Notices {
     lines: BTreeMap<usize, VecDeque<u64>>,
     /// Instants since which the state differs from the last line, in ms.
     untold_since: BTreeMap<usize, u64>,
+    /// Instants at which each agent was last seen with the store and without it, in ms.
+    seen: BTreeMap<(usize, bool), u64>,
     /// Agents whose next line follows others that were held back.
     held_back: BTreeSet<usize>,
 }
@@ -129,14 +131,17 @@ impl Notices {
         let now = sim.now().as_ms();
         for (index, agent) in sim.agents().iter().enumerate() {
             let is_degraded = agent.engine().is_some_and(tollgate_engine::Engine::is_degraded);
+            self.seen.insert((index, is_degraded), now);
             let was_told = self.changed.remove(&index);
             if is_degraded == self.unavailable.contains(&index) {
                 self.untold_since.remove(&index);
                 continue;
             }
             let since = *self.untold_since.entry(index).or_insert(now);
+            // The state that was told may have ended at the same instant, and its end may be held back.
+            let is_stale = was_told && self.seen.get(&(index, !is_degraded)) != Some(&now);
             // A shell sleeps for at least 1 ms.
-            if was_told || now > since + THROTTLE_MS + 1 + drift_ms(THROTTLE_MS) {
+            if is_stale || now > since + THROTTLE_MS + 1 + drift_ms(THROTTLE_MS) {
                 return Err(format!("notices: agent {index} does not decide as its log tells: {is_degraded}"));
             }
         }

@@ -2,9 +2,10 @@
 //! too, or would have been at most 250 ms ago. Calls of one request wait for each other; a cached denial of one of them
 //! must be true at their arrival.
 //!
-//! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a loss of
-//! its data excuse a denial for 250 ms. Under the interpolated estimate, a denial of the store is held for a moment. Not checked are callers that share an overflow counter, and agents that keep their own
-//! table, which is not the store.
+//! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a
+//! loss of its data excuse a denial for 250 ms. Under the interpolated estimate, a denial of the store is held for a
+//! moment. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
+//! the store.
 
 use std::collections::HashMap;
 

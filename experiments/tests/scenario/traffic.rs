@@ -18,6 +18,8 @@ const COPIES_MAX: usize = 6;
 const GAP_MS_MAX: u64 = 30;
 /// Time behind the end of a sub-window in which an adversary calls, in ms: a slow answer, and the drift of the store.
 const EDGE_MS: u64 = 16;
+/// Bounds of the number of its calls there.
+const BEHIND_EDGE_MAX: [usize; 2] = [6, 24];
 /// Number of calls that are replayed from one place of a log, and their longest gap, in ms.
 const REPLAYED_LEN: usize = 200;
 const REPLAYED_GAP_MS_MAX: u64 = 500;
@@ -143,9 +145,15 @@ impl Traffic {
                 let (endpoint, rule) = EDGES[rng.usize(0..EDGES.len())];
                 let caller = if rng.u8(0..4) > 0 { ONE_COUNTER_CALLER } else { self.workload.caller() };
                 let agent = rng.usize(0..settings.agents.len());
+                // Few calls leave quota, so a lease has units left at its end; many show that a sub-window has begun.
+                let behind_max = BEHIND_EDGE_MAX[rng.usize(0..BEHIND_EDGE_MAX.len())];
                 let mut at_ms = from_ms;
                 for _ in 0..rng.usize(4..12) {
-                    at_ms = self.around_edge(rng, settings, at_ms, (agent, caller, endpoint), window_of(rule));
+                    at_ms = self.until_edge(rng, settings, at_ms, (agent, caller, endpoint), window_of(rule));
+                    for _ in 0..rng.usize(behind_max / 3..behind_max) {
+                        self.one(settings, at_ms + rng.u64(0..EDGE_MS), agent, caller, endpoint);
+                    }
+                    at_ms += EDGE_MS;
                 }
                 at_ms
             }
@@ -162,9 +170,8 @@ impl Traffic {
         }
     }
 
-    /// Adds a stream of calls that ends a while before the sub-window of an instant, and some right behind its end. Returns the
-    /// instant after them.
-    fn around_edge(
+    /// Adds a stream of calls that ends a while before the sub-window of an instant. Returns the end of the sub-window.
+    fn until_edge(
         &mut self,
         rng: &mut Rng,
         settings: &SimSettings,
@@ -179,10 +186,7 @@ impl Traffic {
             self.one(settings, at_ms, agent, caller, endpoint);
             at_ms += 1 + poisson_gap_ms(rng, window.part_ms() / 10);
         }
-        for _ in 0..rng.usize(8..24) {
-            self.one(settings, edge + rng.u64(0..EDGE_MS), agent, caller, endpoint);
-        }
-        edge + EDGE_MS
+        edge
     }
 
     /// Adds a request of any caller. Returns its instant.
