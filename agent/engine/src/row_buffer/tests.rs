@@ -124,7 +124,7 @@ fn only_the_first_row_of_a_stripe_wakes_the_shell_whether_its_call_is_known_or_n
     use_stripe(5);
     let (buffers, woken) = (RowBuffers::default(), Arc::new(WakeUps::default()));
     let place = add_subject(&buffers);
-    let mut wakes = |add: &dyn Fn()| {
+    let wakes = |add: &dyn Fn()| {
         let before = woken.count();
         buffers.waker.register(&woken.clone().into());
         add();
