@@ -1,7 +1,7 @@
 //! Numbers of a run, and the state that must not be.
 
 /// Numbers of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionsOutcome {
     /// First violation; none if the invariant held.
     pub violation: Option<Violation>,

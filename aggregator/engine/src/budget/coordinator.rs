@@ -145,3 +145,74 @@ pub fn expires_after_ms(term_ms: u64, window_ms: u64) -> u64 {
     let held_ms = term_ms.saturating_add(window_ms);
     held_ms.saturating_add(held_ms.saturating_mul(DRIFT_PPM).div_ceil(1_000_000)).saturating_add(DEADLINE_MS)
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::messages::ledger::BudgetRequest;
+
+    use super::*;
+
+    const X: CounterId = CounterId::from_u128(1);
+
+    #[test]
+    fn a_grant_expires_after_its_term_a_window_and_a_margin() {
+        for (term_ms, window_ms, expected) in [
+            (0, 0, 100),
+            (12_000, 10_000, 22_109),
+            (1, 0, 102),
+            (u64::MAX, 1, u64::MAX),
+            (60_000, 3_600_000, 3_661_564),
+        ] {
+            assert_eq!(expires_after_ms(term_ms, window_ms), expected);
+        }
+    }
+
+    fn asked(sequence: u64) -> EntryId {
+        EntryId { writer: 5, sequence }
+    }
+
+    fn ms(ms: u64) -> Timestamp {
+        Timestamp::from_ms(ms)
+    }
+
+    /// Returns a coordinator that has read the terms and a request at the instant 0.
+    fn coordinator() -> Coordinator {
+        let mut coordinator = Coordinator::new(9);
+        let (window_ms, term_ms, key_fingerprint) = (10_000, 12_000, 42);
+        let floors = vec![("a".into(), 0), ("b".into(), 0)];
+        let terms =
+            Terms { rule: "rule".into(), generation: 1, quota: 60, window_ms, term_ms, key_fingerprint, floors };
+        let record = coordinator.propose_terms(&terms).expect("the terms are new");
+        coordinator.read(ms(0), &record);
+        assert_eq!(coordinator.propose_terms(&terms), None);
+        let request = BudgetRequest { terms: record.id, counter: X, region: "a".into(), wants: 40 };
+        coordinator.read(ms(0), &LedgerRecord { id: asked(1), entry: LedgerEntry::Request(request) });
+        coordinator
+    }
+
+    #[test]
+    fn a_request_is_answered_and_its_answer_repeated() {
+        let mut coordinator = coordinator();
+        let grant = |units| LedgerEntry::Grant { counter: X, request: asked(1), units };
+        let entries = |records: Vec<LedgerRecord>| records.into_iter().map(|record| record.entry).collect::<Vec<_>>();
+        assert_eq!(entries(coordinator.tick(ms(0))), [grant(40)]);
+        assert_eq!(entries(coordinator.tick(ms(1_999))), [], "the grant is on its way");
+        assert_eq!(entries(coordinator.tick(ms(2_000))), [grant(40)], "the grant may be lost");
+        assert_eq!(entries(coordinator.tick(ms(12_000))), [grant(0)], "nobody waits for the answer any more");
+    }
+
+    /// It waits from the instant at which it has read the last renewal.
+    #[test]
+    fn a_grant_expires_if_no_renewal_is_read() {
+        let mut coordinator = coordinator();
+        let grant = coordinator.tick(ms(0)).pop().expect("a grant");
+        coordinator.read(ms(1_000), &grant);
+        let renewal = LedgerEntry::Renewal { counter: X, grant: grant.id, wants: 40 };
+        coordinator.read(ms(20_000), &LedgerRecord { id: asked(2), entry: renewal });
+        assert_eq!(coordinator.tick(ms(20_000 + 22_108)), []);
+        let expiry = coordinator.tick(ms(20_000 + 22_109)).pop().expect("an expiry");
+        assert_eq!(expiry.entry, LedgerEntry::Expiry { counter: X, grant: grant.id, last: asked(2) });
+        coordinator.read(ms(43_000), &expiry);
+        assert_eq!((coordinator.ledger().counters().count(), coordinator.tick(ms(90_000))), (0, Vec::new()));
+    }
+}

@@ -11,6 +11,7 @@ const MANY: u64 = 40;
 /// Estimate of a rate.
 #[derive(Clone, Debug)]
 pub(super) struct DemandMeter {
+    started: Timestamp,
     since: Timestamp,
     offered: u64,
     /// Units in a window at the estimated rate.
@@ -19,7 +20,12 @@ pub(super) struct DemandMeter {
 
 impl DemandMeter {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { since: now, offered: 0, per_window: 0 }
+        Self { started: now, since: now, offered: 0, per_window: 0 }
+    }
+
+    /// Returns true if the estimate is not low for the only reason that it has just begun.
+    pub(super) fn is_settled(&self, now: Timestamp, window_ms: u64) -> bool {
+        now.ms_since(self.started) >= memory_ms(window_ms)
     }
 
     pub(super) fn offer(&mut self, units: u64) {
@@ -33,7 +39,7 @@ impl DemandMeter {
             return self.per_window;
         }
         let observed = scaled(self.offered, window_ms, interval_ms);
-        let memory_ms = (window_ms / MEMORY_PARTS).clamp(1, MEMORY_MS_MAX);
+        let memory_ms = memory_ms(window_ms);
         self.per_window = if self.offered >= MANY || interval_ms >= memory_ms {
             observed
         } else {
@@ -53,6 +59,10 @@ pub(super) fn wanted(demand: u64) -> u64 {
 /// Returns the units below which a region asks for more. They are fewer than [`wanted`], or each change would make a request.
 pub(super) fn needed(demand: u64) -> u64 {
     if demand == 0 { 0 } else { demand.saturating_add(demand.isqrt()) }
+}
+
+fn memory_ms(window_ms: u64) -> u64 {
+    (window_ms / MEMORY_PARTS).clamp(1, MEMORY_MS_MAX)
 }
 
 fn scaled(units: u64, by: u64, of: u64) -> u64 {

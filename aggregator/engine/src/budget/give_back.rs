@@ -46,3 +46,51 @@ pub(super) fn owed(budget: &CounterBudget, terms: &Terms, region: &str, own_want
     let share = (u128::from(lacking) * u128::from(own_over)).div_ceil(u128::from(over));
     u64::try_from(share).unwrap_or(u64::MAX).min(own_over)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    /// Returns terms of the regions `a` and `b` without floors, and a counter with their units and wants.
+    fn counter(quota: u64, units: &[(&str, u64)], wants: [u64; 2]) -> (Terms, CounterBudget) {
+        let (rule, window_ms, term_ms, key_fingerprint) = ("rule".into(), 10, 12, 42);
+        let floors = vec![("a".into(), 0), ("b".into(), 0)];
+        let terms = Terms { rule, generation: 1, quota, window_ms, term_ms, key_fingerprint, floors };
+        let mut budget = CounterBudget::default();
+        ["a", "b"].into_iter().zip(wants).for_each(|(region, wants)| budget.ask(region.into(), wants, id(90)));
+        for (place, (region, units)) in (1..).zip(units) {
+            budget.add((id(place), id(90)), (*region).into(), *units, &terms);
+        }
+        (terms, budget)
+    }
+
+    #[test]
+    fn a_region_owes_its_part_of_what_others_lack() {
+        for (case, quota, units, wants, owed_by_a) in [
+            ("nobody lacks any", 100, [("a", 60), ("b", 40)], [60, 40], 0),
+            ("the other one lacks all", 100, [("a", 100), ("b", 0)], [10, 50], 50),
+            ("some are free", 100, [("a", 60), ("b", 0)], [60, 50], 10),
+            ("it has no more than its part", 100, [("a", 50), ("b", 0)], [60, 100], 0),
+            ("the other one has more than its part, too", 100, [("a", 30), ("b", 70)], [0, 70], 0),
+            ("the quota was lowered", 50, [("a", 40), ("b", 40)], [40, 40], 15),
+            ("the quota was lowered, and all is wanted by the other one", 50, [("a", 40), ("b", 40)], [0, 90], 40),
+            ("the largest units", u64::MAX, [("a", u64::MAX), ("b", 0)], [0, u64::MAX], u64::MAX),
+        ] {
+            let (terms, budget) = counter(quota, &units, wants);
+            assert_eq!(owed(&budget, &terms, "a", wants[0]), owed_by_a, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_newest_grant_is_given_back_first() {
+        let (_, budget) = counter(100, &[("a", 20), ("b", 5), ("a", 10)], [0, 0]);
+        for (units, expected) in [(0, None), (4, Some((id(3), 6))), (10, Some((id(3), 0))), (25, Some((id(3), 0)))] {
+            assert_eq!(chosen(&budget, "a", units), expected, "{units}");
+        }
+        assert_eq!(chosen(&budget, "c", 4), None);
+    }
+}

@@ -68,3 +68,35 @@ impl HeldGrants {
         live
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grant(number: u64, units: u64) -> BudgetGrant {
+        let id = EntryId { writer: 1, sequence: number };
+        BudgetGrant { id, request: id, region: "a".into(), units, last: id, term_ms: 10_000, window_ms: 5_000 }
+    }
+
+    /// The term is counted from the asking, less 4 ms for the drift of two clocks.
+    #[test]
+    fn a_grant_is_used_from_its_asking_to_the_end_of_its_term() {
+        let grants = [grant(1, 5), grant(2, 7)];
+        let (first, second) = (grants[0].id, grants[1].id);
+        let ms = Timestamp::from_ms;
+        let asking = |own_ms, store_ms| Asking { own: ms(own_ms), store: ms(store_ms) };
+        let mut held = HeldGrants::default();
+        let live = |held: &HeldGrants, now_ms| held.live(grants.iter(), ms(now_ms));
+        assert_eq!((live(&held, 0), held.age_ms(first, ms(0))), (LiveUnits::default(), None), "nobody has asked");
+        held.answered(first, asking(1_000, 501_000));
+        assert_eq!(live(&held, 1_000), LiveUnits { units: 5, until: ms(510_996) });
+        held.answered(second, asking(3_000, 503_000));
+        held.answered(second, asking(2_000, 502_000));
+        assert_eq!(held.age_ms(second, ms(3_500)), Some(500), "an older answer changes nothing");
+        assert_eq!(live(&held, 10_995), LiveUnits { units: 12, until: ms(510_996) });
+        assert_eq!(live(&held, 10_996), LiveUnits { units: 7, until: ms(512_996) });
+        assert_eq!(live(&held, 12_996), LiveUnits::default());
+        held.retain(grants[..1].iter());
+        assert_eq!(live(&held, 3_000), LiveUnits { units: 5, until: ms(510_996) });
+    }
+}

@@ -188,6 +188,7 @@ impl Ledger {
         self.counters.values_mut().filter(|named| named.rule == terms.rule).for_each(|named| {
             named.budget.raise_floors(terms);
         });
+        self.forget_untouched(&terms.rule);
         Ok(())
     }
 
@@ -249,7 +250,15 @@ impl Ledger {
             named.budget.lower_floor(region, &rule.terms);
             named.budget.raise_floors(&rule.terms);
         }
+        let name = rule.terms.rule.clone();
+        self.forget_untouched(&name);
         Ok(())
+    }
+
+    /// Forgets the counters of a rule that hold no more than its floors. Their floors may have been behind those of the rule.
+    fn forget_untouched(&mut self, rule: &str) {
+        let Some(rule) = self.rules.get(rule) else { return };
+        self.counters.retain(|_, named| named.rule != rule.terms.rule || !named.budget.is_untouched(&rule.floors));
     }
 
     fn forget_if_untouched(&mut self, counter: CounterId) {

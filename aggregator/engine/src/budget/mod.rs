@@ -15,3 +15,5 @@ mod give_back;
 mod region_counter;
 mod region_floor;
 pub mod region;
+#[cfg(test)]
+mod tests;

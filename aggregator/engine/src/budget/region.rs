@@ -5,6 +5,9 @@
 //! renewal. Two processes of one region at a time are harmless: the store accepts limits of both, and each is within what the
 //! ledger says that the region holds.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

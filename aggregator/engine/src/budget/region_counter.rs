@@ -95,7 +95,9 @@ impl RegionCounter {
         } else {
             0
         };
-        let chosen = chosen(budget, region, units).filter(|_| self.giving.is_none());
+        // A successor does not give back what its predecessor holds before it knows the demand.
+        let may_give = self.giving.is_none() && self.demand.is_settled(now, terms.window_ms);
+        let chosen = chosen(budget, region, units).filter(|_| may_give);
         if let Some((grant, keeps)) = chosen {
             needs.push(Need::GiveBack { grant, keeps });
         }
@@ -156,5 +158,46 @@ impl RegionCounter {
     /// Ends a give-back that is in the ledger.
     pub(super) fn gave_back(&mut self, is_read: impl Fn(EntryId) -> bool) {
         self.giving.take_if(|giving| is_read(giving.fence.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    /// The limit of the store is 4 units. The floor of the ledger is 2.
+    #[test]
+    fn a_give_back_is_appended_when_the_window_is_within_the_kept_units() {
+        let (window_ms, term_ms, key_fingerprint) = (10, 12, 42);
+        let floors = vec![("a".into(), 2)];
+        let terms = Terms { rule: "rule".into(), generation: 1, quota: 9, window_ms, term_ms, key_fingerprint, floors };
+        let budget = CounterBudget::new([("a".into(), 2)].into());
+        let facts = LedgerFacts { terms: &terms, budget: &budget, region: "a" };
+        let fence = Fence { id: id(5), grant: id(3), keeps: 4 };
+        let now = Timestamp::from_ms(100);
+        for (case, shown, is_read, floor, used, expected) in [
+            ("within the limit", Some(fence), false, 2, 4, Some(fence)),
+            ("within limit and floor", Some(fence), false, 2, 6, Some(fence)),
+            ("more than is kept", Some(fence), false, 2, 7, None),
+            ("a floor on its way down", Some(fence), false, 0, 5, None),
+            ("a floor on its way up", Some(fence), false, 9, 7, None),
+            ("no fence", None, false, 2, 0, None),
+            ("in the ledger", Some(fence), true, 2, 0, None),
+        ] {
+            let mut counter = RegionCounter::new(now);
+            let limit = StoredLimit { units: 4, fence: shown, ..StoredLimit::default() };
+            assert_eq!(
+                counter.written(now, &facts, &LimitAnswer { limit, floor, used }, |_| is_read),
+                expected,
+                "{case}"
+            );
+            assert_eq!(counter.giving.is_some(), shown.is_some() && !is_read, "{case}");
+            counter.gave_back(|_| true);
+            assert!(counter.giving.is_none());
+        }
     }
 }

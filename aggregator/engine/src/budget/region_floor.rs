@@ -88,3 +88,39 @@ impl RegionFloor {
         Some(fence)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    /// The window is 10 s. A give-back is appended after it and 105 ms for the deadline and the drift.
+    #[test]
+    fn a_floor_is_given_back_after_a_window_under_the_lower_one() {
+        let (window_ms, term_ms, key_fingerprint) = (10_000, 12_000, 42);
+        let floors = vec![("a".into(), 3)];
+        let terms = Terms { rule: "rule".into(), generation: 2, quota: 9, window_ms, term_ms, key_fingerprint, floors };
+        let ms = Timestamp::from_ms;
+        let mut floor = RegionFloor::default();
+        let fence = Fence { id: id(5), grant: id(1), keeps: 3 };
+        let write = |floor: &mut RegionFloor, now_ms, reserved, is_read: bool| {
+            floor.write(ms(now_ms), (id(1), &terms), ("a", reserved), id(5), 7, |_| is_read)
+        };
+        let lowered = StoredLimit { units: 3, until: NEVER, as_of: 7, fence: Some(fence) };
+        assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, seen: None }));
+        assert_eq!(floor.written(ms(0), &terms, lowered, |_| false), None);
+        assert_eq!(write(&mut floor, 9_999, 8, false), None, "the window has not passed");
+        assert!(write(&mut floor, 10_000, 8, false).is_some());
+        for (now_ms, expected) in [(10_104, None), (10_105, Some(fence)), (11_104, None), (11_105, Some(fence))] {
+            assert_eq!(floor.written(ms(now_ms), &terms, lowered, |_| false), expected, "{now_ms}");
+        }
+        // The give-back is in the ledger.
+        let plain = StoredLimit { fence: None, ..lowered };
+        assert_eq!(write(&mut floor, 12_000, 3, true), Some(LimitWrite { limit: plain, seen: Some(id(5)) }));
+        assert_eq!(floor.written(ms(12_000), &terms, plain, |_| true), None);
+        assert_eq!(write(&mut floor, 99_000, 3, true), None, "the store has the floor");
+    }
+}
