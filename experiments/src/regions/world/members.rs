@@ -10,17 +10,15 @@ impl RegionsWorld {
     pub(super) fn new_process(&mut self, region: Option<usize>) -> Process {
         self.lives += 1;
         let writer = self.rng.u64(..);
-        let (engine, drift_ppm_max) = match region {
-            Some(region) => {
-                let settings = &self.regions[region].settings;
-                let member = RegionMember { region: settings.name.into(), writer, key_fingerprint: FINGERPRINT };
-                (ProcessEngine::Region(Box::new(RegionBudgets::new(member))), settings.drift_ppm_max)
-            }
-            None => {
-                let drift_ppm_max = self.regions[0].settings.drift_ppm_max;
-                (ProcessEngine::Coordinator(Box::new(Coordinator::new(writer))), drift_ppm_max)
-            }
+        // Coordinators run in the home region.
+        let settings = &self.regions[region.unwrap_or(0)].settings;
+        let engine = if region.is_some() {
+            let member = RegionMember { region: settings.name.into(), writer, key_fingerprint: FINGERPRINT };
+            ProcessEngine::Region(Box::new(RegionBudgets::new(member)))
+        } else {
+            ProcessEngine::Coordinator(Box::new(Coordinator::new(writer)))
         };
+        let drift_ppm_max = settings.drift_ppm_max;
         Process::new(engine, self.lives, drift_ppm_max, &mut self.rng)
     }
 

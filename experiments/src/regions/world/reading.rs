@@ -26,11 +26,11 @@ impl RegionsWorld {
             if let Some(process) = self.process_mut(member) {
                 process.read += 1;
             }
-            self.read(member, record);
+            self.read(member, &record);
         }
     }
 
-    pub(super) fn read(&mut self, member: Member, record: LedgerRecord) {
+    pub(super) fn read(&mut self, member: Member, record: &LedgerRecord) {
         let (now_ms, mistake) = (self.now_ms, self.mistake);
         match member {
             Member::Coordinator(number) => {
@@ -43,7 +43,7 @@ impl RegionsWorld {
                     let term_ms = coordinator.ledger().rules().map(|terms| terms.term_ms).max().unwrap_or(0);
                     now = now.minus_ms(term_ms);
                 }
-                coordinator.read(now, &record);
+                coordinator.read(now, record);
             }
             Member::Region(region, _) => {
                 let is_second = region == 1;
@@ -58,11 +58,11 @@ impl RegionsWorld {
                     }
                     _ => None,
                 };
-                self.poll(member, RegionInput::Record(altered.as_ref().unwrap_or(&record)));
+                self.poll(member, RegionInput::Record(altered.as_ref().unwrap_or(record)));
                 if let (LedgerEntry::Grant { .. }, Some(RegionMistake::GrantTwice), true) =
                     (&record.entry, mistake, is_second)
                 {
-                    self.grant_again(member, &record);
+                    self.grant_again(member, record);
                 }
                 self.check_state(member);
             }
