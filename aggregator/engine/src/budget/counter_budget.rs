@@ -6,7 +6,7 @@ use tollgate_core::messages::ledger::{EntryId, Region, Terms};
 
 use super::division::Claim;
 
-/// Maximum number of grants of one counter that a region holds.
+/// Maximum number of grants of one counter that a region holds. They differ in their terms or windows.
 pub(crate) const GRANTS_OF_REGION_MAX: usize = 8;
 
 /// Units of one counter, by region.
@@ -25,13 +25,13 @@ pub(crate) type Floors = BTreeMap<Region, u64>;
 pub struct BudgetGrant {
     /// Entry that granted them.
     pub id: EntryId,
-    /// Request that asked for them.
+    /// Last request that asked for them.
     pub request: EntryId,
     /// Their holder.
     pub region: Region,
     /// Units.
     pub units: u64,
-    /// Last renewal, or the grant.
+    /// Last renewal or addition, or the grant.
     pub last: EntryId,
     /// Time for which they hold from the asking, in ms.
     pub term_ms: u64,
@@ -117,10 +117,22 @@ impl CounterBudget {
         Some(region.clone())
     }
 
-    pub(crate) fn add(&mut self, grant: (EntryId, EntryId), region: Region, units: u64, terms: &Terms) {
+    /// Adds units to the grant of a region with these terms, which renews it, or makes a new one. Returns false if there are too
+    /// many.
+    pub(crate) fn add(&mut self, grant: (EntryId, EntryId), region: Region, units: u64, terms: &Terms) -> bool {
         let (id, request) = grant;
         let Terms { term_ms, window_ms, .. } = *terms;
-        self.grants.push(BudgetGrant { id, request, region, units, last: id, term_ms, window_ms });
+        let is_same = |held: &BudgetGrant| (held.term_ms, held.window_ms) == (term_ms, window_ms);
+        if let Some(held) = self.grants.iter_mut().find(|held| held.region == region && is_same(held)) {
+            held.units = held.units.saturating_add(units);
+            (held.request, held.last) = (request, id);
+            return true;
+        }
+        let has_room = self.grants_of(&region).count() < GRANTS_OF_REGION_MAX;
+        if has_room {
+            self.grants.push(BudgetGrant { id, request, region, units, last: id, term_ms, window_ms });
+        }
+        has_room
     }
 
     pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64) -> bool {

@@ -139,12 +139,18 @@ impl RegionBudgets {
 
     fn read(&mut self, record: &LedgerRecord) {
         let is_valid = self.ledger.apply(record).is_ok();
-        let (counter, grant, asking) = match &record.entry {
-            LedgerEntry::Grant { counter, request, .. } => (*counter, record.id, self.askings.get(request)),
-            LedgerEntry::Renewal { counter, grant, .. } => (*counter, *grant, self.askings.get(&record.id)),
+        let (counter, asking) = match &record.entry {
+            LedgerEntry::Grant { counter, request, .. } => (*counter, self.askings.get(request)),
+            LedgerEntry::Renewal { counter, .. } => (*counter, self.askings.get(&record.id)),
             _ => return,
         };
-        if let (true, Some(asking), Some((_, state))) = (is_valid, asking, self.counters.get_mut(&counter)) {
+        let (true, Some(asking), Some((rule, state))) = (is_valid, asking, self.counters.get_mut(&counter)) else {
+            return;
+        };
+        // Units that were granted to a holder renew its grant.
+        let budget = self.ledger.budget(rule, counter);
+        let grant = budget.and_then(|budget| budget.grants().iter().find(|held| held.last == record.id).map(|held| held.id));
+        if let Some(grant) = grant {
             state.held.answered(grant, *asking);
         }
     }
