@@ -4,9 +4,9 @@ use tollgate_core::clock::Timestamp;
 
 /// Time constant of the estimate, as a part of the window, and its maximum in ms.
 const MEMORY_PARTS: u64 = 4;
-const MEMORY_MS_MAX: u64 = 5_000;
-/// Units of one interval from which their rate is taken as it is: its error is small.
-const MANY: u64 = 40;
+const MEMORY_MS_MAX: u64 = 15_000;
+/// Standard deviations beyond which an interval shows another rate, which is taken as it is.
+const DEVIATIONS: u64 = 4;
 
 /// Estimate of a rate.
 #[derive(Clone, Debug)]
@@ -34,7 +34,10 @@ impl DemandMeter {
         }
         let observed = scaled(self.offered, window_ms, interval_ms);
         let memory_ms = (window_ms / MEMORY_PARTS).clamp(1, MEMORY_MS_MAX);
-        self.per_window = if self.offered >= MANY || interval_ms >= memory_ms {
+        // Independent calls deviate by the root of their number.
+        let expected = scaled(self.per_window, interval_ms, window_ms);
+        let is_other = self.offered.abs_diff(expected) > DEVIATIONS * (expected.isqrt() + 1);
+        self.per_window = if is_other || interval_ms >= memory_ms {
             observed
         } else {
             let (new, old) = (scaled(observed, interval_ms, memory_ms), memory_ms - interval_ms);
@@ -45,14 +48,20 @@ impl DemandMeter {
     }
 }
 
-/// Returns the units that a region with a demand asks for: so many that chance rarely exceeds them.
-pub(super) fn wanted(demand: u64) -> u64 {
-    if demand == 0 { 0 } else { demand.saturating_add(demand / 8).saturating_add(2 * demand.isqrt() + 1) }
+/// Returns the units that a region with a demand asks for: so many that chance rarely exceeds them, and fewer if the quota is
+/// scarce, because other regions could use them.
+pub(super) fn wanted(demand: u64, is_scarce: bool) -> u64 {
+    let root = demand.isqrt();
+    match (demand, is_scarce) {
+        (0, _) => 0,
+        (_, true) => demand.saturating_add(demand / 32).saturating_add(root + 1),
+        (_, false) => demand.saturating_add(demand / 8).saturating_add(2 * root + 1),
+    }
 }
 
 /// Returns the units below which a region asks for more. They are fewer than [`wanted`], or each change would make a request.
 pub(super) fn needed(demand: u64) -> u64 {
-    if demand == 0 { 0 } else { demand.saturating_add(demand.isqrt()) }
+    if demand == 0 { 0 } else { demand.saturating_add(demand.isqrt() / 2) }
 }
 
 fn scaled(units: u64, by: u64, of: u64) -> u64 {
@@ -71,18 +80,21 @@ mod tests {
             meter.offer(offered);
             meter.tick(Timestamp::from_ms(at_ms), 60_000)
         };
-        assert_eq!(tick(100, 1_000), 6_000, "many units are taken as they are");
-        assert_eq!(tick(0, 2_000), 4_800, "few are smoothed over 5 s");
-        assert_eq!(tick(1, 3_000), 3_852);
-        assert_eq!(tick(0, 3_000), 3_852, "no time, no change");
-        assert_eq!(tick(10, 60_000), 10 * 60 / 57, "a long interval is taken as it is");
+        assert_eq!(tick(100, 1_000), 6_000, "the first calls are taken as they are");
+        assert_eq!(tick(130, 2_000), 6_120, "chance is smoothed over 15 s");
+        assert_eq!(tick(130, 2_000), 6_120, "no time, no change");
+        assert_eq!(tick(200, 3_000), 19_800, "a rate that chance does not explain is taken as it is");
+        assert_eq!(tick(0, 4_000), 0);
+        assert_eq!(tick(10, 60_000), 10 * 60 / 56, "a long interval is taken as it is");
         assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
     }
 
     #[test]
     fn a_region_asks_for_more_than_it_needs() {
-        assert_eq!((needed(0), wanted(0)), (0, 0));
-        assert_eq!((needed(100), wanted(100)), (110, 133));
-        assert_eq!((needed(u64::MAX), wanted(u64::MAX)), (u64::MAX, u64::MAX));
+        assert_eq!((needed(0), wanted(0, false), wanted(0, true)), (0, 0, 0));
+        assert_eq!((needed(100), wanted(100, true), wanted(100, false)), (105, 114, 133));
+        for is_scarce in [true, false] {
+            assert_eq!((needed(u64::MAX), wanted(u64::MAX, is_scarce)), (u64::MAX, u64::MAX));
+        }
     }
 }

@@ -214,7 +214,7 @@ impl RegionBudgets {
         state.held.retain(budget.grants_of(&region));
         state.gave_back(|id| self.ledger.contains(id));
         let asking = self.store_clock.map(|clock| asking(now, clock));
-        for need in state.needs(now, &facts) {
+        for need in state.needs(now, &facts, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
             match need {
                 Need::GiveBack { grant, keeps } => {
