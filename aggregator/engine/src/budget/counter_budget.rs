@@ -99,10 +99,15 @@ impl CounterBudget {
         quota.saturating_sub(self.held_by_all())
     }
 
-    /// Returns the floors and demands of the regions of the terms, in their order.
+    /// Returns the floors and demands of the regions of the terms, in their order. A region that waits for no grant claims at most
+    /// what it holds: it may have wanted more some time ago.
     #[must_use]
     pub fn claims(&self, terms: &Terms) -> Vec<Claim> {
-        let claim = |(region, _): &(Region, u64)| Claim { floor: self.floor(region), wants: self.wants(region) };
+        let claim = |(region, _): &(Region, u64)| {
+            let is_waiting = self.wants.get(region).is_some_and(|want| want.pending.is_some());
+            let wants = if is_waiting { u64::MAX } else { self.held(region) };
+            Claim { floor: self.floor(region), wants: self.wants(region).min(wants) }
+        };
         terms.floors.iter().map(claim).collect()
     }
 

@@ -3,8 +3,8 @@
 use tollgate_core::clock::Timestamp;
 
 /// Time constant of the estimate, as a part of the window, and its maximum in ms.
-const MEMORY_PARTS: u64 = 4;
-const MEMORY_MS_MAX: u64 = 15_000;
+const MEMORY_PARTS: u64 = 2;
+const MEMORY_MS_MAX: u64 = 30_000;
 /// Standard deviations beyond which an interval shows another rate, which is taken as it is.
 const DEVIATIONS: u64 = 4;
 
@@ -54,14 +54,14 @@ pub(super) fn wanted(demand: u64, is_scarce: bool) -> u64 {
     let root = demand.isqrt();
     match (demand, is_scarce) {
         (0, _) => 0,
-        (_, true) => demand.saturating_add(demand / 32).saturating_add(root + 1),
+        (_, true) => demand.saturating_add(root / 2 + 1),
         (_, false) => demand.saturating_add(demand / 8).saturating_add(2 * root + 1),
     }
 }
 
 /// Returns the units below which a region asks for more. They are fewer than [`wanted`], or each change would make a request.
-pub(super) fn needed(demand: u64) -> u64 {
-    if demand == 0 { 0 } else { demand.saturating_add(demand.isqrt() / 2) }
+pub(super) fn needed(demand: u64, is_scarce: bool) -> u64 {
+    if is_scarce || demand == 0 { demand } else { demand.saturating_add(demand.isqrt() / 2) }
 }
 
 fn scaled(units: u64, by: u64, of: u64) -> u64 {
@@ -81,9 +81,9 @@ mod tests {
             meter.tick(Timestamp::from_ms(at_ms), 60_000)
         };
         assert_eq!(tick(100, 1_000), 6_000, "the first calls are taken as they are");
-        assert_eq!(tick(130, 2_000), 6_120, "chance is smoothed over 15 s");
-        assert_eq!(tick(130, 2_000), 6_120, "no time, no change");
-        assert_eq!(tick(200, 3_000), 19_800, "a rate that chance does not explain is taken as it is");
+        assert_eq!(tick(130, 2_000), 6_060, "chance is smoothed over 30 s");
+        assert_eq!(tick(130, 2_000), 6_060, "no time, no change");
+        assert_eq!(tick(270, 3_000), 24_000, "a rate that chance does not explain is taken as it is");
         assert_eq!(tick(0, 4_000), 0);
         assert_eq!(tick(10, 60_000), 10 * 60 / 56, "a long interval is taken as it is");
         assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn a_region_asks_for_more_than_it_needs() {
-        assert_eq!((needed(0), wanted(0, false), wanted(0, true)), (0, 0, 0));
-        assert_eq!((needed(100), wanted(100, true), wanted(100, false)), (105, 114, 133));
-        for is_scarce in [true, false] {
-            assert_eq!((needed(u64::MAX), wanted(u64::MAX, is_scarce)), (u64::MAX, u64::MAX));
+        for (is_scarce, expected) in [(true, (100, 106)), (false, (105, 133))] {
+            assert_eq!((needed(0, is_scarce), wanted(0, is_scarce)), (0, 0));
+            assert_eq!((needed(100, is_scarce), wanted(100, is_scarce)), expected);
+            assert_eq!((needed(u64::MAX, is_scarce), wanted(u64::MAX, is_scarce)), (u64::MAX, u64::MAX));
         }
     }
 }

@@ -77,7 +77,8 @@ impl RegionCounter {
     ) -> Vec<Need> {
         let LedgerFacts { terms, budget, region } = *facts;
         let demand = self.demand.tick(now, terms.window_ms);
-        self.wants = wanted(demand, is_scarce(facts, wanted(demand, false)));
+        let is_scarce = is_scarce(facts, wanted(demand, false));
+        self.wants = wanted(demand, is_scarce);
         let (held, floor) = (budget.held(region), budget.floor(region));
         let steady = terms.quota / STEADY_PARTS;
         let mut needs = Vec::new();
@@ -88,7 +89,7 @@ impl RegionCounter {
             let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
             is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
         });
-        if needed(demand) > held && held < terms.quota && !is_asking {
+        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking {
             needs.push(Need::Request { wants: self.wants });
         }
         let owed = owed(budget, terms, region, self.wants);
