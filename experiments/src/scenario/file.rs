@@ -7,7 +7,8 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::{
-    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, regions, retry_storm, scale_out, ways,
+    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, regions, retry_storm,
+    scale_out, ways,
 };
 
 /// Number of names that an error offers for a wrong one.

@@ -206,3 +206,49 @@ impl CounterBudget {
 pub fn floor_of(terms: &Terms, region: &str) -> u64 {
     terms.floors.iter().find(|(name, _)| &**name == region).map_or(0, |(_, units)| *units)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(term_ms: u64) -> Terms {
+        let floors = ["a", "b"].map(|region| (region.into(), 10)).to_vec();
+        let (rule, window_ms) = ("global".into(), 10_000);
+        Terms { rule, generation: 1, quota: 100, window_ms, term_ms, key_fingerprint: 0, floors }
+    }
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    #[test]
+    fn further_units_are_added_to_the_grant_and_renew_it() {
+        let mut budget = CounterBudget::default();
+        for place in 0..20 {
+            assert!(budget.add((id(2 * place + 1), id(2 * place)), "a".into(), 1, &terms(5_000)));
+        }
+        let [grant] = budget.grants() else { panic!("one grant: {budget:?}") };
+        assert_eq!((grant.id, grant.units, grant.request, grant.last), (id(1), 20, id(38), id(39)));
+        assert_eq!(budget.expire(id(1), id(1)), Some(false), "the units after it have renewed the grant");
+        let others = (0..GRANTS_OF_REGION_MAX as u64)
+            .map(|term| budget.add((id(50 + term), id(0)), "a".into(), 1, &terms(term)));
+        assert_eq!(
+            others.filter(|is_added| !is_added).count(),
+            1,
+            "other terms make grants of their own, up to a maximum"
+        );
+    }
+
+    #[test]
+    fn a_region_that_waits_for_nothing_claims_at_most_what_it_holds() {
+        let mut budget = CounterBudget::default();
+        budget.raise_floors(&terms(1));
+        let wants =
+            |budget: &CounterBudget| budget.claims(&terms(1)).iter().map(|claim| claim.wants).collect::<Vec<_>>();
+        budget.ask("a".into(), 50, id(1));
+        assert_eq!(wants(&budget), [50, 0]);
+        assert_eq!(budget.answer(id(1)).as_deref(), Some("a"));
+        budget.add((id(2), id(1)), "a".into(), 20, &terms(1));
+        assert_eq!(wants(&budget), [30, 0]);
+    }
+}

@@ -5,6 +5,8 @@ use tollgate_core::clock::Timestamp;
 /// Time constant of the estimate, as a part of the window, and its maximum in ms.
 const MEMORY_PARTS: u64 = 2;
 const MEMORY_MS_MAX: u64 = 30_000;
+/// Thousandths of a unit.
+const MILLI: u64 = 1_000;
 /// Standard deviations beyond which an interval shows another rate, which is taken as it is.
 const DEVIATIONS: u64 = 4;
 
@@ -13,13 +15,13 @@ const DEVIATIONS: u64 = 4;
 pub(super) struct DemandMeter {
     since: Timestamp,
     offered: u64,
-    /// Units in a window at the estimated rate.
-    per_window: u64,
+    /// Thousandths of units in a window at the estimated rate: whole units would lose the rest of small rates in each interval.
+    milli_per_window: u64,
 }
 
 impl DemandMeter {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { since: now, offered: 0, per_window: 0 }
+        Self { since: now, offered: 0, milli_per_window: 0 }
     }
 
     pub(super) fn offer(&mut self, units: u64) {
@@ -30,21 +32,21 @@ impl DemandMeter {
     pub(super) fn tick(&mut self, now: Timestamp, window_ms: u64) -> u64 {
         let interval_ms = now.ms_since(self.since);
         if interval_ms == 0 {
-            return self.per_window;
+            return self.milli_per_window / MILLI;
         }
-        let observed = scaled(self.offered, window_ms, interval_ms);
+        let observed = scaled(self.offered.saturating_mul(MILLI), window_ms, interval_ms);
         let memory_ms = (window_ms / MEMORY_PARTS).clamp(1, MEMORY_MS_MAX);
         // Independent calls deviate by the root of their number.
-        let expected = scaled(self.per_window, interval_ms, window_ms);
+        let expected = scaled(self.milli_per_window, interval_ms, window_ms.saturating_mul(MILLI));
         let is_other = self.offered.abs_diff(expected) > DEVIATIONS * (expected.isqrt() + 1);
-        self.per_window = if is_other || interval_ms >= memory_ms {
+        self.milli_per_window = if is_other || interval_ms >= memory_ms {
             observed
         } else {
             let (new, old) = (scaled(observed, interval_ms, memory_ms), memory_ms - interval_ms);
-            new.saturating_add(scaled(self.per_window, old, memory_ms))
+            new.saturating_add(scaled(self.milli_per_window, old, memory_ms))
         };
         (self.since, self.offered) = (now, 0);
-        self.per_window
+        self.milli_per_window / MILLI
     }
 }
 

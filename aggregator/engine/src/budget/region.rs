@@ -149,7 +149,8 @@ impl RegionBudgets {
         };
         // Units that were granted to a holder renew its grant.
         let budget = self.ledger.budget(rule, counter);
-        let grant = budget.and_then(|budget| budget.grants().iter().find(|held| held.last == record.id).map(|held| held.id));
+        let grant =
+            budget.and_then(|budget| budget.grants().iter().find(|held| held.last == record.id).map(|held| held.id));
         if let Some(grant) = grant {
             state.held.answered(grant, *asking);
         }

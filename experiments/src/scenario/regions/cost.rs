@@ -62,7 +62,12 @@ impl LedgerCost {
 }
 
 /// Runs the counters at demands that do not change.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates of calls")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates of calls"
+)]
 pub(super) fn ledger_cost(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64) -> LedgerCost {
     let cost = &settings.cost;
     let mut rng = Rng::with_seed(seed);

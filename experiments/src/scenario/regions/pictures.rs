@@ -29,9 +29,11 @@ fn admissions(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Plot {
         line("one exact limiter", SeriesRole::Truth, &|minute| day.exact_minutes[minute]),
         line("all regions", SeriesRole::Measured, &|minute| day.minutes[minute].iter().sum()),
     ];
-    series.extend(drawn(settings).into_iter().map(|region| {
-        line(REGIONS[region], SeriesRole::Measured, &|minute| day.minutes[minute][region])
-    }));
+    series.extend(
+        drawn(settings)
+            .into_iter()
+            .map(|region| line(REGIONS[region], SeriesRole::Measured, &|minute| day.minutes[minute][region])),
+    );
     let highest = 1.1 * settings.quota as f64;
     Plot {
         name: "admissions".to_owned(),
@@ -92,13 +94,13 @@ fn ways(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Plot {
     let (day, quota) = (&all.days[0], settings.quota);
     let mut rows = vec![("budgets", day.admitted, day.fullest)];
     rows.extend(BASELINES.iter().zip(&all.baselines).map(|(name, way)| (*name, way.admitted, way.fullest)));
-    let points = rows.iter().map(|(name, admitted, fullest)| {
-        (*name, (percent(*admitted, day.exact), percent(*fullest, quota)))
-    });
+    let points =
+        rows.iter().map(|(name, admitted, fullest)| (*name, (percent(*admitted, day.exact), percent(*fullest, quota))));
     let points: Vec<(&str, (f64, f64))> = points.collect();
     let cross = |(x, y): (f64, f64), dx: f64, dy: f64| vec![(x - dx, y), (x + dx, y), (x, y), (x, y - dy), (x, y + dy)];
     let (lowest, highest) = (0.0, points.iter().map(|(_, (_, fullest))| *fullest).fold(0.0, f64::max));
-    let x_range = points.iter().fold([100.0_f64, 100.0_f64], |[least, most], (_, (x, _))| [least.min(*x), most.max(*x)]);
+    let x_range =
+        points.iter().fold([100.0_f64, 100.0_f64], |[least, most], (_, (x, _))| [least.min(*x), most.max(*x)]);
     let x_range = [x_range[0] - 5.0, x_range[1] + 5.0];
     let mut series = vec![Series {
         name: "quota".to_owned(),

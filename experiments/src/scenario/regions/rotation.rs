@@ -19,7 +19,12 @@ pub(super) struct RotationTally {
 }
 
 /// Runs a client that stays at each region for `stay_s`.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a rate of calls")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a rate of calls"
+)]
 pub(super) fn rotation(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64, stay_s: u64) -> RotationTally {
     let (run_ms, stay_ms) = (settings.rotation_min * MINUTE_MS, stay_s * 1_000);
     let per_minute = (settings.rotation_demand * settings.quota as f64).round() as u64;

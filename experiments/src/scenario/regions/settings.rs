@@ -63,7 +63,10 @@ impl GlobalQuotaSettings {
         SettingError::unless_in("term_s", self.term_s, 5..=3_600)?;
         SettingError::unless_in("link_ms", self.link_ms, 1..=1_000)?;
         if self.rebalance_ms.is_empty() || self.rebalance_ms.iter().any(|ms| !(50..=60_000).contains(ms)) {
-            return Err(SettingError::new("rebalance_ms", "has a time outside 50 to 60000, or none; write one or more"));
+            return Err(SettingError::new(
+                "rebalance_ms",
+                "has a time outside 50 to 60000, or none; write one or more",
+            ));
         }
         SettingError::unless_in("day_min", self.day_min, 24..=1_440)?;
         SettingError::unless_in("peaks", self.peaks.len(), REGIONS.len()..=REGIONS.len())?;
@@ -80,11 +83,14 @@ impl GlobalQuotaSettings {
         SettingError::unless_in("rotation_demand", self.rotation_demand, 0.1..=10.0)?;
         self.cost.check()?;
         #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-        let calls = self.quota as f64 * (self.day_min as f64 * self.peaks.iter().sum::<f64>()).max(
-            self.rotation_min as f64 * self.rotation_demand,
-        );
+        let calls = self.quota as f64
+            * (self.day_min as f64 * self.peaks.iter().sum::<f64>())
+                .max(self.rotation_min as f64 * self.rotation_demand);
         if calls > CALLS_MAX {
-            return Err(SettingError::new("quota", format!("makes up to {calls:.0} calls in a run; at most 3 million")));
+            return Err(SettingError::new(
+                "quota",
+                format!("makes up to {calls:.0} calls in a run; at most 3 million"),
+            ));
         }
         Ok(())
     }

@@ -94,7 +94,12 @@ pub(super) fn demand(settings: &GlobalQuotaSettings, region: usize, part: f64) -
 }
 
 /// Returns the calls of a region over a day.
-#[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates of calls")]
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "rates of calls"
+)]
 fn day_of(settings: &GlobalQuotaSettings, region: usize) -> Vec<CallerPlan> {
     let at_ms = |part: u64| settings.day_ms() * part / DAY_PARTS;
     let plan = |part: u64| {
