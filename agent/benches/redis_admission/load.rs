@@ -92,7 +92,13 @@ pub(crate) fn draw(rng: &mut Rng, weights: &[f64]) -> usize {
 }
 
 /// Makes the calls of a load for a time.
-pub(crate) async fn run(load: &Load, agents: &Arc<[Limiter]>, weights: &Arc<[f64]>, time: Duration, counts: &Arc<Counts>) {
+pub(crate) async fn run(
+    load: &Load,
+    agents: &Arc<[Limiter]>,
+    weights: &Arc<[f64]>,
+    time: Duration,
+    counts: &Arc<Counts>,
+) {
     let mut calls = JoinSet::new();
     let started = Stopwatch::start();
     let Some(per_second) = load.per_second else {

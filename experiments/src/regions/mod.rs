@@ -14,7 +14,7 @@ mod outcome;
 mod world;
 
 pub use mistake::RegionMistake;
-pub use outcome::{RegionsOutcome, Violation};
+pub use outcome::{BudgetSample, RegionsOutcome, Violation};
 pub use region_store::RegionStore;
 pub use settings::{CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, TermsChange};
-pub use world::RegionsWorld;
+pub use world::{RegionsWorld, counter_id};

@@ -1,5 +1,7 @@
 //! Numbers of a run, and the state that must not be.
 
+use tollgate_core::messages::ledger::LedgerRecord;
+
 /// Numbers of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegionsOutcome {
@@ -7,8 +9,6 @@ pub struct RegionsOutcome {
     pub violation: Option<Violation>,
     /// Calls and admissions, by region and second.
     pub seconds: Vec<Vec<(u64, u64)>>,
-    /// Largest number of units of a counter in a window of true time over all regions.
-    pub fullest_window: u64,
     /// Entries in the ledger.
     pub entries: u64,
     /// Entries that were void.
@@ -17,8 +17,21 @@ pub struct RegionsOutcome {
     pub beyond_at_end: u64,
     /// Admissions by counter, as true time in ms and region.
     pub admitted: Vec<Vec<(u64, usize)>>,
-    /// Calls by counter, as true time in ms.
-    pub calls: Vec<Vec<u64>>,
+    /// Calls by counter, as true time in ms and region.
+    pub calls: Vec<Vec<(u64, usize)>>,
+    /// Units of the first counter, by second and region.
+    pub budgets: Vec<Vec<BudgetSample>>,
+    /// Records in the order of the ledger, with the true time in ms at which they were appended.
+    pub ledger: Vec<(u64, LedgerRecord)>,
+}
+
+/// Units of a counter at a region.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BudgetSample {
+    /// Units by the ledger.
+    pub held: u64,
+    /// Units that the store may admit in a window.
+    pub limit: u64,
 }
 
 /// A state that must not be.

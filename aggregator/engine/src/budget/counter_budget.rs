@@ -6,7 +6,7 @@ use tollgate_core::messages::ledger::{EntryId, Region, Terms};
 
 use super::division::Claim;
 
-/// Maximum number of grants of one counter that a region holds.
+/// Maximum number of grants of one counter that a region holds. They differ in their terms or windows.
 pub(crate) const GRANTS_OF_REGION_MAX: usize = 8;
 
 /// Units of one counter, by region.
@@ -23,15 +23,17 @@ pub(crate) type Floors = BTreeMap<Region, u64>;
 /// Units that a region holds beside its floor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct BudgetGrant {
-    /// Entry that granted them.
+    /// First entry that granted some of them.
     pub id: EntryId,
-    /// Request that asked for them.
+    /// Last entry that granted some of them. Give-backs name it: one that its writer decided on before is void.
+    pub granted: EntryId,
+    /// Last request that asked for them.
     pub request: EntryId,
     /// Their holder.
     pub region: Region,
     /// Units.
     pub units: u64,
-    /// Last renewal, or the grant.
+    /// Last renewal or addition, or the grant.
     pub last: EntryId,
     /// Time for which they hold from the asking, in ms.
     pub term_ms: u64,
@@ -99,10 +101,15 @@ impl CounterBudget {
         quota.saturating_sub(self.held_by_all())
     }
 
-    /// Returns the floors and demands of the regions of the terms, in their order.
+    /// Returns the floors and demands of the regions of the terms, in their order. A region that waits for no grant claims at most
+    /// what it holds: it may have wanted more some time ago.
     #[must_use]
     pub fn claims(&self, terms: &Terms) -> Vec<Claim> {
-        let claim = |(region, _): &(Region, u64)| Claim { floor: self.floor(region), wants: self.wants(region) };
+        let claim = |(region, _): &(Region, u64)| {
+            let is_waiting = self.wants.get(region).is_some_and(|want| want.pending.is_some());
+            let wants = if is_waiting { u64::MAX } else { self.held(region) };
+            Claim { floor: self.floor(region), wants: self.wants(region).min(wants) }
+        };
         terms.floors.iter().map(claim).collect()
     }
 
@@ -117,10 +124,22 @@ impl CounterBudget {
         Some(region.clone())
     }
 
-    pub(crate) fn add(&mut self, grant: (EntryId, EntryId), region: Region, units: u64, terms: &Terms) {
+    /// Adds units to the grant of a region with these terms, which renews it, or makes a new one. Returns false if there are too
+    /// many.
+    pub(crate) fn add(&mut self, grant: (EntryId, EntryId), region: Region, units: u64, terms: &Terms) -> bool {
         let (id, request) = grant;
         let Terms { term_ms, window_ms, .. } = *terms;
-        self.grants.push(BudgetGrant { id, request, region, units, last: id, term_ms, window_ms });
+        let is_same = |held: &BudgetGrant| (held.term_ms, held.window_ms) == (term_ms, window_ms);
+        if let Some(held) = self.grants.iter_mut().find(|held| held.region == region && is_same(held)) {
+            held.units = held.units.saturating_add(units);
+            (held.request, held.granted, held.last) = (request, id, id);
+            return true;
+        }
+        let has_room = self.grants_of(&region).count() < GRANTS_OF_REGION_MAX;
+        if has_room {
+            self.grants.push(BudgetGrant { id, granted: id, request, region, units, last: id, term_ms, window_ms });
+        }
+        has_room
     }
 
     pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64) -> bool {
@@ -132,8 +151,8 @@ impl CounterBudget {
         true
     }
 
-    pub(crate) fn keep(&mut self, grant: EntryId, units: u64) -> bool {
-        let Some(held) = self.grants.iter_mut().find(|held| held.id == grant) else { return false };
+    pub(crate) fn keep(&mut self, granted: EntryId, units: u64) -> bool {
+        let Some(held) = self.grants.iter_mut().find(|held| held.granted == granted) else { return false };
         held.units = held.units.min(units);
         self.grants.retain(|grant| grant.units > 0);
         true
@@ -188,4 +207,50 @@ impl CounterBudget {
 #[must_use]
 pub fn floor_of(terms: &Terms, region: &str) -> u64 {
     terms.floors.iter().find(|(name, _)| &**name == region).map_or(0, |(_, units)| *units)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn terms(term_ms: u64) -> Terms {
+        let floors = ["a", "b"].map(|region| (region.into(), 10)).to_vec();
+        let (rule, window_ms) = ("global".into(), 10_000);
+        Terms { rule, generation: 1, quota: 100, window_ms, term_ms, key_fingerprint: 0, floors }
+    }
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    #[test]
+    fn further_units_are_added_to_the_grant_and_renew_it() {
+        let mut budget = CounterBudget::default();
+        for place in 0..20 {
+            assert!(budget.add((id(2 * place + 1), id(2 * place)), "a".into(), 1, &terms(5_000)));
+        }
+        let [grant] = budget.grants() else { panic!("one grant: {budget:?}") };
+        assert_eq!((grant.id, grant.units, grant.request, grant.last), (id(1), 20, id(38), id(39)));
+        assert_eq!(budget.expire(id(1), id(1)), Some(false), "the units after it have renewed the grant");
+        let others = (0..GRANTS_OF_REGION_MAX as u64)
+            .map(|term| budget.add((id(50 + term), id(0)), "a".into(), 1, &terms(term)));
+        assert_eq!(
+            others.filter(|is_added| !is_added).count(),
+            1,
+            "other terms make grants of their own, up to a maximum"
+        );
+    }
+
+    #[test]
+    fn a_region_that_waits_for_nothing_claims_at_most_what_it_holds() {
+        let mut budget = CounterBudget::default();
+        budget.raise_floors(&terms(1));
+        let wants =
+            |budget: &CounterBudget| budget.claims(&terms(1)).iter().map(|claim| claim.wants).collect::<Vec<_>>();
+        budget.ask("a".into(), 50, id(1));
+        assert_eq!(wants(&budget), [50, 0]);
+        assert_eq!(budget.answer(id(1)).as_deref(), Some("a"));
+        budget.add((id(2), id(1)), "a".into(), 20, &terms(1));
+        assert_eq!(wants(&budget), [30, 0]);
+    }
 }

@@ -15,10 +15,10 @@ pub(super) struct GiveBack {
     pub(super) appended_at: Option<Timestamp>,
 }
 
-/// Returns the grant of a region that gives back most of `units`, newest first, and the units that it keeps.
+/// Returns the last entry of the grant of a region that gives back most of `units`, newest first, and the units that it keeps.
 pub(super) fn chosen(budget: &CounterBudget, region: &str, units: u64) -> Option<(EntryId, u64)> {
     let newest: &BudgetGrant = budget.grants_of(region).last()?;
-    (units > 0).then(|| (newest.id, newest.units.saturating_sub(units)))
+    (units > 0).then(|| (newest.granted, newest.units.saturating_sub(units)))
 }
 
 /// Returns the units that a region leaves to others: its part of what they lack, as far as it holds more than its own part of

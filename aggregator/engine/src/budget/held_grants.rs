@@ -75,7 +75,16 @@ mod tests {
 
     fn grant(number: u64, units: u64) -> BudgetGrant {
         let id = EntryId { writer: 1, sequence: number };
-        BudgetGrant { id, request: id, region: "a".into(), units, last: id, term_ms: 10_000, window_ms: 5_000 }
+        BudgetGrant {
+            id,
+            granted: id,
+            request: id,
+            region: "a".into(),
+            units,
+            last: id,
+            term_ms: 10_000,
+            window_ms: 5_000,
+        }
     }
 
     /// The term is counted from the asking, less 4 ms for the drift of two clocks.

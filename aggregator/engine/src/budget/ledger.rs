@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region, Terms};
 
-use super::counter_budget::{CounterBudget, Floors, GRANTS_OF_REGION_MAX};
+use super::counter_budget::{CounterBudget, Floors};
 
 /// Maximum number of counters with grants or requests. Requests for others are void.
 pub const COUNTERS_LEN_MAX: usize = 100_000;
@@ -215,13 +215,10 @@ impl Ledger {
         if units > budget.free(terms.quota) {
             return Err(Void::NotFree);
         }
-        if units > 0 && budget.grants_of(&region).count() >= GRANTS_OF_REGION_MAX {
+        if units > 0 && !budget.add((id, request), region, units, terms) {
             return Err(Void::TooMany);
         }
         budget.answer(request);
-        if units > 0 {
-            budget.add((id, request), region, units, terms);
-        }
         self.forget_if_untouched(counter);
         Ok(())
     }

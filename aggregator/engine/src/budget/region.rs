@@ -142,12 +142,19 @@ impl RegionBudgets {
 
     fn read(&mut self, record: &LedgerRecord) {
         let is_valid = self.ledger.apply(record).is_ok();
-        let (counter, grant, asking) = match &record.entry {
-            LedgerEntry::Grant { counter, request, .. } => (*counter, record.id, self.askings.get(request)),
-            LedgerEntry::Renewal { counter, grant, .. } => (*counter, *grant, self.askings.get(&record.id)),
+        let (counter, asking) = match &record.entry {
+            LedgerEntry::Grant { counter, request, .. } => (*counter, self.askings.get(request)),
+            LedgerEntry::Renewal { counter, .. } => (*counter, self.askings.get(&record.id)),
             _ => return,
         };
-        if let (true, Some(asking), Some((_, state))) = (is_valid, asking, self.counters.get_mut(&counter)) {
+        let (true, Some(asking), Some((rule, state))) = (is_valid, asking, self.counters.get_mut(&counter)) else {
+            return;
+        };
+        // Units that were granted to a holder renew its grant.
+        let budget = self.ledger.budget(rule, counter);
+        let grant =
+            budget.and_then(|budget| budget.grants().iter().find(|held| held.last == record.id).map(|held| held.id));
+        if let Some(grant) = grant {
             state.held.answered(grant, *asking);
         }
     }
@@ -211,7 +218,7 @@ impl RegionBudgets {
         state.held.retain(budget.grants_of(&region));
         state.gave_back(|id| self.ledger.contains(id));
         let asking = self.store_clock.map(|clock| asking(now, clock));
-        for need in state.needs(now, &facts) {
+        for need in state.needs(now, &facts, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
             match need {
                 Need::GiveBack { grant, keeps } => {

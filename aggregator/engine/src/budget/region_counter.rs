@@ -13,7 +13,7 @@ use super::stored_limit::{Fence, LimitAnswer, StoredLimit};
 const REPEATED_AFTER_MS: u64 = 1_000;
 /// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor: smaller differences stay, or
 /// budgets would move with each change of the demand.
-const STEADY_PARTS: u64 = 32;
+const STEADY_PARTS: u64 = 128;
 
 /// State of one counter at a region.
 #[derive(Clone, Debug)]
@@ -68,19 +68,28 @@ impl RegionCounter {
             && facts.budget.grants_of(facts.region).next().is_none()
     }
 
-    /// Ends an interval of the demand, and returns what the counter needs.
-    pub(super) fn needs(&mut self, now: Timestamp, facts: &LedgerFacts<'_>) -> Vec<Need> {
+    /// Ends an interval of the demand, and returns what the counter needs. `is_read` tells if an entry is in the ledger.
+    pub(super) fn needs(
+        &mut self,
+        now: Timestamp,
+        facts: &LedgerFacts<'_>,
+        is_read: impl Fn(EntryId) -> bool,
+    ) -> Vec<Need> {
         let LedgerFacts { terms, budget, region } = *facts;
         let demand = self.demand.tick(now, terms.window_ms);
-        self.wants = wanted(demand);
+        let is_scarce = is_scarce(facts, wanted(demand, false));
+        self.wants = wanted(demand, is_scarce);
         let (held, floor) = (budget.held(region), budget.floor(region));
         let steady = terms.quota / STEADY_PARTS;
         let mut needs = Vec::new();
-        let is_asking = self.asked.is_some_and(|(_, at, wants)| {
-            let is_waiting = now.ms_since(at) < REPEATED_AFTER_MS.max(terms.term_ms / 4);
+        let is_asking = self.asked.is_some_and(|(id, at, wants)| {
+            let is_pending = budget.pending().any(|(_, request)| request == id);
+            let repeated_after_ms = if is_pending { terms.term_ms / 4 } else { REPEATED_AFTER_MS };
+            let is_answered = !is_pending && is_read(id);
+            let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
             is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
         });
-        if needed(demand) > held && held < terms.quota && !is_asking {
+        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking {
             needs.push(Need::Request { wants: self.wants });
         }
         let owed = owed(budget, terms, region, self.wants);
@@ -105,7 +114,7 @@ impl RegionCounter {
         let ending = ending.or(chosen.filter(|(_, keeps)| *keeps == 0).map(|(grant, _)| grant));
         let is_due = |grant: EntryId| self.held.age_ms(grant, now).is_none_or(|age_ms| age_ms >= terms.term_ms / 2);
         let is_renewing = self.renewed_at.is_some_and(|at| now.ms_since(at) < REPEATED_AFTER_MS);
-        let grants = budget.grants_of(region).filter(|grant| Some(grant.id) != ending);
+        let grants = budget.grants_of(region).filter(|grant| Some(grant.granted) != ending);
         if self.wants > floor && !is_renewing && grants.clone().any(|grant| is_due(grant.id)) {
             self.renewed_at = Some(now);
             needs.push(Need::Renewals { grants: grants.map(|grant| grant.id).collect(), wants: self.wants });
@@ -118,7 +127,7 @@ impl RegionCounter {
         let LedgerFacts { budget, region, .. } = *facts;
         let live = self.held.live(budget.grants_of(region), now);
         let given = self.giving.and_then(|giving| {
-            let grant = budget.grants_of(region).find(|grant| grant.id == giving.fence.grant)?;
+            let grant = budget.grants_of(region).find(|grant| grant.granted == giving.fence.grant)?;
             let is_live = self.held.live(std::iter::once(grant), now).units > 0;
             is_live.then(|| grant.units.saturating_sub(giving.fence.keeps))
         });
@@ -159,6 +168,16 @@ impl RegionCounter {
     pub(super) fn gave_back(&mut self, is_read: impl Fn(EntryId) -> bool) {
         self.giving.take_if(|giving| is_read(giving.fence.id));
     }
+}
+
+/// Returns true if the quota is less than what all regions want together.
+fn is_scarce(facts: &LedgerFacts<'_>, own_wants: u64) -> bool {
+    let LedgerFacts { terms, budget, region } = *facts;
+    let wants = terms.floors.iter().zip(budget.claims(terms)).map(|((name, _), claim)| {
+        let wants = if &**name == region { own_wants } else { claim.wants };
+        wants.max(claim.floor)
+    });
+    wants.fold(0, u64::saturating_add) > terms.quota
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub struct StoredLimit {
 pub struct Fence {
     /// Entry of the give-back.
     pub id: EntryId,
-    /// The grant.
+    /// Last entry that granted units of the grant; of a floor, its terms.
     pub grant: EntryId,
     /// Units of the grant that are kept.
     pub keeps: u64,

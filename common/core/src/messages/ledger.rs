@@ -55,11 +55,11 @@ pub enum LedgerEntry {
         /// Units that the region could use in a window.
         wants: u64,
     },
-    /// The holder of a grant keeps only a part of it. Void after the grant's end.
+    /// The holder of a grant keeps only a part of it. Void after the grant's end, and after it got more units.
     GiveBack {
         /// Counter of the grant.
         counter: CounterId,
-        /// The grant.
+        /// Last entry that granted some of its units.
         grant: EntryId,
         /// Units that it keeps; 0 ends the grant.
         keeps: u64,

@@ -15,7 +15,7 @@ impl RegionsWorld {
         seconds.resize(seconds.len().max(second + 1), (0, 0));
         seconds[second].0 += 1;
         seconds[second].1 += u64::from(is_admitted);
-        self.outcome.calls[caller.counter as usize].push(self.now_ms);
+        self.outcome.calls[caller.counter as usize].push((self.now_ms, region));
         if is_admitted {
             self.outcome.admitted[caller.counter as usize].push((self.now_ms, region));
         }

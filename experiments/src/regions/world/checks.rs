@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use tollgate_aggregator_engine::budget::ledger::Ledger;
 
 use super::{Member, RegionsWorld, counter_id, rule_name};
-use crate::regions::outcome::Violation;
+use crate::regions::outcome::{BudgetSample, Violation};
 use crate::regions::process::{Process, ProcessEngine};
 
 impl RegionsWorld {
@@ -17,6 +17,18 @@ impl RegionsWorld {
         if expected != Some(&digest(budgets.ledger())) && self.outcome.violation.is_none() {
             self.outcome.violation = Some(Violation::StatesDiffer { at_ms: self.now_ms, len });
         }
+    }
+
+    /// Notes the units of the first counter.
+    pub(super) fn sample(&mut self) {
+        let (rule, counter) = (rule_name(&self.settings), counter_id(0));
+        let budget = self.truth.budget(&rule, counter);
+        let sample = |region: usize| {
+            let held = budget.as_ref().map_or(0, |budget| budget.held(self.regions[region].settings.name));
+            BudgetSample { held, limit: self.regions[region].store.limit(counter, self.store_time(region)) }
+        };
+        let samples = (0..self.regions.len()).map(sample).collect();
+        self.outcome.budgets.push(samples);
     }
 
     pub(super) fn check_quota(&mut self) {

@@ -45,7 +45,7 @@ impl RegionsWorld {
         if self.truth.len() > len {
             self.digests.push(digest(&self.truth));
         }
-        self.log.push(record.clone());
+        self.outcome.ledger.push((self.now_ms, record.clone()));
         let is_calm = self.now_ms >= self.settings.calm_from_ms;
         for number in 0..self.coordinators.len() {
             let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=self.regions[0].settings.link.jitter_ms) };

@@ -3,7 +3,7 @@
 use tollgate_aggregator_engine::budget::coordinator::Coordinator;
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
 
-use super::{Event, FINGERPRINT, Member, RegionsWorld, STORE_MS_MAX, StoreAnswer, rule_name};
+use super::{Event, Member, RegionsWorld, STORE_MS_MAX, StoreAnswer, rule_name};
 use crate::regions::process::{Process, ProcessEngine};
 
 impl RegionsWorld {
@@ -13,7 +13,7 @@ impl RegionsWorld {
         // Coordinators run in the home region.
         let settings = &self.regions[region.unwrap_or(0)].settings;
         let engine = if region.is_some() {
-            let member = RegionMember { region: settings.name.into(), writer, key_fingerprint: FINGERPRINT };
+            let member = RegionMember { region: settings.name.into(), writer, key_fingerprint: Self::FINGERPRINT };
             ProcessEngine::Region(Box::new(RegionBudgets::new(member)))
         } else {
             ProcessEngine::Coordinator(Box::new(Coordinator::new(writer)))

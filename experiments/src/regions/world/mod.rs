@@ -25,10 +25,10 @@ mod reading;
 
 /// Longest time from a process to its store, in ms.
 const STORE_MS_MAX: u64 = 5;
+/// Interval in which the units of the regions are noted, in ms.
+const SAMPLED_EVERY_MS: u64 = 1_000;
 /// Number of records that a mirror repeats at most.
 const REPEATED_LEN_MAX: usize = 12;
-/// Fingerprint of the digest key of all regions.
-const FINGERPRINT: u64 = 42;
 
 /// A run of simulated regions.
 pub struct RegionsWorld {
@@ -37,7 +37,6 @@ pub struct RegionsWorld {
     rng: Rng,
     now_ms: u64,
     queue: EventQueue<Event>,
-    log: Vec<LedgerRecord>,
     /// The ledger as appended, and the digests of its states by their lengths.
     truth: Ledger,
     digests: Vec<u64>,
@@ -76,6 +75,7 @@ enum Event {
     Written { region: usize, process: usize, life: u64, answer: StoreAnswer, store: Timestamp },
     Restart(Member),
     Resume(Member),
+    Sample,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,6 +85,9 @@ enum StoreAnswer {
 }
 
 impl RegionsWorld {
+    /// Fingerprint of the digest key of all regions.
+    pub const FINGERPRINT: u64 = 42;
+
     /// Creates a run.
     #[must_use]
     pub fn new(settings: RegionsSettings, mistake: Option<RegionMistake>) -> Self {
@@ -110,7 +113,6 @@ impl RegionsWorld {
             mistake,
             now_ms: 0,
             queue: EventQueue::new(),
-            log: Vec::new(),
             truth: Ledger::default(),
             digests: vec![digest(&Ledger::default())],
             regions,
@@ -142,6 +144,7 @@ impl RegionsWorld {
     }
 
     fn start(&mut self) {
+        self.queue.push(SAMPLED_EVERY_MS, Event::Sample);
         for number in 0..self.settings.coordinators {
             let process = self.new_process(None);
             self.coordinators.push(process);
@@ -213,6 +216,10 @@ impl RegionsWorld {
             }
             Event::Restart(member) => self.restart(member),
             Event::Resume(member) => self.catch_up(member),
+            Event::Sample => {
+                self.queue.push(self.now_ms + SAMPLED_EVERY_MS, Event::Sample);
+                self.sample();
+            }
         }
     }
 
@@ -223,7 +230,8 @@ impl RegionsWorld {
 }
 
 /// Returns the identifier of a counter by its number.
-fn counter_id(number: u32) -> CounterId {
+#[must_use]
+pub fn counter_id(number: u32) -> CounterId {
     CounterId::from_u128(u128::from(number) + 1)
 }
 

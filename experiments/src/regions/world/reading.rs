@@ -19,7 +19,7 @@ impl RegionsWorld {
                 Member::Coordinator(number) => {
                     let has_arrived =
                         self.arrivals[number].get(process.read).is_some_and(|at_ms| *at_ms <= self.now_ms);
-                    self.log.get(process.read).filter(|_| has_arrived).cloned()
+                    self.outcome.ledger.get(process.read).filter(|_| has_arrived).map(|(_, record)| record.clone())
                 }
             };
             let Some(record) = record else { return };

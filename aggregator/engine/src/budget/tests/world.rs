@@ -245,7 +245,7 @@ impl BudgetModel {
             Step::Lower(region, place, keeps, pause) => {
                 let own = &mut state.regions[region];
                 let name = own.name.clone();
-                let grant = own.ledger.budget(RULE, counter_of(place))?.grants_of(&name).last()?.id;
+                let grant = own.ledger.budget(RULE, counter_of(place))?.grants_of(&name).last()?.granted;
                 state.begun[2] += 1;
                 let id = give_back_id(state.begun[2]);
                 own.places[place].giving = Some((Fence { id, grant, keeps }, false));
