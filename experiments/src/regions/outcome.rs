@@ -26,7 +26,7 @@ pub struct RegionsOutcome {
 }
 
 /// Units of a counter at a region.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetSample {
     /// Units by the ledger.
     pub held: u64,

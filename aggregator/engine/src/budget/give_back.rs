@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn the_newest_grant_is_given_back_first() {
-        let (_, budget) = counter(100, &[("a", 20), ("b", 5), ("a", 10)], [0, 0]);
+        let (terms, mut budget) = counter(100, &[("a", 20), ("b", 5)], [0, 0]);
+        assert!(budget.add((id(3), id(90)), "a".into(), 10, &Terms { term_ms: 13, ..terms }));
         for (units, expected) in [(0, None), (4, Some((id(3), 6))), (10, Some((id(3), 0))), (25, Some((id(3), 0)))] {
             assert_eq!(chosen(&budget, "a", units), expected, "{units}");
         }

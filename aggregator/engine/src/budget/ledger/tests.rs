@@ -90,10 +90,7 @@ fn an_entry_is_valid_or_void_for_a_reason() {
     let granted = || [terms(1, 10, [1, 0, 0]), request(1, "a"), grant(2, 4)];
     let renewed = || granted().into_iter().chain([renewal(3)]);
     let expired = || granted().into_iter().chain([expiry(3, 3)]);
-    let full = || {
-        let pairs = (0..8).flat_map(|pair| [request(1, "a"), grant(2 + 2 * pair, 1)]);
-        [terms(1, 10, [1, 0, 0])].into_iter().chain(pairs).chain([request(1, "a")])
-    };
+    let further = || granted().into_iter().chain([request(1, "a"), grant(4, 1)]);
     for (case, steps, units) in [
         ("terms", valid([terms(1, 10, [1, 2, 3])]), [1, 2, 3]),
         ("newer terms", valid([terms(1, 10, [1, 2, 3]), terms(2, 10, [1, 2, 4])]), [1, 2, 4]),
@@ -134,8 +131,10 @@ fn an_entry_is_valid_or_void_for_a_reason() {
             last([terms(1, 10, [1, 0, 2]), request(1, "b")], grant(2, 8), Err(Void::NotFree)),
             [1, 0, 2],
         ),
-        ("ninth grant of a region", last(full(), grant(18, 1), Err(Void::TooMany)), [9, 0, 0]),
-        ("refusal of a ninth one", last(full(), grant(18, 0), Ok(())), [9, 0, 0]),
+        ("further grant", valid(further()), [6, 0, 0]),
+        ("renewal of the grant with further units", valid(further().chain([renewal(3)])), [6, 0, 0]),
+        ("give-back from before the further units", last(further(), give_back(3, 0), Err(Void::Ended)), [6, 0, 0]),
+        ("give-back with the further units", valid(further().chain([give_back(5, 2)])), [3, 0, 0]),
         ("renewal", valid(renewed()), [5, 0, 0]),
         ("renewal of no grant", last(granted(), renewal(2), Err(Void::Ended)), [5, 0, 0]),
         ("renewal of an expired grant", last(expired(), renewal(3), Err(Void::Ended)), [1, 0, 0]),
