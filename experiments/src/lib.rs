@@ -10,6 +10,7 @@ mod figures;
 pub mod oracle;
 pub mod sim;
 pub mod replay;
+pub mod regions;
 pub mod scenario;
 pub mod servers;
 pub mod demo;

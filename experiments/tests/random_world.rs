@@ -103,15 +103,16 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     }
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
-        "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored; {} counts compared, {} \
-         duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} by the store charged, {} by \
-         leases, {} by lines, {} before a late answer; {} calls shared a charge; {} forged records; \
-         fullest window {} permille of its quota",
+        "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, \
+         {} owned twice; {} counts compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
+         by the store charged, {} by leases, {} by lines, {} before a late answer; {} calls shared a charge; {} forged \
+         records; {} units opened again; fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
         sum(|run| run.retried),
         sum(|run| run.totals.lost_in_crashes),
         sum(|run| run.totals.restored),
+        sum(|run| run.totals.doubled),
         sum(|run| run.totals.compared),
         sum(|run| run.totals.duplicates),
         sum(|run| run.totals.balanced),
@@ -122,10 +123,13 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.late),
         sum(|run| run.totals.coalesced),
         sum(|run| run.totals.forged),
+        runs.values().map(|run| run.totals.reopened).sum::<u64>(),
         runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
     );
     // A world in which nothing ever goes wrong proves nothing.
     assert_eq!(sources.len(), 4, "every source decided");
+    assert!(runs.values().any(|run| run.totals.reopened > 0), "agents entered lost units again");
+    assert!(sum(|run| run.totals.doubled) > 0, "two aggregators counted a partition");
     assert!(sum(|run| run.totals.late) > 0, "answers came late");
     assert!(sum(|run| run.totals.leased) > 0, "agents leased units");
     assert!(sum(|run| run.totals.drawn) > 0, "agents drew on lines of credit");
@@ -136,11 +140,13 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     assert!(sum(|run| run.totals.duplicates) > 0 && sum(|run| run.totals.balanced) > 0);
 }
 
-/// One seed replays everything: the same answers at the same times, and the same bytes in the logs.
+/// One seed replays everything: the same answers at the same times, and the same bytes in the logs. Hashes differ from run to
+/// run, and a thread that has run another seed knows other calls.
 #[test]
 fn one_seed_replays_everything() {
-    for seed in 0..3 {
-        let (first, second) = (run(seed, None), run(seed, None));
+    for seed in 0..10 {
+        let first = std::thread::spawn(move || run(seed, None)).join().expect("a run");
+        let second = run(seed, None);
         assert_eq!(first, second, "seed {seed} does not replay");
     }
 }
@@ -187,7 +193,7 @@ fn each_mutant_that_was_chosen_blind_is_found() {
 /// A failing seed is shrunk: the part breaks the same invariant, is repeated by its text, and is much smaller.
 #[test]
 fn a_failing_seed_is_shrunk() {
-    for (seed, bug, requests_max) in [(2, PlantedBug::BackfillTwice, 10), (1, PlantedBug::DenialReportedCharged, 60)] {
+    for (seed, bug) in [(2, PlantedBug::BackfillTwice), (8, PlantedBug::DenialReportedCharged)] {
         let plan = Plan::draw(seed);
         let broken = run_plan(&plan, Some(bug)).expect_err("the bug is found");
         let part = shrunk(&plan, &broken, Some(bug));
@@ -196,6 +202,6 @@ fn a_failing_seed_is_shrunk() {
         let again = run_plan(&repeated.of(&plan), Some(bug)).expect_err("the part breaks it, too");
         println!("{bug:?}: {broken}\nshrunk: {again}\n{}\n{part}", part.summary(&plan));
         assert_eq!(name_of(&again), name_of(&broken));
-        assert!(plan.requests.len() > 400 && part.requests.len() <= requests_max, "{part}");
+        assert!(plan.requests.len() > 400 && part.requests.len() <= 10, "{part}");
     }
 }

@@ -9,3 +9,4 @@ pub mod counting;
 pub mod membership;
 pub mod replay_window;
 pub mod worker;
+pub mod budget;

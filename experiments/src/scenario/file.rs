@@ -7,7 +7,8 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 
 use super::{
-    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, retry_storm, scale_out, ways,
+    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, regions, retry_storm,
+    scale_out, ways,
 };
 
 /// Number of names that an error offers for a wrong one.
@@ -45,6 +46,7 @@ pub(super) enum Experiment {
     Ways(ways::WaySettings),
     Adversary(adversary::AdversarySettings),
     ScaleOut(scale_out::ScaleOutSettings),
+    Regions(regions::GlobalQuotaSettings),
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -96,6 +98,7 @@ impl Experiment {
             Self::Ways(settings) => settings.check(),
             Self::Adversary(settings) => settings.check(),
             Self::ScaleOut(settings) => settings.check(),
+            Self::Regions(settings) => settings.check(),
         }
     }
 
@@ -113,6 +116,7 @@ impl Experiment {
             Self::Ways(settings) => settings.names(),
             Self::Adversary(settings) => settings.names(),
             Self::ScaleOut(settings) => settings.names(),
+            Self::Regions(settings) => settings.names(),
         }
     }
 }

@@ -20,6 +20,7 @@ mod price;
 mod ways;
 mod adversary;
 mod scale_out;
+mod regions;
 
 use indicatif::ProgressBar;
 
@@ -41,6 +42,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("ways", include_str!("../../scenarios/ways.toml")),
     ("adversary", include_str!("../../scenarios/adversary.toml")),
     ("scale-out", include_str!("../../scenarios/scale-out.toml")),
+    ("regions", include_str!("../../scenarios/regions.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -87,6 +89,7 @@ impl Scenario {
             Experiment::Ways(settings) => ways::run(settings, self.file.seed, bar),
             Experiment::Adversary(settings) => adversary::run(settings, self.file.seed, bar),
             Experiment::ScaleOut(settings) => scale_out::run(settings, self.file.seed, bar),
+            Experiment::Regions(settings) => regions::run(settings, self.file.seed, bar),
         };
         ScenarioResult::new(self, findings)
     }

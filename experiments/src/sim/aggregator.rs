@@ -149,7 +149,9 @@ impl AggregatorLife {
                 }
             }
         }
-        for record in env.poll(&mut self.presence, RECORDS_MAX) {
+        let is_heard = !env.unheard.contains(&self.index);
+        let presence = if is_heard { env.poll(&mut self.presence, RECORDS_MAX) } else { Vec::new() };
+        for record in presence {
             let mut decoded = Presence::decode(&record.payload).map_err(|error| error.to_string());
             if let Ok(presence) = &mut decoded
                 && env.has(PlantedBug::RevokedBeforeRestored)

@@ -142,6 +142,7 @@ impl<'c> Simulation<'c> {
     /// Brings the store's replica up to date.
     pub fn replicate(&mut self) {
         self.env.store.replicate();
+        self.env.observe(Observation::StoreReplicated);
     }
 
     /// Lets the store lose data.
@@ -228,6 +229,15 @@ impl<'c> Simulation<'c> {
     /// Suspends an aggregator until an instant.
     pub fn pause_aggregator(&mut self, aggregator: usize, until: Timestamp) {
         self.aggregators[aggregator].pause(until);
+    }
+
+    /// Cuts an aggregator from `presence`, or mends the cut: another one counts its partitions beside it.
+    pub fn set_unheard(&mut self, aggregator: usize, is_unheard: bool) {
+        if is_unheard {
+            self.env.unheard.insert(aggregator);
+        } else {
+            self.env.unheard.remove(&aggregator);
+        }
     }
 
     /// Plants a bug.

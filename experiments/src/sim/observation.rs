@@ -111,6 +111,8 @@ pub enum Observation<'c> {
         /// True if the answer to its ping came later than calls need theirs.
         is_late: bool,
     },
+    /// The store's replica was brought up to date.
+    StoreReplicated,
     /// The store lost data.
     StoreLost(StoreLoss),
     /// The store's clock stepped.

@@ -104,6 +104,8 @@ impl SimStore {
                 self.memory.replace_counters(CounterCopies::default());
                 self.witnesses.clear();
                 self.empty_presence_set();
+                // A replica follows.
+                self.replicate();
             }
             StoreLoss::Counter(counter) => {
                 let mut copies = self.memory.copies();

@@ -33,6 +33,12 @@ impl Workload {
         Self { callers: sums.collect(), rng: Rng::with_seed(seed) }
     }
 
+    /// Returns the number of callers.
+    #[must_use]
+    pub fn callers(&self) -> usize {
+        self.callers.len()
+    }
+
     /// Draws a caller.
     pub fn caller(&mut self) -> usize {
         let drawn = self.rng.f64() * self.callers.last().copied().unwrap_or_default();

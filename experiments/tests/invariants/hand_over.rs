@@ -6,7 +6,7 @@
 //! was recreated, also those of another aggregator that has not noticed it, as long as its announcement may be on its
 //! way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
@@ -29,6 +29,8 @@ pub(crate) struct HandOver {
     /// Instant at which an aggregator last counted a topic that no longer exists, by partition.
     outdated_at: BTreeMap<Partition, Timestamp>,
     pub(crate) restored: usize,
+    /// Partitions that two aggregators owned at once.
+    pub(crate) doubled: BTreeSet<Partition>,
 }
 
 /// A partition that is assigned to an aggregator.
@@ -49,13 +51,16 @@ impl HandOver {
     }
 
     pub(crate) fn check(&mut self, sim: &Simulation<'_>) -> Result<(), String> {
-        let now = sim.now();
+        let (now, mut owned) = (sim.now(), BTreeSet::new());
         for (index, aggregator) in sim.aggregators().iter().enumerate() {
             let Some(worker) = aggregator.worker() else { continue };
             self.held.retain(|(of, partition), _| {
                 *of != index || worker.assigned().any(|(assigned, _)| assigned == *partition)
             });
             for (partition, assigned) in worker.assigned() {
+                if assigned.is_owned() && assigned.counting.restored && !owned.insert(partition) {
+                    self.doubled.insert(partition);
+                }
                 let end = sim.bus().end(Topic::Calls, partition);
                 let held = self.held.entry((index, partition)).or_insert(Held {
                     log: assigned.counting.log,

@@ -40,18 +40,23 @@ pub(crate) struct Ledger {
     given_up: HashSet<Ticket>,
     /// Ids of calls.
     named: HashSet<RequestId>,
-    /// Ids of the units that were backfilled, and the store's time at which it charged them last.
-    backfilled: HashMap<(CounterId, RequestId), Timestamp>,
+    /// Ids of the units that were backfilled, and the last charge of them.
+    backfilled: HashMap<(CounterId, RequestId), Known>,
     /// Counters that agents lease.
     leasing: HashSet<CounterId>,
-    /// Ids of refunds, and the store's time at which it made them last.
-    refunded: HashMap<(CounterId, RequestId), Timestamp>,
+    /// Ids of refunds, and the last time that they were made.
+    refunded: HashMap<(CounterId, RequestId), Known>,
+    /// Number of losses of the store's data.
+    losses: usize,
     /// Number of starts of each agent, and the last start whose life has ended.
     lives: BTreeMap<usize, u64>,
     ended: BTreeMap<usize, u64>,
     agents: BTreeMap<usize, Accounts>,
     pub(crate) balanced: usize,
 }
+
+/// Instant at which the store executed a charge with an id, and the number of losses before it.
+type Known = (Timestamp, usize);
 
 impl Ledger {
     pub(crate) fn observe(&mut self, facts: &Facts, sim: &Simulation<'_>, observation: &Observation<'_>) {
@@ -69,6 +74,7 @@ impl Ledger {
             Observation::Finished { agent, ticket, charges, is_backfill, error } => {
                 self.finished(*agent, *ticket, charges, *is_backfill, *error);
             }
+            Observation::StoreLost(_) => self.losses += 1,
             Observation::LateAnswer { agent, ticket, error } => self.answered_late(*agent, *ticket, *error),
             Observation::Answered(answered) if !sim.agents()[answered.agent].settings.owns_table => {
                 self.answered(facts, answered);
@@ -87,12 +93,17 @@ impl Ledger {
             let of_line = |asked: &Charge| matches!(asked.mode, ChargeMode::Lease { .. }) && asked.cost == 0;
             charges.iter().any(|asked| asked.counter == charge.counter && of_line(asked))
         };
-        for effect in charges.iter().zip(results).filter(|(charge, _)| !is_line(charge)).filter_map(effect_of) {
+        // Units that are opened again were executed before.
+        let is_entered = |charge: &Charge| !is_line(charge) && !matches!(charge.mode, ChargeMode::Reopen { .. });
+        for effect in charges.iter().zip(results).filter(|(charge, _)| is_entered(charge)).filter_map(effect_of) {
             let (counter, width_ms) = (effect.charge.counter, effect.charge.limit.window.width_ms());
-            // The store forgets an id with the window of its units, at once if its clock steps forward.
-            let is_again = |known: Option<Timestamp>| known.is_some_and(|known| effect.at.ms_since(known) >= width_ms);
+            // The store forgets an id with the window of its units, at once if its clock steps forward, and with a loss.
+            let (at, losses) = (effect.at, self.losses);
+            let is_again = |known: Option<Known>| {
+                known.is_some_and(|(known, before)| at.ms_since(known) >= width_ms || losses > before)
+            };
             if let (ChargeMode::Refund { .. }, Some(id)) = (effect.charge.mode, effect.charge.request)
-                && is_again(self.refunded.insert((counter, id), effect.at))
+                && is_again(self.refunded.insert((counter, id), (at, losses)))
             {
                 continue;
             }
@@ -102,7 +113,7 @@ impl Ledger {
                 }
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
                 (ChargeMode::Backfill { .. }, Some(id))
-                    if !self.named.contains(&id) && !is_again(self.backfilled.insert((counter, id), effect.at)) =>
+                    if !self.named.contains(&id) && !is_again(self.backfilled.insert((counter, id), (at, losses))) =>
                 {
                     self.agents.entry(agent).or_default().enter(counter, -effect.units);
                 }

@@ -7,7 +7,8 @@
 use std::collections::HashMap;
 
 use tollgate::LocalAnswer;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Ticket};
 
 use super::facts::Facts;
@@ -16,7 +17,8 @@ use super::lines::Lines;
 /// Units of the lines of all agents.
 #[derive(Default)]
 pub(crate) struct LineAccounts {
-    held: HashMap<(usize, CounterId), Line>,
+    /// The newest line at the end. The hand-back of an earlier one may come late, after the agent's next request.
+    held: HashMap<(usize, CounterId), Vec<Line>>,
     /// Units that calls have drawn and that the store has not charged.
     drawn: HashMap<Ticket, Vec<Draw>>,
     lives: HashMap<usize, u64>,
@@ -29,6 +31,8 @@ pub(crate) struct LineAccounts {
 #[derive(Default)]
 struct Line {
     grant: u64,
+    /// Instant of the grant, by which a hand-back names its line.
+    at: Timestamp,
     units: i64,
 }
 
@@ -57,7 +61,7 @@ impl LineAccounts {
                     self.restore(*ticket, charge.counter);
                 }
                 for (charge, result) in charges.iter().zip(results).filter(|(_, result)| result.charged) {
-                    self.line_charged(*agent, charge, result.leased)?;
+                    self.line_charged(*agent, charge, result)?;
                 }
             }
             Observation::Answered(answered) if answered.decision.by == Some(LocalAnswer::Allowance) => {
@@ -72,21 +76,25 @@ impl LineAccounts {
     fn restore(&mut self, ticket: Ticket, counter: CounterId) {
         let Some(drawn) = self.drawn.get_mut(&ticket) else { return };
         for draw in drawn.extract_if(.., |draw| draw.counter == counter) {
-            if let Some(line) = self.held.get_mut(&(draw.agent, counter)).filter(|line| line.grant == draw.grant) {
+            let lines = self.held.get_mut(&(draw.agent, counter)).into_iter().flatten();
+            for line in lines.filter(|line| line.grant == draw.grant) {
                 line.units += draw.units;
             }
         }
     }
 
-    fn line_charged(&mut self, agent: usize, charge: &Charge, granted: u64) -> Result<(), String> {
+    fn line_charged(&mut self, agent: usize, charge: &Charge, result: &ChargeResult) -> Result<(), String> {
         let key = (agent, charge.counter.line());
         match charge.mode {
             ChargeMode::Lease { .. } if charge.cost == 0 => {
                 self.grants += 1;
-                self.held.insert(key, Line { grant: self.grants, units: signed(granted) });
+                let line = Line { grant: self.grants, at: result.at, units: signed(result.leased) };
+                self.held.entry(key).or_default().push(line);
             }
-            ChargeMode::Refund { .. } => {
-                let Some(line) = self.held.get_mut(&key) else { return Ok(()) };
+            ChargeMode::Refund { at } => {
+                let Some(lines) = self.held.get_mut(&key) else { return Ok(()) };
+                let named = lines.iter().rposition(|line| line.at == at).unwrap_or(lines.len() - 1);
+                let line = &mut lines[named];
                 let (held, handed_back) = (line.units, charge.cost);
                 line.units -= signed(handed_back);
                 self.handed_back += handed_back;
@@ -106,7 +114,8 @@ impl LineAccounts {
         let applied = facts.applied(answered.generation, &answered.call).into_iter();
         for applied in applied.filter(|applied| !lines.is_charged(ticket, applied.counter)) {
             let (counter, units) = (applied.counter, signed(applied.cost));
-            let line = self.held.entry((agent, counter)).or_default();
+            let lines = self.held.entry((agent, counter)).or_insert_with(|| vec![Line::default()]);
+            let line = lines.last_mut().expect("lines of a counter are not empty");
             line.units -= units;
             self.drawn.entry(ticket).or_default().push(Draw { agent, counter, grant: line.grant, units });
             if line.units < 0 {

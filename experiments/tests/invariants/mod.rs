@@ -94,6 +94,8 @@ pub(crate) struct Totals {
     pub(crate) duplicates: usize,
     /// Partitions that were restored.
     pub(crate) restored: usize,
+    /// Partitions that two aggregators owned at once.
+    pub(crate) doubled: usize,
     /// Comparisons of an agent's charges with the store.
     pub(crate) balanced: usize,
     /// Admissions by the store that were compared with the charges that it made.
@@ -114,6 +116,8 @@ pub(crate) struct Totals {
     pub(crate) members: usize,
     /// Forged records that a node passed over.
     pub(crate) forged: usize,
+    /// Units that agents entered again after a loss of the store.
+    pub(crate) reopened: u64,
     /// Most units that were admitted in a window, in thousandths of its quota.
     pub(crate) worst_permille: u64,
 }
@@ -205,6 +209,7 @@ impl Invariants {
             compared: self.exactly_counted.compared,
             duplicates: self.exactly_counted.duplicates,
             restored: self.hand_over.restored,
+            doubled: self.hand_over.doubled.len(),
             balanced: self.ledger.balanced,
             charged: self.charged.compared,
             coalesced: self.charged.coalesced,
@@ -215,6 +220,7 @@ impl Invariants {
             bounded: self.degraded.bounded,
             members: self.members.compared,
             forged: self.forgeries.passed_over,
+            reopened: self.never_over.reopened,
             worst_permille: self.never_over.worst_permille,
         })
     }

@@ -5,8 +5,8 @@
 //! the remaining units that they state. Under rules of different generations the largest quota holds. Time is that of
 //! the store, but it never goes back: after a step back it goes on from where it was, in the same fixed window. So a
 //! unit counts for a whole window however often the clock steps back. A refund of units from before a step back counts
-//! at its own time. Excused: callers that share an overflow counter, up to twice the quota; `bounded` rules,
-//! interpolated windows, and `concurrency`.
+//! at its own time. Units that the store loses count again once they are opened again. Excused: callers that share an
+//! overflow counter, up to twice the quota; `bounded` rules, interpolated windows, and `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,7 +16,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation};
+use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, StoreLoss};
 
 use super::facts::Facts;
 
@@ -27,6 +27,8 @@ const KEPT_MS: u64 = 10_000;
 #[derive(Default)]
 pub(crate) struct NeverOver {
     entries: HashMap<(Option<usize>, CounterId), Vec<Entry>>,
+    /// Entries of the shared store that a failover brings back.
+    replica: HashMap<(Option<usize>, CounterId), Vec<Entry>>,
     /// Most units that a window may hold, for the counters of strict rules.
     bounds: HashMap<CounterId, Option<Bound>>,
     /// Times of the store's clock before and after each step back.
@@ -34,6 +36,8 @@ pub(crate) struct NeverOver {
     requests: HashSet<(usize, String)>,
     by_anyone: HashMap<CounterId, Vec<Entry>>,
     pub(crate) worst_permille: u64,
+    /// Units that agents entered again after a loss.
+    pub(crate) reopened: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -79,6 +83,15 @@ impl NeverOver {
                 self.entries.retain(|(of, _), _| *of != Some(*agent));
                 Ok(())
             }
+            Observation::StoreReplicated => {
+                self.replica.clone_from(&self.entries);
+                self.replica.retain(|(of, _), _| of.is_none());
+                Ok(())
+            }
+            Observation::StoreLost(loss) => {
+                self.lose(*loss);
+                Ok(())
+            }
             Observation::StoreClockStepped { by_ms: by_ms @ ..0, store_time } => {
                 let after = store_time.as_ms();
                 self.steps_back.push((after + by_ms.unsigned_abs(), after));
@@ -90,6 +103,23 @@ impl NeverOver {
                 Ok(())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Drops the entries that the shared store has lost.
+    fn lose(&mut self, loss: StoreLoss) {
+        match loss {
+            StoreLoss::Counter(counter) => {
+                self.entries.remove(&(None, counter));
+            }
+            StoreLoss::All => {
+                self.replica.clear();
+                self.entries.retain(|(of, _), _| of.is_some());
+            }
+            StoreLoss::SinceReplicated => {
+                self.entries.retain(|(of, _), _| of.is_some());
+                self.entries.extend(self.replica.iter().map(|(key, entries)| (*key, entries.clone())));
+            }
         }
     }
 
@@ -113,6 +143,19 @@ impl NeverOver {
                 let (at, steps) = self.scale(at.as_ms(), now);
                 self.enter(key, Entry { at, steps, units, is_enforced }, now);
                 return Ok(());
+            }
+            // It raises the count of a sub-window. After a step back, the sub-windows of a counter that was re-based are not known
+            // here, so units that are opened again do not count.
+            ChargeMode::Reopen { .. } if steps > 0 => return Ok(()),
+            ChargeMode::Reopen { at } => {
+                let window = charge.limit.window;
+                let in_sub_window =
+                    |entry: &&Entry| window.sub_window(Timestamp::from_ms(entry.at)) == window.sub_window(at);
+                let entries = self.entries.get(&key).into_iter().flatten();
+                let held: i64 = entries.filter(in_sub_window).map(|entry| entry.units).sum();
+                let lacking = (units - held).max(0);
+                self.reopened += lacking.unsigned_abs();
+                (at.as_ms().min(now), lacking)
             }
             _ => (now, units),
         };

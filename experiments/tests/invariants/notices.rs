@@ -1,7 +1,7 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in
 //! turns, and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved
 //! when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
-//! change within 10 s.
+//! change within 10 s. A loss of data is told only if the store has lost some.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -28,10 +28,15 @@ pub(crate) struct Notices {
     saved: BTreeMap<usize, (u64, AgentIds)>,
     /// True if the store's clock has stepped.
     has_stepped: bool,
+    /// Number of losses of the store's data, and of them that each agent has told.
+    losses: usize,
+    told: BTreeMap<usize, usize>,
     /// Instants of the last lines about the store, in ms.
     lines: BTreeMap<usize, VecDeque<u64>>,
     /// Instants since which the state differs from the last line, in ms.
     untold_since: BTreeMap<usize, u64>,
+    /// Instants at which each agent was last seen with the store and without it, in ms.
+    seen: BTreeMap<(usize, bool), u64>,
     /// Agents whose next line follows others that were held back.
     held_back: BTreeSet<usize>,
 }
@@ -53,6 +58,7 @@ impl Notices {
                 self.refused.insert(*agent);
             }
             Observation::StoreClockStepped { .. } => self.has_stepped = true,
+            Observation::StoreLost(_) => self.losses += 1,
             Observation::Notified(agent, notice) => {
                 let is_in_turn = match notice {
                     Notice::StoreUnavailable(_) => self.unavailable.insert(*agent),
@@ -62,7 +68,8 @@ impl Notices {
                         return Ok(());
                     }
                     // A counter expires while the store's clock is ahead, and the clock steps back.
-                    Notice::CountersLost if self.has_stepped => return Ok(()),
+                    Notice::CountersLost if self.has_stepped || self.losses > 0 => return Ok(()),
+                    Notice::StoreLost if self.tells_loss(*agent) => return Ok(()),
                     Notice::StoreLost | Notice::CountersLost => {
                         return Err(format!("notices: agent {agent}: {notice}; the store has lost nothing"));
                     }
@@ -102,6 +109,13 @@ impl Notices {
         Ok(())
     }
 
+    /// Counts a notice about a loss of the whole store. Returns true if there were so many losses.
+    fn tells_loss(&mut self, agent: usize) -> bool {
+        let told = self.told.entry(agent).or_default();
+        *told += 1;
+        *told <= self.losses
+    }
+
     fn count_line(&mut self, agent: usize, now: u64) -> Result<(), String> {
         let lines = self.lines.entry(agent).or_default();
         lines.retain(|at| *at + THROTTLE_MS > now + drift_ms(THROTTLE_MS));
@@ -117,14 +131,17 @@ impl Notices {
         let now = sim.now().as_ms();
         for (index, agent) in sim.agents().iter().enumerate() {
             let is_degraded = agent.engine().is_some_and(tollgate_engine::Engine::is_degraded);
+            self.seen.insert((index, is_degraded), now);
             let was_told = self.changed.remove(&index);
             if is_degraded == self.unavailable.contains(&index) {
                 self.untold_since.remove(&index);
                 continue;
             }
             let since = *self.untold_since.entry(index).or_insert(now);
+            // The state that was told may have ended at the same instant, and its end may be held back.
+            let is_stale = was_told && self.seen.get(&(index, !is_degraded)) != Some(&now);
             // A shell sleeps for at least 1 ms.
-            if was_told || now > since + THROTTLE_MS + 1 + drift_ms(THROTTLE_MS) {
+            if is_stale || now > since + THROTTLE_MS + 1 + drift_ms(THROTTLE_MS) {
                 return Err(format!("notices: agent {index} does not decide as its log tells: {is_degraded}"));
             }
         }

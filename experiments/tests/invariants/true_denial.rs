@@ -2,9 +2,10 @@
 //! too, or would have been at most 250 ms ago. Calls of one request wait for each other; a cached denial of one of them
 //! must be true at their arrival.
 //!
-//! So a refund of units of the counter, a charge under rules of another generation and a step of the store's clock
-//! excuse a denial for 250 ms. Under the interpolated estimate, a denial of the store is held for a moment. Not checked are callers that share an overflow counter, and agents that keep their own
-//! table, which is not the store.
+//! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a
+//! loss of its data excuse a denial for 250 ms. Under the interpolated estimate, a denial of the store is held for a
+//! moment. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
+//! the store.
 
 use std::collections::HashMap;
 
@@ -33,7 +34,7 @@ pub(crate) struct TrueDenial {
     /// Denials under the interpolated estimate, and the instants at which the store would admit their calls.
     denied: HashMap<CounterId, Vec<Timestamp>>,
     charged: HashMap<CounterId, HashMap<Generation, Timestamp>>,
-    stepped: Option<Timestamp>,
+    disturbed: Option<Timestamp>,
 }
 
 impl TrueDenial {
@@ -45,7 +46,7 @@ impl TrueDenial {
     ) -> Result<(), String> {
         let now = sim.now();
         match observation {
-            Observation::StoreClockStepped { .. } => self.stepped = Some(now),
+            Observation::StoreClockStepped { .. } | Observation::StoreLost(_) => self.disturbed = Some(now),
             // An expired request leaves the counter under the rules that it had.
             Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
@@ -109,7 +110,7 @@ impl TrueDenial {
         let others = self.charged.get(&counter).into_iter().flatten();
         let mut others = others.filter(|(other, _)| **other != generation).map(|(_, at)| at);
         self.denied.get(&counter).is_some_and(|denied| denied.iter().any(is_held))
-            || self.stepped.as_ref().is_some_and(is_recent)
+            || self.disturbed.as_ref().is_some_and(is_recent)
             || self.refunded.get(&counter).is_some_and(is_recent)
             || others.any(is_recent)
     }

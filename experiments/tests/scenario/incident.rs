@@ -25,6 +25,12 @@ pub(crate) struct Incident {
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     StoreIs(StoreState),
+    /// All data is deleted: by a flush, or by a restart without data.
+    StoreFlushed {
+        restarts: bool,
+    },
+    /// The replica stands still, and takes over in the end: the writes meanwhile are lost.
+    StoreFailsOver,
     /// A step by a size; nearly to a full second, if a distance from it is given. A glitch is taken back.
     StoreClockSteps {
         by_ms: i64,
@@ -51,6 +57,8 @@ pub(crate) enum What {
         crashes: bool,
     },
     AggregatorPauses(usize),
+    /// The aggregator counts and signals, but it is cut from `presence`: another one counts its partitions, too.
+    AggregatorDoubled(usize),
     RulesChange {
         agent: usize,
         are_newer: bool,
@@ -63,6 +71,8 @@ pub(crate) enum What {
 enum Kind {
     StoreFails,
     StorePauses,
+    StoreFlushed,
+    StoreFailsOver,
     StoreClockSteps,
     BusFails,
     AgentEnds,
@@ -71,6 +81,7 @@ enum Kind {
     AgentsCut,
     AggregatorEnds,
     AggregatorPauses,
+    AggregatorDoubled,
     RulesChange,
     TopicRecreated,
 }
@@ -84,15 +95,26 @@ pub(crate) fn draw(rng: &mut Rng, settings: &SimSettings, requests: &[Request]) 
         Kind::AgentEnds,
         Kind::AggregatorEnds,
         Kind::AggregatorPauses,
+        Kind::AggregatorDoubled,
         Kind::RulesChange,
         Kind::TopicRecreated,
         Kind::StorePauses,
         Kind::AgentPauses,
         Kind::AgentCrashLoops,
         Kind::AgentsCut,
+        Kind::StoreFlushed,
+        Kind::StoreFailsOver,
     ];
     let is_rare = |kind: Kind| {
-        matches!(kind, Kind::TopicRecreated | Kind::StoreClockSteps | Kind::AgentCrashLoops | Kind::AgentsCut)
+        matches!(
+            kind,
+            Kind::TopicRecreated
+                | Kind::StoreClockSteps
+                | Kind::AgentCrashLoops
+                | Kind::AgentsCut
+                | Kind::StoreFlushed
+                | Kind::StoreFailsOver
+        )
     };
     let is_drawn = |kind: &Kind| rng.u8(0..8) < if is_rare(*kind) { 2 } else { 4 };
     let mut kinds: Vec<_> = all.into_iter().filter(is_drawn).collect();
@@ -159,6 +181,8 @@ impl Kind {
                 lasts_ms = rng.u64(2..100);
                 What::StoreIs(StoreState::Silent)
             }
+            Self::StoreFlushed => What::StoreFlushed { restarts: rng.bool() },
+            Self::StoreFailsOver => What::StoreFailsOver,
             Self::StoreClockSteps => step(rng),
             Self::BusFails => What::BusFails,
             Self::AgentEnds => {
@@ -184,6 +208,10 @@ impl Kind {
             Self::AggregatorPauses => {
                 lasts_ms = rng.u64(50..3_000);
                 What::AggregatorPauses(rng.usize(0..aggregators))
+            }
+            Self::AggregatorDoubled => {
+                lasts_ms = rng.u64(1_000..5_000);
+                What::AggregatorDoubled(rng.usize(0..aggregators))
             }
             Self::RulesChange => What::RulesChange { agent: rng.usize(0..agents), are_newer: rng.bool() },
             Self::TopicRecreated if at_ms < LAST_PART_MS => What::TopicRecreated,

@@ -2,7 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
-use tollgate_experiments::sim::{Cut, Simulation, StoreState};
+use tollgate_experiments::sim::{Cut, Simulation, StoreLoss, StoreState};
 
 use super::incident::{Incident, What};
 use super::rules;
@@ -18,6 +18,8 @@ pub(crate) struct Incidents {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     MendStore,
+    /// The end of a failover.
+    ReplicaTakesOver,
     /// The end of a glitch of the store's clock.
     StepStoreClock(i64),
     MendBus,
@@ -25,6 +27,7 @@ enum Act {
     CrashAgent(usize),
     MendCut(usize),
     StartAggregator(usize),
+    MendPresence(usize),
 }
 
 impl Incidents {
@@ -54,6 +57,17 @@ impl Incidents {
             What::StoreIs(state) => {
                 sim.set_store(*state);
                 self.later(until, Act::MendStore);
+            }
+            What::StoreFlushed { restarts } => {
+                sim.lose(StoreLoss::All);
+                if *restarts {
+                    sim.set_store(StoreState::Unreachable);
+                    self.later(until, Act::MendStore);
+                }
+            }
+            What::StoreFailsOver => {
+                sim.replicate();
+                self.later(until, Act::ReplicaTakesOver);
             }
             What::StoreClockSteps { by_ms, from_second_ms, is_glitch } => {
                 let shown = sim.store().time(now).as_ms().cast_signed();
@@ -105,6 +119,10 @@ impl Incidents {
                 self.later(until, Act::StartAggregator(*aggregator));
             }
             What::AggregatorPauses(aggregator) => sim.pause_aggregator(*aggregator, until),
+            What::AggregatorDoubled(aggregator) => {
+                sim.set_unheard(*aggregator, true);
+                self.later(until, Act::MendPresence(*aggregator));
+            }
             What::RulesChange { agent, are_newer } => self.change_rules(sim, *agent, *are_newer),
             What::TopicRecreated => sim.recreate_calls(),
         }
@@ -112,7 +130,7 @@ impl Incidents {
 
     /// Repairs everything.
     pub(crate) fn end(&mut self, sim: &mut Simulation<'static>) {
-        let is_repair = |act: &Act| !matches!(act, Act::CrashAgent(_));
+        let is_repair = |act: &Act| !matches!(act, Act::CrashAgent(_) | Act::ReplicaTakesOver);
         for (_, act) in self.due.drain(..).filter(|(_, act)| is_repair(act)) {
             act.apply(sim);
         }
@@ -141,12 +159,14 @@ impl Act {
     fn apply(self, sim: &mut Simulation<'static>) {
         match self {
             Self::MendStore => sim.set_store(StoreState::Up),
+            Self::ReplicaTakesOver => sim.lose(StoreLoss::SinceReplicated),
             Self::StepStoreClock(by_ms) => sim.step_store_clock(by_ms),
             Self::MendBus => sim.set_bus_up(true),
             // An agent that starts reads the first rules; newer ones reach it later.
             Self::StartAgent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
             Self::CrashAgent(agent) => sim.crash_agent(agent),
             Self::MendCut(agent) => sim.set_cut(agent, Cut::default()),
+            Self::MendPresence(aggregator) => sim.set_unheard(aggregator, false),
             Self::StartAggregator(aggregator) => sim.start_aggregator(aggregator),
         }
     }

@@ -2,6 +2,7 @@
 
 mod rules;
 mod clients;
+mod access_log;
 mod traffic;
 mod incident;
 mod incidents;

@@ -5,6 +5,7 @@ use tollgate::Call;
 use tollgate_core::window::Window;
 use tollgate_experiments::sim::{SimSettings, Workload};
 
+use super::access_log::ARRIVALS;
 use super::rules;
 use crate::invariants::START;
 
@@ -17,6 +18,11 @@ const COPIES_MAX: usize = 6;
 const GAP_MS_MAX: u64 = 30;
 /// Time behind the end of a sub-window in which an adversary calls, in ms: a slow answer, and the drift of the store.
 const EDGE_MS: u64 = 16;
+/// Bounds of the number of its calls there.
+const BEHIND_EDGE_MAX: [usize; 2] = [6, 24];
+/// Number of calls that are replayed from one place of a log, and their longest gap, in ms.
+const REPLAYED_LEN: usize = 200;
+const REPLAYED_GAP_MS_MAX: u64 = 500;
 /// Rank exponents of callers by Zipf's law.
 const SKEWS: [f64; 2] = [0.8, 1.3];
 /// A caller that has one counter at `/hot`.
@@ -47,6 +53,8 @@ pub(crate) enum Pattern {
     Edges,
     /// All agents get many calls on one counter at once, each time that it has room again.
     Crowds,
+    /// A part of a real access log, whose gaps are shorter here.
+    Replayed,
 }
 
 /// The sources of a run's requests.
@@ -62,8 +70,17 @@ pub(crate) struct Traffic {
 impl Traffic {
     /// Draws the requests of a run that lasts at least so long, in the order of their instants.
     pub(crate) fn draw(rng: &mut Rng, settings: &SimSettings, run_ms: u64) -> (Pattern, Vec<Request>) {
-        let patterns =
-            [Pattern::Steady, Pattern::Poisson, Pattern::OnOff, Pattern::Bursts, Pattern::Edges, Pattern::Crowds];
+        let patterns = [
+            Pattern::Steady,
+            Pattern::Poisson,
+            Pattern::OnOff,
+            Pattern::Bursts,
+            // Few of the runs with an adversary find a lease that ends late.
+            Pattern::Edges,
+            Pattern::Edges,
+            Pattern::Crowds,
+            Pattern::Replayed,
+        ];
         let pattern = patterns[rng.usize(0..patterns.len())];
         let callers = rng.u32(1..12);
         let (callers, skew) = if rng.bool() { (callers, 0.0) } else { (callers * 6, SKEWS[rng.usize(0..SKEWS.len())]) };
@@ -88,6 +105,17 @@ impl Traffic {
             Pattern::Poisson => {
                 let at_ms = from_ms + poisson_gap_ms(rng, GAP_MS_MAX / 2);
                 self.any(rng, settings, at_ms)
+            }
+            Pattern::Replayed => {
+                let first = rng.usize(0..ARRIVALS.len() - REPLAYED_LEN);
+                let (speed, mut at_ms) = (rng.u64(10..100), from_ms);
+                for arrival in &ARRIVALS[first..first + REPLAYED_LEN] {
+                    // The log has whole seconds, so most of the calls of one come together.
+                    at_ms += (arrival.gap_ms / speed).min(REPLAYED_GAP_MS_MAX);
+                    let caller = arrival.caller % self.workload.callers();
+                    self.of(rng, settings, at_ms, caller);
+                }
+                at_ms
             }
             Pattern::OnOff => {
                 let (on_until, mut at_ms) = (from_ms + rng.u64(100..800), from_ms);
@@ -117,9 +145,15 @@ impl Traffic {
                 let (endpoint, rule) = EDGES[rng.usize(0..EDGES.len())];
                 let caller = if rng.u8(0..4) > 0 { ONE_COUNTER_CALLER } else { self.workload.caller() };
                 let agent = rng.usize(0..settings.agents.len());
+                // Few calls leave quota, so a lease has units left at its end; many show that a sub-window has begun.
+                let behind_max = BEHIND_EDGE_MAX[rng.usize(0..BEHIND_EDGE_MAX.len())];
                 let mut at_ms = from_ms;
                 for _ in 0..rng.usize(4..12) {
-                    at_ms = self.around_edge(rng, settings, at_ms, (agent, caller, endpoint), window_of(rule));
+                    at_ms = self.until_edge(rng, settings, at_ms, (agent, caller, endpoint), window_of(rule));
+                    for _ in 0..rng.usize(behind_max / 3..behind_max) {
+                        self.one(settings, at_ms + rng.u64(0..EDGE_MS), agent, caller, endpoint);
+                    }
+                    at_ms += EDGE_MS;
                 }
                 at_ms
             }
@@ -136,9 +170,8 @@ impl Traffic {
         }
     }
 
-    /// Adds a stream of calls that ends a while before the sub-window of an instant, and some right behind its end. Returns the
-    /// instant after them.
-    fn around_edge(
+    /// Adds a stream of calls that ends a while before the sub-window of an instant. Returns the end of the sub-window.
+    fn until_edge(
         &mut self,
         rng: &mut Rng,
         settings: &SimSettings,
@@ -153,15 +186,18 @@ impl Traffic {
             self.one(settings, at_ms, agent, caller, endpoint);
             at_ms += 1 + poisson_gap_ms(rng, window.part_ms() / 10);
         }
-        for _ in 0..rng.usize(4..12) {
-            self.one(settings, edge + rng.u64(0..EDGE_MS), agent, caller, endpoint);
-        }
-        edge + EDGE_MS
+        edge
     }
 
     /// Adds a request of any caller. Returns its instant.
     fn any(&mut self, rng: &mut Rng, settings: &SimSettings, at_ms: u64) -> u64 {
-        let (caller, agents) = (self.workload.caller(), settings.agents.len());
+        let caller = self.workload.caller();
+        self.of(rng, settings, at_ms, caller)
+    }
+
+    /// Adds a request of a caller. Returns its instant.
+    fn of(&mut self, rng: &mut Rng, settings: &SimSettings, at_ms: u64, caller: usize) -> u64 {
+        let agents = settings.agents.len();
         let agent = if self.is_sticky { caller % agents } else { rng.usize(0..agents) };
         let calls = self.workload.request(group(settings, agent), caller);
         // Now and then, a client makes the same request several times at once.

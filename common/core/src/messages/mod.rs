@@ -6,6 +6,7 @@ pub mod emergency;
 pub mod signals;
 pub mod presence;
 pub mod rules;
+pub mod ledger;
 
 /// Topic of the bus: one partitioned log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,6 +6,7 @@
 mod time;
 mod operations;
 mod store_requests;
+mod maintenance;
 mod pause;
 mod sleep;
 
@@ -17,8 +18,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{LogEnd, Offset, SignalBatch};
 use tollgate_engine::{
-    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceEffect,
-    MaintenanceInput, MaintenanceSettings, Receipt,
+    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceInput,
+    MaintenanceSettings, Receipt,
 };
 use tollgate_wire::Record;
 
@@ -276,21 +277,6 @@ impl<'c> AgentLife<'c> {
                 }
             }
         }
-    }
-
-    fn maintain(&mut self, env: &mut Environment<'c>, input: MaintenanceInput) {
-        self.ticked_at = self.now(env);
-        let mut effects = Vec::new();
-        self.maintenance.poll(self.ticked_at, input, &mut effects);
-        for effect in effects {
-            match effect {
-                MaintenanceEffect::Send(request) => self.request_for_maintenance(env, request),
-                MaintenanceEffect::SaveAgents(agents) => env.save_agents(self.index, agents),
-                MaintenanceEffect::SaveEmergency(switch) => env.save_emergency(self.index, switch),
-                MaintenanceEffect::Notify(notice) => env.observe(Observation::Notified(self.index, notice)),
-            }
-        }
-        self.sleep(env, AgentShell::Maintenance);
     }
 
     fn node(&self) -> SimNode {

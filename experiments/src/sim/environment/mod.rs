@@ -5,7 +5,7 @@
 
 mod store_requests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use tollgate_bus::{BusRecord, Topic};
@@ -41,6 +41,8 @@ pub(super) struct Environment<'c> {
     pub(super) observations: Vec<Observation<'c>>,
     /// Agents that are cut from servers.
     pub(super) cuts: BTreeMap<usize, Cut>,
+    /// Aggregators that are cut from `presence`.
+    pub(super) unheard: BTreeSet<usize>,
     /// The agents that each agent with a state directory saved last.
     pub(super) saved_agents: BTreeMap<usize, AgentIds>,
     /// The change of the emergency switch that each of them saved last.
@@ -64,6 +66,7 @@ impl<'c> Environment<'c> {
             read_ms: settings.read_ms,
             observations: Vec::new(),
             cuts: BTreeMap::new(),
+            unheard: BTreeSet::new(),
             saved_agents: BTreeMap::new(),
             saved_emergencies: BTreeMap::new(),
             rng: Rng::with_seed(settings.seed),
@@ -145,7 +148,10 @@ impl<'c> Environment<'c> {
 
     /// A record reaches the bus.
     pub(super) fn append(&mut self, record: ProducedRecord) {
-        let is_cut = matches!(record.writer.node, SimNode::Agent(agent) if self.cut(agent).bus_writes);
+        let is_cut = match record.writer.node {
+            SimNode::Agent(agent) => self.cut(agent).bus_writes,
+            SimNode::Aggregator(one) => record.name.topic == Topic::Presence && self.unheard.contains(&one),
+        };
         let (is_up, faults) = (self.bus_is_up && !is_cut, self.faults);
         if !is_up && self.now().ms_since(record.produced) < RECORD_TIMEOUT_MS {
             return self.scheduler.after(RECORD_RETRY_MS, SimEvent::Append(record));

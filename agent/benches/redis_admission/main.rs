@@ -17,33 +17,27 @@
 
 #![expect(clippy::cast_precision_loss, reason = "rates and ratios of small numbers")]
 
+mod load;
+
 use std::collections::HashMap;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use fastrand::Rng;
-use redis::AsyncCommands;
-use redis::aio::MultiplexedConnection;
-use tokio::runtime::Handle;
-use tokio::task::{JoinHandle, JoinSet, spawn, spawn_blocking};
+use tokio::task::{JoinHandle, spawn, spawn_blocking};
 use tokio::time::sleep;
-use tollgate::{Agent, Call, LocalAnswer, RuleSet, Source};
-use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
+use tollgate::Agent;
+use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_servers::Redis;
 
-const AGENTS: usize = 4;
-const KEYS: usize = 10_000;
-const ZIPF_EXPONENT: f64 = 1.1;
-/// Window of the quotas, in s: twelve sub-windows.
-const WIDTH_S: u64 = 60;
+use load::{AGENTS, Counts, KEYS, Limiter, Load, WIDTH_S, rules, run, weights};
+
 const PART_MS: u64 = WIDTH_S * 1_000 / 12;
 /// Time after the beginning of a sub-window that is measured on its own.
 const EDGE: Duration = Duration::from_millis(50);
 /// Time in which the sample before it is taken.
 const SAMPLE: Duration = Duration::from_millis(3);
-const CALLERS: u64 = 128;
 /// Rate by which the first quotas of a closed loop are set, in calls per second, and number of rounds that correct it.
 const GUESSED_PER_SECOND: u64 = 100_000;
 const CALIBRATIONS: usize = 2;
@@ -61,118 +55,11 @@ const SPARSE_MAX: f64 = 1.3;
 /// Largest part of the calls that may be decided without Redis.
 const DEGRADED_MAX: f64 = 0.01;
 
-/// A load: its name, whether agents lease, and its rate; none for a closed loop.
-struct Load {
-    name: &'static str,
-    leases: bool,
-    per_second: Option<u64>,
-    /// True if the limit of an admitted call with leases applies.
-    is_limited: bool,
-}
-
-/// Limiter of a gateway.
-#[derive(Clone)]
-enum Limiter {
-    Agent(Agent),
-    /// One INCR for a call.
-    Incr(MultiplexedConnection),
-}
-
 /// A Redis with agents that enforce the quotas of a demand.
 struct Fleet {
     redis: Arc<Redis>,
     agents: Arc<[Limiter]>,
     incr_us: f64,
-}
-
-/// Numbers of a load.
-#[derive(Default)]
-struct Counts {
-    calls: AtomicU64,
-    admitted: AtomicU64,
-    leased: AtomicU64,
-    allowances: AtomicU64,
-    degraded: AtomicU64,
-}
-
-/// Cumulated weights of the keys.
-fn weights() -> Vec<f64> {
-    let mut sum = 0.0;
-    (1..=KEYS)
-        .map(|rank| {
-            sum += (rank as f64).powf(-ZIPF_EXPONENT);
-            sum
-        })
-        .collect()
-}
-
-fn rules(load: &Load, demand: u64, weights: &[f64]) -> RuleSet {
-    let quota = |rank: usize| {
-        let weight = weights[rank] - if rank == 0 { 0.0 } else { weights[rank - 1] };
-        let units = weight / weights[KEYS - 1] * (demand * WIDTH_S) as f64;
-        let units = if rank < KEYS / 100 { units / 3.0 } else { units * 2.0 };
-        format!("k{rank}: {{ quota: {}/{WIDTH_S}s }}", units.ceil())
-    };
-    let quotas: Vec<String> = (0..KEYS).map(quota).collect();
-    let leases = if load.leases { "on" } else { "off" };
-    let settings = format!("per: [api_key], quota: 1/min, leases: {leases}, keys: {{ {} }}", quotas.join(", "));
-    tollgate_rules::from_yaml("rules.yaml", &format!("rules: [{{ name: key, {settings} }}]"), 1).expect("valid rules")
-}
-
-async fn call(limiter: &mut Limiter, rank: usize, counts: &Counts) {
-    counts.calls.fetch_add(1, Ordering::Relaxed);
-    let agent = match limiter {
-        Limiter::Agent(agent) => agent,
-        Limiter::Incr(connection) => {
-            let _: u64 = connection.incr(format!("incr:{rank}"), 1).await.expect("an answer");
-            return;
-        }
-    };
-    let decision = agent.decide(&Call::new().with("api_key", format!("k{rank}"))).await;
-    counts.admitted.fetch_add(decision.allowed.into(), Ordering::Relaxed);
-    counts.leased.fetch_add((decision.by == Some(LocalAnswer::Lease)).into(), Ordering::Relaxed);
-    counts.degraded.fetch_add((decision.source == Source::Fallback).into(), Ordering::Relaxed);
-    counts.allowances.fetch_add((decision.by == Some(LocalAnswer::Allowance)).into(), Ordering::Relaxed);
-}
-
-fn draw(rng: &mut Rng, weights: &[f64]) -> usize {
-    let place = rng.f64() * weights[KEYS - 1];
-    weights.partition_point(|sum| *sum <= place).min(KEYS - 1)
-}
-
-/// Makes the calls of a load for a time.
-async fn run(load: &Load, agents: &Arc<[Limiter]>, weights: &Arc<[f64]>, time: Duration, counts: &Arc<Counts>) {
-    let mut calls = JoinSet::new();
-    let started = Stopwatch::start();
-    let Some(per_second) = load.per_second else {
-        for seed in 0..CALLERS {
-            let (agents, weights, counts) = (agents.clone(), weights.clone(), counts.clone());
-            calls.spawn(async move {
-                let mut rng = Rng::with_seed(seed);
-                while started.elapsed() < time {
-                    call(&mut agents[rng.usize(..AGENTS)].clone(), draw(&mut rng, &weights), &counts).await;
-                    tokio::task::yield_now().await;
-                }
-            });
-        }
-        calls.join_all().await;
-        return;
-    };
-    // Timers of the runtime have a resolution of 1 ms: the calls of each would come at once, and share requests.
-    let (runtime, agents, weights, counts) = (Handle::current(), agents.clone(), weights.clone(), counts.clone());
-    let arrivals = spawn_blocking(move || {
-        let (mut rng, mut next, mut calls) = (Rng::with_seed(1), Duration::ZERO, JoinSet::new());
-        while next < time {
-            std::thread::sleep(next.saturating_sub(started.elapsed()));
-            let (rank, mut agent, counts) =
-                (draw(&mut rng, &weights), agents[rng.usize(..AGENTS)].clone(), counts.clone());
-            calls.spawn_on(async move { call(&mut agent, rank, &counts).await }, &runtime);
-            while calls.try_join_next().is_some() {}
-            next += Duration::from_secs_f64(-(1.0 - rng.f64()).ln() / per_second as f64);
-        }
-        calls
-    });
-    arrivals.await.expect("no panic").join_all().await;
 }
 
 /// Adds up the admitted calls and the CPU time of Redis in us, both in the time after the beginning of each sub-window.

@@ -1,0 +1,112 @@
+//! Demand of a region for a counter, estimated from the units that its callers asked for, admitted or not.
+
+use tollgate_core::clock::Timestamp;
+
+/// Time constant of the estimate, as a part of the window, and its maximum in ms.
+const MEMORY_PARTS: u64 = 2;
+const MEMORY_MS_MAX: u64 = 30_000;
+/// Thousandths of a unit.
+const MILLI: u64 = 1_000;
+/// Standard deviations beyond which an interval shows another rate, which is taken as it is.
+const DEVIATIONS: u64 = 4;
+
+/// Estimate of a rate.
+#[derive(Clone, Debug)]
+pub(super) struct DemandMeter {
+    started: Timestamp,
+    since: Timestamp,
+    offered: u64,
+    /// Thousandths of units in a window at the estimated rate: whole units would lose the rest of small rates in each interval.
+    milli_per_window: u64,
+}
+
+impl DemandMeter {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self { started: now, since: now, offered: 0, milli_per_window: 0 }
+    }
+
+    /// Returns true if the estimate is not low for the only reason that it has just begun.
+    pub(super) fn is_settled(&self, now: Timestamp, window_ms: u64) -> bool {
+        now.ms_since(self.started) >= memory_ms(window_ms)
+    }
+
+    pub(super) fn offer(&mut self, units: u64) {
+        self.offered = self.offered.saturating_add(units);
+    }
+
+    /// Ends an interval. Returns the units in a window at the estimated rate.
+    pub(super) fn tick(&mut self, now: Timestamp, window_ms: u64) -> u64 {
+        let interval_ms = now.ms_since(self.since);
+        if interval_ms == 0 {
+            return self.milli_per_window / MILLI;
+        }
+        let observed = scaled(self.offered.saturating_mul(MILLI), window_ms, interval_ms);
+        let memory_ms = memory_ms(window_ms);
+        // Independent calls deviate by the root of their number.
+        let expected = scaled(self.milli_per_window, interval_ms, window_ms.saturating_mul(MILLI));
+        let is_other = self.offered.abs_diff(expected) > DEVIATIONS * (expected.isqrt() + 1);
+        self.milli_per_window = if is_other || interval_ms >= memory_ms {
+            observed
+        } else {
+            let (new, old) = (scaled(observed, interval_ms, memory_ms), memory_ms - interval_ms);
+            new.saturating_add(scaled(self.milli_per_window, old, memory_ms))
+        };
+        (self.since, self.offered) = (now, 0);
+        self.milli_per_window / MILLI
+    }
+}
+
+/// Returns the units that a region with a demand asks for: so many that chance rarely exceeds them, and fewer if the quota is
+/// scarce, because other regions could use them.
+pub(super) fn wanted(demand: u64, is_scarce: bool) -> u64 {
+    let root = demand.isqrt();
+    match (demand, is_scarce) {
+        (0, _) => 0,
+        (_, true) => demand.saturating_add(root / 2 + 1),
+        (_, false) => demand.saturating_add(demand / 8).saturating_add(2 * root + 1),
+    }
+}
+
+/// Returns the units below which a region asks for more. They are fewer than [`wanted`], or each change would make a request.
+pub(super) fn needed(demand: u64, is_scarce: bool) -> u64 {
+    if is_scarce || demand == 0 { demand } else { demand.saturating_add(demand.isqrt() / 2) }
+}
+
+fn memory_ms(window_ms: u64) -> u64 {
+    (window_ms / MEMORY_PARTS).clamp(1, MEMORY_MS_MAX)
+}
+
+fn scaled(units: u64, by: u64, of: u64) -> u64 {
+    let exact = u128::from(units) * u128::from(by) / u128::from(of.max(1));
+    u64::try_from(exact).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_demand_is_a_rate_over_a_window() {
+        let mut meter = DemandMeter::new(Timestamp::from_ms(0));
+        let mut tick = |offered, at_ms| {
+            meter.offer(offered);
+            meter.tick(Timestamp::from_ms(at_ms), 60_000)
+        };
+        assert_eq!(tick(100, 1_000), 6_000, "the first calls are taken as they are");
+        assert_eq!(tick(130, 2_000), 6_060, "chance is smoothed over 30 s");
+        assert_eq!(tick(130, 2_000), 6_060, "no time, no change");
+        assert_eq!(tick(270, 3_000), 24_000, "a rate that chance does not explain is taken as it is");
+        assert_eq!(tick(0, 4_000), 0);
+        assert_eq!(tick(10, 60_000), 10 * 60 / 56, "a long interval is taken as it is");
+        assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
+    }
+
+    #[test]
+    fn a_region_asks_for_more_than_it_needs() {
+        for (is_scarce, expected) in [(true, (100, 106)), (false, (105, 133))] {
+            assert_eq!((needed(0, is_scarce), wanted(0, is_scarce)), (0, 0));
+            assert_eq!((needed(100, is_scarce), wanted(100, is_scarce)), expected);
+            assert_eq!((needed(u64::MAX, is_scarce), wanted(u64::MAX, is_scarce)), (u64::MAX, u64::MAX));
+        }
+    }
+}

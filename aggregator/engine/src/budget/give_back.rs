@@ -1,0 +1,97 @@
+//! A give-back under way: the limit is lowered in the store, the last window is looked at, the entry is appended.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::ledger::{EntryId, Terms};
+
+use super::counter_budget::{BudgetGrant, CounterBudget};
+use super::division::{Claim, divide};
+use super::stored_limit::Fence;
+
+/// Give-back that a region has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct GiveBack {
+    pub(super) fence: Fence,
+    /// Instant at which the entry was appended.
+    pub(super) appended_at: Option<Timestamp>,
+}
+
+/// Returns the last entry of the grant of a region that gives back most of `units`, newest first, and the units that it keeps.
+pub(super) fn chosen(budget: &CounterBudget, region: &str, units: u64) -> Option<(EntryId, u64)> {
+    let newest: &BudgetGrant = budget.grants_of(region).last()?;
+    (units > 0).then(|| (newest.granted, newest.units.saturating_sub(units)))
+}
+
+/// Returns the units that a region leaves to others: its part of what they lack, as far as it holds more than its own part of
+/// the quota.
+pub(super) fn owed(budget: &CounterBudget, terms: &Terms, region: &str, own_wants: u64) -> u64 {
+    let own = |name: &str| name == region;
+    let claims: Vec<Claim> = (terms.floors.iter().zip(budget.claims(terms)))
+        .map(|((name, _), claim)| if own(name) { Claim { wants: own_wants, ..claim } } else { claim })
+        .collect();
+    let (mut lacking, mut over, mut own_over) = (0_u64, 0_u64, 0_u64);
+    for ((name, _), part) in terms.floors.iter().zip(divide(terms.quota, &claims)) {
+        let held = budget.held(name);
+        lacking = lacking.saturating_add(part.saturating_sub(held));
+        over = over.saturating_add(held.saturating_sub(part));
+        if own(name) {
+            own_over = held.saturating_sub(part);
+        }
+    }
+    // After the quota was lowered, the units beyond it are given back even if nobody lacks any.
+    let beyond = budget.held_by_all().saturating_sub(terms.quota);
+    let lacking = lacking.saturating_sub(budget.free(terms.quota)).saturating_add(beyond);
+    if over == 0 {
+        return 0;
+    }
+    let share = (u128::from(lacking) * u128::from(own_over)).div_ceil(u128::from(over));
+    u64::try_from(share).unwrap_or(u64::MAX).min(own_over)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    /// Returns terms of the regions `a` and `b` without floors, and a counter with their units and wants.
+    fn counter(quota: u64, units: &[(&str, u64)], wants: [u64; 2]) -> (Terms, CounterBudget) {
+        let (rule, window_ms, term_ms, key_fingerprint) = ("rule".into(), 10, 12, 42);
+        let floors = vec![("a".into(), 0), ("b".into(), 0)];
+        let terms = Terms { rule, generation: 1, quota, window_ms, term_ms, key_fingerprint, floors };
+        let mut budget = CounterBudget::default();
+        ["a", "b"].into_iter().zip(wants).for_each(|(region, wants)| budget.ask(region.into(), wants, id(90)));
+        for (place, (region, units)) in (1..).zip(units) {
+            budget.add((id(place), id(90)), (*region).into(), *units, &terms);
+        }
+        (terms, budget)
+    }
+
+    #[test]
+    fn a_region_owes_its_part_of_what_others_lack() {
+        for (case, quota, units, wants, owed_by_a) in [
+            ("nobody lacks any", 100, [("a", 60), ("b", 40)], [60, 40], 0),
+            ("the other one lacks all", 100, [("a", 100), ("b", 0)], [10, 50], 50),
+            ("some are free", 100, [("a", 60), ("b", 0)], [60, 50], 10),
+            ("it has no more than its part", 100, [("a", 50), ("b", 0)], [60, 100], 0),
+            ("the other one has more than its part, too", 100, [("a", 30), ("b", 70)], [0, 70], 0),
+            ("the quota was lowered", 50, [("a", 40), ("b", 40)], [40, 40], 15),
+            ("the quota was lowered, and all is wanted by the other one", 50, [("a", 40), ("b", 40)], [0, 90], 40),
+            ("the largest units", u64::MAX, [("a", u64::MAX), ("b", 0)], [0, u64::MAX], u64::MAX),
+        ] {
+            let (terms, budget) = counter(quota, &units, wants);
+            assert_eq!(owed(&budget, &terms, "a", wants[0]), owed_by_a, "{case}");
+        }
+    }
+
+    #[test]
+    fn the_newest_grant_is_given_back_first() {
+        let (terms, mut budget) = counter(100, &[("a", 20), ("b", 5)], [0, 0]);
+        assert!(budget.add((id(3), id(90)), "a".into(), 10, &Terms { term_ms: 13, ..terms }));
+        for (units, expected) in [(0, None), (4, Some((id(3), 6))), (10, Some((id(3), 0))), (25, Some((id(3), 0)))] {
+            assert_eq!(chosen(&budget, "a", units), expected, "{units}");
+        }
+        assert_eq!(chosen(&budget, "c", 4), None);
+    }
+}

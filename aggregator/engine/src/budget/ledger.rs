@@ -1,0 +1,269 @@
+//! The ledger: the units that each region holds, as a function of the entries in their order.
+//!
+//! Every reader applies the same entries and gets the same state. The state knows no time: terms are measured by those who
+//! write. A void entry changes nothing, and each reader finds the same entries void. So a coordinator that is doubled, or late, or
+//! knows an old state, wastes entries and never a unit: a grant counts only if its units are free at its place.
+//!
+//! Repetitions are void by the numbers of their writer. A mirror that has begun again may repeat a part of the ledger, in its order.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region, Terms};
+
+use super::counter_budget::{CounterBudget, Floors};
+
+/// Maximum number of counters with grants or requests. Requests for others are void.
+pub const COUNTERS_LEN_MAX: usize = 100_000;
+/// Maximum number of writers whose repetitions are recognised. The one that has been silent for longest is forgotten.
+const WRITERS_LEN_MAX: usize = 4_096;
+
+/// Units that each region holds of each counter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    rules: BTreeMap<Arc<str>, RuleBudgets>,
+    /// Counters that an entry names and that hold something since.
+    counters: BTreeMap<CounterId, RuleCounter>,
+    writers: BTreeMap<u64, Writer>,
+    /// Number of entries that are no repetitions.
+    len: u64,
+}
+
+/// Reason for which an entry changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Void {
+    /// It is in the ledger before.
+    Repeated,
+    /// Other terms are in force, or the terms are not newer.
+    OtherTerms,
+    /// The floors of the terms exceed the quota.
+    FloorsOverQuota,
+    /// The terms do not name the region.
+    UnknownRegion,
+    /// There are too many counters, or the region has too many grants.
+    TooMany,
+    /// The request was answered, or replaced by a newer one.
+    Answered,
+    /// The units are not free.
+    NotFree,
+    /// The grant has ended.
+    Ended,
+    /// A later renewal stands before the expiry.
+    Renewed,
+}
+
+/// Terms of one rule, and the floors of its counters that no entry names.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RuleBudgets {
+    id: EntryId,
+    terms: Terms,
+    floors: Floors,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct RuleCounter {
+    rule: Arc<str>,
+    budget: CounterBudget,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Writer {
+    /// Its last entry.
+    sequence: u64,
+    /// Length of the ledger after it.
+    at: u64,
+}
+
+impl Ledger {
+    /// Applies the next record.
+    ///
+    /// # Errors
+    /// If the entry is void. It changes nothing then but the length of the ledger.
+    pub fn apply(&mut self, record: &LedgerRecord) -> Result<(), Void> {
+        self.note_writer(record.id)?;
+        let id = record.id;
+        match &record.entry {
+            LedgerEntry::Terms(terms) => self.set_terms(id, terms),
+            LedgerEntry::Request(request) => self.ask(id, request),
+            LedgerEntry::Grant { counter, request, units } => self.grant(id, *counter, *request, *units),
+            LedgerEntry::Renewal { counter, grant, wants } => {
+                self.change(*counter, |budget| if budget.renew(*grant, id, *wants) { Ok(()) } else { Err(Void::Ended) })
+            }
+            LedgerEntry::GiveBack { counter, grant, keeps } => {
+                self.change(*counter, |budget| if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) })
+            }
+            LedgerEntry::FloorGiveBack { terms, region } => self.lower_floors(*terms, region),
+            LedgerEntry::Expiry { counter, grant, last } => {
+                self.change(*counter, |budget| match budget.expire(*grant, *last) {
+                    Some(true) => Ok(()),
+                    Some(false) => Err(Void::Renewed),
+                    None => Err(Void::Ended),
+                })
+            }
+        }
+    }
+
+    /// Returns the number of entries that are no repetitions. It is the same for every reader at the same entry.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Returns true if no entry was read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns true if an entry is in the ledger, void or not: if its writer has appended it, or a later one.
+    #[must_use]
+    pub fn contains(&self, id: EntryId) -> bool {
+        self.writers.get(&id.writer).is_some_and(|writer| id.sequence <= writer.sequence)
+    }
+
+    /// Returns the terms of a rule and their entry.
+    #[must_use]
+    pub fn terms(&self, rule: &str) -> Option<(EntryId, &Terms)> {
+        self.rules.get(rule).map(|rule| (rule.id, &rule.terms))
+    }
+
+    /// Returns the budget of a counter of a rule; none without terms.
+    #[must_use]
+    pub fn budget(&self, rule: &str, counter: CounterId) -> Option<CounterBudget> {
+        let named = self.counters.get(&counter).map(|named| named.budget.clone());
+        named.or_else(|| self.rules.get(rule).map(|rule| CounterBudget::new(rule.floors.clone())))
+    }
+
+    /// Returns the counters that hold more than their floors or wait for a grant, with their terms.
+    pub fn counters(&self) -> impl Iterator<Item = (CounterId, &Terms, &CounterBudget)> {
+        let terms = |named: &RuleCounter| self.rules.get(&named.rule).map(|rule| &rule.terms);
+        self.counters.iter().filter_map(move |(counter, named)| Some((*counter, terms(named)?, &named.budget)))
+    }
+
+    /// Returns the terms of all rules.
+    pub fn rules(&self) -> impl Iterator<Item = &Terms> {
+        self.rules.values().map(|rule| &rule.terms)
+    }
+
+    /// Returns the units that are reserved for a region of every counter of a rule.
+    #[must_use]
+    pub fn floor_of_all(&self, rule: &str, region: &str) -> u64 {
+        let Some(terms) = self.rules.get(rule) else { return 0 };
+        let named = self.counters.values().filter(|named| &*named.rule == rule);
+        let floors = named.map(|named| named.budget.floor(region));
+        floors.fold(CounterBudget::new(terms.floors.clone()).floor(region), u64::min)
+    }
+
+    fn note_writer(&mut self, id: EntryId) -> Result<(), Void> {
+        if self.contains(id) {
+            return Err(Void::Repeated);
+        }
+        self.len += 1;
+        self.writers.insert(id.writer, Writer { sequence: id.sequence, at: self.len });
+        if self.writers.len() > WRITERS_LEN_MAX
+            && let Some(silent) = self.writers.iter().min_by_key(|(_, writer)| writer.at).map(|(id, _)| *id)
+        {
+            self.writers.remove(&silent);
+        }
+        Ok(())
+    }
+
+    fn set_terms(&mut self, id: EntryId, terms: &Terms) -> Result<(), Void> {
+        let floors = terms.floors.iter().try_fold(0_u64, |sum, (_, units)| sum.checked_add(*units));
+        if floors.is_none_or(|floors| floors > terms.quota) {
+            return Err(Void::FloorsOverQuota);
+        }
+        let before = self.rules.get(&terms.rule);
+        if before.is_some_and(|before| terms.generation <= before.terms.generation) {
+            return Err(Void::OtherTerms);
+        }
+        let mut untouched = CounterBudget::new(before.map(|before| before.floors.clone()).unwrap_or_default());
+        untouched.raise_floors(terms);
+        let rule = RuleBudgets { id, terms: terms.clone(), floors: untouched.floors().clone() };
+        self.rules.insert(terms.rule.clone(), rule);
+        self.counters.values_mut().filter(|named| named.rule == terms.rule).for_each(|named| {
+            named.budget.raise_floors(terms);
+        });
+        self.forget_untouched(&terms.rule);
+        Ok(())
+    }
+
+    fn ask(&mut self, id: EntryId, request: &BudgetRequest) -> Result<(), Void> {
+        let BudgetRequest { terms, counter, region, wants } = request;
+        let rule = self.rules.values().find(|rule| rule.id == *terms).ok_or(Void::OtherTerms)?;
+        if !rule.terms.floors.iter().any(|(name, _)| name == region) {
+            return Err(Void::UnknownRegion);
+        }
+        if self.counters.len() >= COUNTERS_LEN_MAX && !self.counters.contains_key(counter) {
+            return Err(Void::TooMany);
+        }
+        let new = || RuleCounter { rule: rule.terms.rule.clone(), budget: CounterBudget::new(rule.floors.clone()) };
+        self.counters.entry(*counter).or_insert_with(new).budget.ask(region.clone(), *wants, id);
+        Ok(())
+    }
+
+    fn grant(&mut self, id: EntryId, counter: CounterId, request: EntryId, units: u64) -> Result<(), Void> {
+        let rules = &self.rules;
+        let named = self.counters.get_mut(&counter).ok_or(Void::Answered)?;
+        let terms = &rules.get(&named.rule).ok_or(Void::OtherTerms)?.terms;
+        let budget = &mut named.budget;
+        let region = budget.pending().find(|(_, pending)| *pending == request).ok_or(Void::Answered)?.0.clone();
+        if units > budget.free(terms.quota) {
+            return Err(Void::NotFree);
+        }
+        if units > 0 && !budget.add((id, request), region, units, terms) {
+            return Err(Void::TooMany);
+        }
+        budget.answer(request);
+        self.forget_if_untouched(counter);
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        counter: CounterId,
+        change: impl FnOnce(&mut CounterBudget) -> Result<(), Void>,
+    ) -> Result<(), Void> {
+        let named = self.counters.get_mut(&counter).ok_or(Void::Ended)?;
+        change(&mut named.budget)?;
+        if let Some(rule) = self.rules.get(&named.rule) {
+            named.budget.raise_floors(&rule.terms);
+        }
+        self.forget_if_untouched(counter);
+        Ok(())
+    }
+
+    fn lower_floors(&mut self, terms: EntryId, region: &Region) -> Result<(), Void> {
+        let rule = self.rules.values_mut().find(|rule| rule.id == terms).ok_or(Void::OtherTerms)?;
+        let mut untouched = CounterBudget::new(rule.floors.clone());
+        untouched.lower_floor(region, &rule.terms);
+        untouched.raise_floors(&rule.terms);
+        rule.floors = untouched.floors().clone();
+        for named in self.counters.values_mut().filter(|named| named.rule == rule.terms.rule) {
+            named.budget.lower_floor(region, &rule.terms);
+            named.budget.raise_floors(&rule.terms);
+        }
+        let name = rule.terms.rule.clone();
+        self.forget_untouched(&name);
+        Ok(())
+    }
+
+    /// Forgets the counters of a rule that hold no more than its floors. Their floors may have been behind those of the rule.
+    fn forget_untouched(&mut self, rule: &str) {
+        let Some(rule) = self.rules.get(rule) else { return };
+        self.counters.retain(|_, named| named.rule != rule.terms.rule || !named.budget.is_untouched(&rule.floors));
+    }
+
+    fn forget_if_untouched(&mut self, counter: CounterId) {
+        let Some(named) = self.counters.get_mut(&counter) else { return };
+        named.budget.forget_wants();
+        let floors = self.rules.get(&named.rule).map(|rule| &rule.floors);
+        if floors.is_some_and(|floors| named.budget.is_untouched(floors)) {
+            self.counters.remove(&counter);
+        }
+    }
+}

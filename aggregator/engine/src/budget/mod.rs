@@ -1,0 +1,19 @@
+//! Budgets of regions: the division of one quota over regions that each limit on their own.
+//!
+//! The [`ledger`] is the only truth about the units that regions hold. The [`coordinator`] of the home region answers requests by the
+//! [`division`] of the quota, and lets grants expire. Each region asks, renews, gives back ([`region`]), and writes its limits
+//! into its own store ([`stored_limit`]). ARCHITECTURE.md proves that no quota is spent twice.
+
+pub mod division;
+pub mod counter_budget;
+pub mod ledger;
+pub mod stored_limit;
+mod demand;
+pub mod coordinator;
+mod held_grants;
+mod give_back;
+mod region_counter;
+mod region_floor;
+pub mod region;
+#[cfg(test)]
+mod tests;

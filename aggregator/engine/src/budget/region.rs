@@ -1,0 +1,289 @@
+//! The budgets of one region: its aggregator asks for units where the demand is, renews them, gives them back, and writes the
+//! limits into the region's store.
+//!
+//! A process knows when it asked, and nothing about the askings of its predecessor. It uses a grant only after it has asked for its
+//! renewal. Two processes of one region at a time are harmless: the store accepts limits of both, and each is within what the
+//! ledger says that the region holds.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region};
+
+use super::coordinator::DRIFT_PPM;
+use super::give_back::GiveBack;
+use super::held_grants::Asking;
+use super::ledger::Ledger;
+use super::region_counter::{LedgerFacts, Need, RegionCounter};
+use super::region_floor::RegionFloor;
+use super::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+
+/// Identity of a process that takes part for its region.
+#[derive(Clone, Debug)]
+pub struct RegionMember {
+    /// Name of the region.
+    pub region: Region,
+    /// Number that no other life of a process has.
+    pub writer: u64,
+    /// Fingerprint of its key of all digests.
+    pub key_fingerprint: u64,
+}
+
+/// Budgets of one region, at one process.
+#[derive(Clone, Debug)]
+pub struct RegionBudgets {
+    member: RegionMember,
+    sequence: u64,
+    give_backs: u64,
+    ledger: Ledger,
+    /// Last time that the store's clock has shown, and the own time at which the answer with it arrived.
+    store_clock: Option<(Timestamp, Timestamp)>,
+    askings: BTreeMap<EntryId, Asking>,
+    counters: BTreeMap<CounterId, (Arc<str>, RegionCounter)>,
+    floors: BTreeMap<Arc<str>, RegionFloor>,
+}
+
+/// Event at a region.
+#[derive(Clone, Copy, Debug)]
+pub enum RegionInput<'a> {
+    /// The next record of the ledger.
+    Record(&'a LedgerRecord),
+    /// Callers have asked for units of a counter.
+    Offered {
+        /// Rule of the counter.
+        rule: &'a Arc<str>,
+        /// The counter.
+        counter: CounterId,
+        /// Units, admitted or not.
+        units: u64,
+    },
+    /// The store has answered with its time.
+    StoreTime(Timestamp),
+    /// The store has answered the write of a counter's limit.
+    Written {
+        /// The counter.
+        counter: CounterId,
+        /// The answer.
+        answer: LimitAnswer,
+    },
+    /// The store has answered the write of a rule's floor.
+    FloorWritten {
+        /// The rule.
+        rule: &'a Arc<str>,
+        /// Floor in force.
+        limit: StoredLimit,
+    },
+    /// Budgets are compared with the demand.
+    Tick,
+}
+
+/// Effect of an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RegionEffect {
+    /// A record for the ledger.
+    Append(LedgerRecord),
+    /// A write of a counter's limit to the store.
+    Write {
+        /// The counter.
+        counter: CounterId,
+        /// The write.
+        write: LimitWrite,
+    },
+    /// A write of the floor of all counters of a rule to the store.
+    WriteFloor {
+        /// The rule.
+        rule: Arc<str>,
+        /// The write.
+        write: LimitWrite,
+    },
+}
+
+impl RegionBudgets {
+    /// Creates the budgets of a process that has read nothing.
+    #[must_use]
+    pub fn new(member: RegionMember) -> Self {
+        Self {
+            member,
+            sequence: 0,
+            give_backs: 0,
+            ledger: Ledger::default(),
+            store_clock: None,
+            askings: BTreeMap::new(),
+            counters: BTreeMap::new(),
+            floors: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the ledger as read.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Takes an event. `now` is the time of a clock that counts suspended time.
+    pub fn poll(&mut self, now: Timestamp, input: RegionInput<'_>, effects: &mut Vec<RegionEffect>) {
+        match input {
+            RegionInput::Record(record) => self.read(record),
+            RegionInput::Offered { rule, counter, units } => {
+                let new = || (rule.clone(), RegionCounter::new(now));
+                self.counters.entry(counter).or_insert_with(new).1.demand.offer(units);
+            }
+            RegionInput::StoreTime(store) => self.store_clock = Some((store, now)),
+            RegionInput::Written { counter, answer } => self.written(now, counter, &answer, effects),
+            RegionInput::FloorWritten { rule, limit } => self.floor_written(now, rule, limit, effects),
+            RegionInput::Tick => self.tick(now, effects),
+        }
+    }
+
+    fn read(&mut self, record: &LedgerRecord) {
+        let is_valid = self.ledger.apply(record).is_ok();
+        let (counter, asking) = match &record.entry {
+            LedgerEntry::Grant { counter, request, .. } => (*counter, self.askings.get(request)),
+            LedgerEntry::Renewal { counter, .. } => (*counter, self.askings.get(&record.id)),
+            _ => return,
+        };
+        let (true, Some(asking), Some((rule, state))) = (is_valid, asking, self.counters.get_mut(&counter)) else {
+            return;
+        };
+        // Units that were granted to a holder renew its grant.
+        let budget = self.ledger.budget(rule, counter);
+        let grant =
+            budget.and_then(|budget| budget.grants().iter().find(|held| held.last == record.id).map(|held| held.id));
+        if let Some(grant) = grant {
+            state.held.answered(grant, *asking);
+        }
+    }
+
+    fn written(&mut self, now: Timestamp, counter: CounterId, answer: &LimitAnswer, effects: &mut Vec<RegionEffect>) {
+        let Some((rule, state)) = self.counters.get_mut(&counter) else { return };
+        let (Some((_, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter)) else {
+            return;
+        };
+        let facts = LedgerFacts { terms, budget: &budget, region: &self.member.region };
+        let is_read = |id| self.ledger.contains(id);
+        if let Some(Fence { id, grant, keeps }) = state.written(now, &facts, answer, is_read) {
+            let entry = LedgerEntry::GiveBack { counter, grant, keeps };
+            effects.push(RegionEffect::Append(LedgerRecord { id, entry }));
+        }
+    }
+
+    fn floor_written(&mut self, now: Timestamp, rule: &Arc<str>, limit: StoredLimit, effects: &mut Vec<RegionEffect>) {
+        let Some((_, terms)) = self.ledger.terms(rule) else { return };
+        let floor = self.floors.entry(rule.clone()).or_default();
+        if let Some(Fence { id, grant, .. }) = floor.written(now, terms, limit, |id| self.ledger.contains(id)) {
+            let entry = LedgerEntry::FloorGiveBack { terms: grant, region: self.member.region.clone() };
+            effects.push(RegionEffect::Append(LedgerRecord { id, entry }));
+        }
+    }
+
+    fn tick(&mut self, now: Timestamp, effects: &mut Vec<RegionEffect>) {
+        let region = self.member.region.clone();
+        for rule in self.ledger.rules().map(|terms| terms.rule.clone()).collect::<Vec<_>>() {
+            self.tick_floor(now, &rule, effects);
+        }
+        let held = self.ledger.counters().filter(|(_, _, budget)| budget.grants_of(&region).next().is_some());
+        for (counter, terms, _) in held {
+            self.counters.entry(counter).or_insert_with(|| (terms.rule.clone(), RegionCounter::new(now)));
+        }
+        for (counter, (rule, mut state)) in std::mem::take(&mut self.counters) {
+            if self.tick_counter(now, counter, &rule, &mut state, effects) {
+                self.counters.insert(counter, (rule, state));
+            }
+        }
+        let oldest_ms = self.ledger.rules().map(|terms| terms.term_ms).max().unwrap_or(0);
+        self.askings.retain(|_, asking| now.ms_since(asking.own) < oldest_ms);
+    }
+
+    /// Looks at one counter. Returns false if nothing is left to know about it.
+    fn tick_counter(
+        &mut self,
+        now: Timestamp,
+        counter: CounterId,
+        rule: &str,
+        state: &mut RegionCounter,
+        effects: &mut Vec<RegionEffect>,
+    ) -> bool {
+        let (Some((terms_id, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter))
+        else {
+            return true;
+        };
+        let terms = terms.clone();
+        let region = self.member.region.clone();
+        let facts = LedgerFacts { terms: &terms, budget: &budget, region: &region };
+        state.held.retain(budget.grants_of(&region));
+        state.gave_back(|id| self.ledger.contains(id));
+        let asking = self.store_clock.map(|clock| asking(now, clock));
+        for need in state.needs(now, &facts, |id| self.ledger.contains(id)) {
+            let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
+            match need {
+                Need::GiveBack { grant, keeps } => {
+                    let fence = Fence { id: self.give_back_id(), grant, keeps };
+                    state.giving = Some(GiveBack { fence, appended_at: None });
+                }
+                // Without the store's time the end of a term is unknown.
+                Need::Request { .. } | Need::Renewals { .. } if is_refused || asking.is_none() => {}
+                Need::Request { wants } => {
+                    let request = BudgetRequest { terms: terms_id, counter, region: region.clone(), wants };
+                    let id = self.ask(LedgerEntry::Request(request), asking, effects);
+                    state.asked = Some((id, now, wants));
+                }
+                Need::Renewals { grants, wants } => {
+                    for grant in grants {
+                        self.ask(LedgerEntry::Renewal { counter, grant, wants }, asking, effects);
+                    }
+                }
+            }
+        }
+        let limit = state.limit(now, &facts, self.ledger.len());
+        let is_known = state.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
+        let is_lowering = state.giving.is_some_and(|giving| giving.appended_at.is_none());
+        let is_due =
+            !is_known && (limit.units > 0 || state.stored.is_none_or(|stored| stored != StoredLimit::default()));
+        if is_due || is_lowering {
+            let fence = state.stored.and_then(|stored| stored.fence).map(|fence| fence.id);
+            let seen = fence.filter(|id| self.ledger.contains(*id));
+            effects.push(RegionEffect::Write { counter, write: LimitWrite { limit, seen } });
+        }
+        !state.is_idle(&facts)
+    }
+
+    fn tick_floor(&mut self, now: Timestamp, rule: &Arc<str>, effects: &mut Vec<RegionEffect>) {
+        let Some((terms_id, terms)) = self.ledger.terms(rule).map(|(id, terms)| (id, terms.clone())) else { return };
+        let reserved = self.ledger.floor_of_all(rule, &self.member.region);
+        let mut floor = self.floors.remove(rule).unwrap_or_default();
+        let id = self.give_back_id();
+        let is_read = |id| self.ledger.contains(id);
+        let write =
+            floor.write(now, (terms_id, &terms), (&self.member.region, reserved), id, self.ledger.len(), is_read);
+        effects.extend(write.map(|write| RegionEffect::WriteFloor { rule: rule.clone(), write }));
+        self.floors.insert(rule.clone(), floor);
+    }
+
+    fn ask(&mut self, entry: LedgerEntry, asking: Option<Asking>, effects: &mut Vec<RegionEffect>) -> EntryId {
+        self.sequence += 1;
+        let id = EntryId { writer: self.member.writer, sequence: self.sequence };
+        self.askings.extend(asking.map(|asking| (id, asking)));
+        effects.push(RegionEffect::Append(LedgerRecord { id, entry }));
+        id
+    }
+
+    /// Returns the identity of a give-back. It is the first of a writer of its own, because it is appended after entries that were
+    /// written later, and perhaps by a successor.
+    fn give_back_id(&mut self) -> EntryId {
+        self.give_backs += 1;
+        let writer = self.member.writer.rotate_left(32) ^ self.give_backs.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        EntryId { writer, sequence: 1 }
+    }
+}
+
+/// Returns the instant of an asking: the store's clock has gone on at least so far since it was seen.
+fn asking(now: Timestamp, (store, received): (Timestamp, Timestamp)) -> Asking {
+    let passed_ms = now.ms_since(received);
+    let drift_ms = passed_ms.saturating_mul(DRIFT_PPM).div_ceil(1_000_000);
+    Asking { own: now, store: store.plus_ms(passed_ms - drift_ms) }
+}

@@ -1,0 +1,150 @@
+//! Sequences of a region's process: asking, a successor, a predecessor's give-back, another key.
+
+use tollgate_core::messages::ledger::Terms;
+
+use super::*;
+
+const X: CounterId = CounterId::from_u128(1);
+const GRANT: EntryId = EntryId { writer: 1, sequence: 2 };
+
+fn ms(ms: u64) -> Timestamp {
+    Timestamp::from_ms(ms)
+}
+
+fn terms() -> LedgerRecord {
+    let (window_ms, term_ms, key_fingerprint) = (10_000, 12_000, 42);
+    let floors = vec![("a".into(), 1), ("b".into(), 0)];
+    let terms = Terms { rule: "rule".into(), generation: 1, quota: 60, window_ms, term_ms, key_fingerprint, floors };
+    LedgerRecord { id: EntryId { writer: 1, sequence: 1 }, entry: LedgerEntry::Terms(terms) }
+}
+
+/// Returns a process of the region `a` that has read the terms, and entries after them.
+fn process(writer: u64, key_fingerprint: u64, records: &[LedgerRecord]) -> RegionBudgets {
+    let mut process = RegionBudgets::new(RegionMember { region: "a".into(), writer, key_fingerprint });
+    for record in [terms()].iter().chain(records) {
+        assert_eq!(poll(&mut process, 0, RegionInput::Record(record)), []);
+    }
+    process
+}
+
+fn poll(process: &mut RegionBudgets, now_ms: u64, input: RegionInput<'_>) -> Vec<RegionEffect> {
+    let mut effects = Vec::new();
+    process.poll(ms(now_ms), input, &mut effects);
+    effects
+}
+
+fn offer(process: &mut RegionBudgets, now_ms: u64, units: u64) {
+    poll(process, now_ms, RegionInput::Offered { rule: &"rule".into(), counter: X, units });
+}
+
+/// Offers units, and ticks. The store's clock is a million ms ahead.
+fn tick(process: &mut RegionBudgets, now_ms: u64, units: u64) -> Vec<RegionEffect> {
+    offer(process, now_ms, units);
+    poll(process, now_ms, RegionInput::StoreTime(ms(1_000_000 + now_ms)));
+    poll(process, now_ms, RegionInput::Tick)
+}
+
+fn appended(effects: &[RegionEffect]) -> Vec<LedgerRecord> {
+    let record = |effect: &RegionEffect| match effect {
+        RegionEffect::Append(record) => Some(record.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(record).collect()
+}
+
+fn written(effects: &[RegionEffect]) -> Option<LimitWrite> {
+    effects.iter().find_map(|effect| match effect {
+        RegionEffect::Write { write, .. } => Some(*write),
+        _ => None,
+    })
+}
+
+/// Returns the request of a process, and the grant of 30 units for it.
+fn granted(process: &mut RegionBudgets) -> Vec<LedgerRecord> {
+    offer(process, 0, 10);
+    let request = appended(&tick(process, 1_000, 0)).pop().expect("the demand is more than the floor");
+    let grant = LedgerEntry::Grant { counter: X, request: request.id, units: 30 };
+    vec![request, LedgerRecord { id: GRANT, entry: grant }]
+}
+
+#[test]
+fn a_region_asks_and_uses_what_it_is_granted() {
+    let mut process = process(7, 42, &[]);
+    let records = granted(&mut process);
+    let LedgerEntry::Request(request) = &records[0].entry else { panic!("a request") };
+    assert_eq!((&*request.region, request.wants), ("a", 106));
+    for record in &records {
+        poll(&mut process, 2_000, RegionInput::Record(record));
+    }
+    let write = written(&tick(&mut process, 3_000, 2)).expect("the limit rises");
+    // The term is counted from the asking, less the drift of two clocks.
+    let limit = StoredLimit { units: 30, until: ms(1_000_000 + 1_000 + 12_000 - 5), as_of: 3, fence: None };
+    assert_eq!(write, LimitWrite { limit, seen: None });
+    let write = written(&tick(&mut process, 12_995, 20)).expect("its own clock says that the term has ended");
+    assert_eq!(write.limit.units, 0);
+}
+
+#[test]
+fn another_key_asks_for_nothing() {
+    let mut process = process(7, 41, &[]);
+    offer(&mut process, 0, 10);
+    assert_eq!(appended(&tick(&mut process, 1_000, 0)), []);
+}
+
+#[test]
+fn the_time_of_the_store_is_known_before_a_region_asks() {
+    let mut process = process(7, 42, &[]);
+    offer(&mut process, 0, 10);
+    assert_eq!(appended(&poll(&mut process, 1_000, RegionInput::Tick)), []);
+}
+
+/// A process does not know when its predecessor asked: it uses a grant once it has read its own renewal.
+#[test]
+fn a_successor_renews_a_grant_before_it_uses_it() {
+    let records = granted(&mut process(7, 42, &[]));
+    let mut successor = process(8, 42, &records);
+    tick(&mut successor, 2_000, 0);
+    let effects = tick(&mut successor, 3_000, 2);
+    assert_eq!(written(&effects).map(|write| write.limit.units), Some(0));
+    let renewal = appended(&effects).pop().expect("a renewal");
+    assert!(matches!(renewal.entry, LedgerEntry::Renewal { grant: GRANT, .. }), "{renewal:?}");
+    assert_eq!(written(&tick(&mut successor, 3_500, 1)).map(|write| write.limit.units), Some(0));
+    poll(&mut successor, 4_000, RegionInput::Record(&renewal));
+    let write = written(&tick(&mut successor, 4_000, 1)).expect("the limit rises");
+    assert_eq!((write.limit.units, write.limit.until), (30, ms(1_000_000 + 3_000 + 12_000 - 5)));
+}
+
+/// The store shows a fence that a process did not set: the process appends its give-back once the window is within the kept units.
+#[test]
+fn a_successor_appends_the_give_back_of_its_predecessor() {
+    let records = granted(&mut process(7, 42, &[]));
+    let mut successor = process(8, 42, &records);
+    tick(&mut successor, 2_000, 0);
+    tick(&mut successor, 3_000, 2);
+    let fence = Fence { id: EntryId { writer: 70, sequence: 1 }, grant: GRANT, keeps: 4 };
+    let limit = StoredLimit { units: 4, until: ms(1_013_000), as_of: 3, fence: Some(fence) };
+    let answer = |used| RegionInput::Written { counter: X, answer: LimitAnswer { limit, floor: 1, used } };
+    assert_eq!(poll(&mut successor, 3_001, answer(6)), []);
+    let give_back = LedgerEntry::GiveBack { counter: X, grant: GRANT, keeps: 4 };
+    let give_back = LedgerRecord { id: fence.id, entry: give_back };
+    assert_eq!(poll(&mut successor, 3_002, answer(5)), [RegionEffect::Append(give_back.clone())]);
+    assert_eq!(poll(&mut successor, 4_001, answer(5)), [], "it is on its way");
+    assert_eq!(poll(&mut successor, 4_002, answer(5)), [RegionEffect::Append(give_back.clone())], "it may be lost");
+    // The limit rises by a writer that has read the give-back.
+    poll(&mut successor, 4_003, RegionInput::Record(&give_back));
+    let write = written(&tick(&mut successor, 4_004, 1)).expect("a write without the fence");
+    assert_eq!((write.limit.fence, write.seen), (None, Some(fence.id)));
+}
+
+/// A successor measures the demand anew: it gives nothing back before the estimate has settled.
+#[test]
+fn a_successor_keeps_the_grants_until_it_knows_the_demand() {
+    let records = granted(&mut process(7, 42, &[]));
+    let mut successor = process(8, 42, &records);
+    let fence = |effects: &[RegionEffect]| written(effects).and_then(|write| write.limit.fence);
+    for now_ms in [2_000, 2_200, 6_999] {
+        assert_eq!(fence(&tick(&mut successor, now_ms, 0)), None, "{now_ms}");
+    }
+    let fence = fence(&tick(&mut successor, 7_000, 0)).expect("nobody wants the units");
+    assert_eq!((fence.grant, fence.keeps), (GRANT, 0));
+}

@@ -1,0 +1,222 @@
+//! One counter of a region: what the region asks for, renews and gives back of it, and the limit in its store.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::ledger::{EntryId, Terms};
+
+use super::counter_budget::CounterBudget;
+use super::demand::{DemandMeter, needed, wanted};
+use super::give_back::{GiveBack, chosen, owed};
+use super::held_grants::HeldGrants;
+use super::stored_limit::{Fence, LimitAnswer, StoredLimit};
+
+/// Time after which an asking that is not answered is repeated, in ms.
+const REPEATED_AFTER_MS: u64 = 1_000;
+/// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor: smaller differences stay, or
+/// budgets would move with each change of the demand.
+const STEADY_PARTS: u64 = 128;
+
+/// State of one counter at a region.
+#[derive(Clone, Debug)]
+pub(super) struct RegionCounter {
+    pub(super) demand: DemandMeter,
+    pub(super) held: HeldGrants,
+    pub(super) giving: Option<GiveBack>,
+    /// Limit in the store, as its last answer said; none before the first one.
+    pub(super) stored: Option<StoredLimit>,
+    /// Last request, its instant, and the units wanted.
+    pub(super) asked: Option<(EntryId, Timestamp, u64)>,
+    /// Instant of the last renewals.
+    renewed_at: Option<Timestamp>,
+    wants: u64,
+}
+
+/// Facts about the counter in the ledger.
+pub(super) struct LedgerFacts<'a> {
+    pub(super) terms: &'a Terms,
+    pub(super) budget: &'a CounterBudget,
+    pub(super) region: &'a str,
+}
+
+/// Entry that a counter needs.
+pub(super) enum Need {
+    /// Request for units.
+    Request { wants: u64 },
+    /// Renewals of these grants.
+    Renewals { grants: Vec<EntryId>, wants: u64 },
+    /// Give-back of a grant.
+    GiveBack { grant: EntryId, keeps: u64 },
+}
+
+impl RegionCounter {
+    pub(super) fn new(now: Timestamp) -> Self {
+        Self {
+            demand: DemandMeter::new(now),
+            held: HeldGrants::default(),
+            giving: None,
+            stored: None,
+            asked: None,
+            renewed_at: None,
+            wants: 0,
+        }
+    }
+
+    /// Returns true if the region neither holds nor wants anything beside its floor.
+    pub(super) fn is_idle(&self, facts: &LedgerFacts<'_>) -> bool {
+        self.wants == 0
+            && self.giving.is_none()
+            && self.stored.is_none_or(|stored| stored.units == 0)
+            && facts.budget.grants_of(facts.region).next().is_none()
+    }
+
+    /// Ends an interval of the demand, and returns what the counter needs. `is_read` tells if an entry is in the ledger.
+    pub(super) fn needs(
+        &mut self,
+        now: Timestamp,
+        facts: &LedgerFacts<'_>,
+        is_read: impl Fn(EntryId) -> bool,
+    ) -> Vec<Need> {
+        let LedgerFacts { terms, budget, region } = *facts;
+        let demand = self.demand.tick(now, terms.window_ms);
+        let is_scarce = is_scarce(facts, wanted(demand, false));
+        self.wants = wanted(demand, is_scarce);
+        let (held, floor) = (budget.held(region), budget.floor(region));
+        let steady = terms.quota / STEADY_PARTS;
+        let mut needs = Vec::new();
+        let is_asking = self.asked.is_some_and(|(id, at, wants)| {
+            let is_pending = budget.pending().any(|(_, request)| request == id);
+            let repeated_after_ms = if is_pending { terms.term_ms / 4 } else { REPEATED_AFTER_MS };
+            let is_answered = !is_pending && is_read(id);
+            let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
+            is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
+        });
+        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking {
+            needs.push(Need::Request { wants: self.wants });
+        }
+        let owed = owed(budget, terms, region, self.wants);
+        let spare = held.saturating_sub(self.wants.max(floor));
+        let is_idle = spare > steady + 2 * self.wants.saturating_sub(floor);
+        // Units beyond a lowered quota are given back to the last one.
+        let is_beyond = budget.held_by_all() > terms.quota;
+        let units = if is_idle {
+            spare
+        } else if owed > steady || is_beyond {
+            owed
+        } else {
+            0
+        };
+        // A successor does not give back what its predecessor holds before it knows the demand.
+        let may_give = self.giving.is_none() && self.demand.is_settled(now, terms.window_ms);
+        let chosen = chosen(budget, region, units).filter(|_| may_give);
+        if let Some((grant, keeps)) = chosen {
+            needs.push(Need::GiveBack { grant, keeps });
+        }
+        let ending = self.giving.map(|giving| giving.fence).filter(|fence| fence.keeps == 0).map(|fence| fence.grant);
+        let ending = ending.or(chosen.filter(|(_, keeps)| *keeps == 0).map(|(grant, _)| grant));
+        let is_due = |grant: EntryId| self.held.age_ms(grant, now).is_none_or(|age_ms| age_ms >= terms.term_ms / 2);
+        let is_renewing = self.renewed_at.is_some_and(|at| now.ms_since(at) < REPEATED_AFTER_MS);
+        let grants = budget.grants_of(region).filter(|grant| Some(grant.granted) != ending);
+        if self.wants > floor && !is_renewing && grants.clone().any(|grant| is_due(grant.id)) {
+            self.renewed_at = Some(now);
+            needs.push(Need::Renewals { grants: grants.map(|grant| grant.id).collect(), wants: self.wants });
+        }
+        needs
+    }
+
+    /// Returns the limit that the store should have; its fence is that of a give-back under way.
+    pub(super) fn limit(&self, now: Timestamp, facts: &LedgerFacts<'_>, as_of: u64) -> StoredLimit {
+        let LedgerFacts { budget, region, .. } = *facts;
+        let live = self.held.live(budget.grants_of(region), now);
+        let given = self.giving.and_then(|giving| {
+            let grant = budget.grants_of(region).find(|grant| grant.granted == giving.fence.grant)?;
+            let is_live = self.held.live(std::iter::once(grant), now).units > 0;
+            is_live.then(|| grant.units.saturating_sub(giving.fence.keeps))
+        });
+        StoredLimit {
+            units: live.units.saturating_sub(given.unwrap_or(0)),
+            until: live.until,
+            as_of,
+            fence: self.giving.map(|giving| giving.fence),
+        }
+    }
+
+    /// Takes the store's answer to a write: the limit in force, and the units of the last window. Returns the give-back that may
+    /// be appended. `is_read` tells if an entry is in the ledger.
+    pub(super) fn written(
+        &mut self,
+        now: Timestamp,
+        facts: &LedgerFacts<'_>,
+        answer: &LimitAnswer,
+        is_read: impl Fn(EntryId) -> bool,
+    ) -> Option<Fence> {
+        let LimitAnswer { limit: stored, floor, used } = *answer;
+        self.stored = Some(stored);
+        let fence = stored.fence.filter(|fence| !is_read(fence.id))?;
+        // A predecessor may have lowered the limit: its give-back must be in the ledger before the limit rises.
+        let known = self.giving.filter(|giving| giving.fence == fence);
+        let appended_at = known.and_then(|giving| giving.appended_at);
+        self.giving = Some(GiveBack { fence, appended_at });
+        // The floor of the store may be on its way down, for a give-back of its own.
+        let kept = facts.budget.floor(facts.region).min(floor).saturating_add(stored.units);
+        if used > kept || appended_at.is_some_and(|at| now.ms_since(at) < REPEATED_AFTER_MS) {
+            return None;
+        }
+        self.giving = Some(GiveBack { fence, appended_at: Some(now) });
+        Some(fence)
+    }
+
+    /// Ends a give-back that is in the ledger.
+    pub(super) fn gave_back(&mut self, is_read: impl Fn(EntryId) -> bool) {
+        self.giving.take_if(|giving| is_read(giving.fence.id));
+    }
+}
+
+/// Returns true if the quota is less than what all regions want together.
+fn is_scarce(facts: &LedgerFacts<'_>, own_wants: u64) -> bool {
+    let LedgerFacts { terms, budget, region } = *facts;
+    let wants = terms.floors.iter().zip(budget.claims(terms)).map(|((name, _), claim)| {
+        let wants = if &**name == region { own_wants } else { claim.wants };
+        wants.max(claim.floor)
+    });
+    wants.fold(0, u64::saturating_add) > terms.quota
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    /// The limit of the store is 4 units. The floor of the ledger is 2.
+    #[test]
+    fn a_give_back_is_appended_when_the_window_is_within_the_kept_units() {
+        let (window_ms, term_ms, key_fingerprint) = (10, 12, 42);
+        let floors = vec![("a".into(), 2)];
+        let terms = Terms { rule: "rule".into(), generation: 1, quota: 9, window_ms, term_ms, key_fingerprint, floors };
+        let budget = CounterBudget::new([("a".into(), 2)].into());
+        let facts = LedgerFacts { terms: &terms, budget: &budget, region: "a" };
+        let fence = Fence { id: id(5), grant: id(3), keeps: 4 };
+        let now = Timestamp::from_ms(100);
+        for (case, shown, is_read, floor, used, expected) in [
+            ("within the limit", Some(fence), false, 2, 4, Some(fence)),
+            ("within limit and floor", Some(fence), false, 2, 6, Some(fence)),
+            ("more than is kept", Some(fence), false, 2, 7, None),
+            ("a floor on its way down", Some(fence), false, 0, 5, None),
+            ("a floor on its way up", Some(fence), false, 9, 7, None),
+            ("no fence", None, false, 2, 0, None),
+            ("in the ledger", Some(fence), true, 2, 0, None),
+        ] {
+            let mut counter = RegionCounter::new(now);
+            let limit = StoredLimit { units: 4, fence: shown, ..StoredLimit::default() };
+            assert_eq!(
+                counter.written(now, &facts, &LimitAnswer { limit, floor, used }, |_| is_read),
+                expected,
+                "{case}"
+            );
+            assert_eq!(counter.giving.is_some(), shown.is_some() && !is_read, "{case}");
+            counter.gave_back(|_| true);
+            assert!(counter.giving.is_none());
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Floor of a region in its store: the units of each counter of a rule that the region has without any grant.
+//!
+//! A floor falls only by a give-back of the region for all counters of the rule. The store enforces the lower one for a whole
+//! window first; then no counter has more units in its window than the lower floor and its grants.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::ledger::{EntryId, Terms};
+
+use super::coordinator::DEADLINE_MS;
+use super::counter_budget::floor_of;
+use super::stored_limit::{Fence, LimitWrite, StoredLimit};
+
+/// Time after which an appended give-back that is not in the ledger is repeated, in ms.
+const REPEATED_AFTER_MS: u64 = 1_000;
+/// End of a floor.
+const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
+
+/// State of one rule's floor at a region.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RegionFloor {
+    /// Floor in the store, as its last answer said.
+    stored: Option<StoredLimit>,
+    lowered: Option<LoweredFloor>,
+    appended_at: Option<Timestamp>,
+}
+
+/// A lower floor that the store enforces.
+#[derive(Clone, Copy, Debug)]
+struct LoweredFloor {
+    fence: EntryId,
+    /// Own time at which the store had it.
+    since: Timestamp,
+}
+
+impl RegionFloor {
+    /// Returns the write that the store needs; none if it has the floor. `reserved` is the region's floor in the ledger, `id` a
+    /// new identity for a give-back.
+    pub(super) fn write(
+        &mut self,
+        now: Timestamp,
+        terms: (EntryId, &Terms),
+        region: (&str, u64),
+        id: EntryId,
+        as_of: u64,
+        is_read: impl Fn(EntryId) -> bool,
+    ) -> Option<LimitWrite> {
+        let ((terms_id, terms), (region, reserved)) = (terms, region);
+        let lower = floor_of(terms, region);
+        let known = self.stored.and_then(|stored| stored.fence).filter(|fence| !is_read(fence.id));
+        let fence = match known {
+            Some(fence) => Some(fence),
+            None if lower < reserved => Some(Fence { id, grant: terms_id, keeps: lower }),
+            None => None,
+        };
+        let units = fence.map_or(reserved, |fence| fence.keeps.min(reserved));
+        let limit = StoredLimit { units, until: NEVER, as_of, fence };
+        let is_known = self.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
+        let is_waiting = self.lowered.is_some_and(|lowered| {
+            now.ms_since(lowered.since) >= terms.window_ms
+                && self.appended_at.is_none_or(|at| now.ms_since(at) >= REPEATED_AFTER_MS)
+        });
+        let seen = self.stored.and_then(|stored| stored.fence).map(|fence| fence.id).filter(|id| is_read(*id));
+        (!is_known || (fence.is_some() && is_waiting)).then_some(LimitWrite { limit, seen })
+    }
+
+    /// Takes the store's answer. Returns the give-back that may be appended: its fence names the terms.
+    pub(super) fn written(
+        &mut self,
+        now: Timestamp,
+        terms: &Terms,
+        stored: StoredLimit,
+        is_read: impl Fn(EntryId) -> bool,
+    ) -> Option<Fence> {
+        self.stored = Some(stored);
+        let Some(fence) = stored.fence.filter(|fence| !is_read(fence.id)) else {
+            (self.lowered, self.appended_at) = (None, None);
+            return None;
+        };
+        let lowered = self.lowered.filter(|lowered| lowered.fence == fence.id);
+        let lowered = lowered.unwrap_or(LoweredFloor { fence: fence.id, since: now });
+        self.lowered = Some(lowered);
+        let has_left = now.ms_since(lowered.since) >= terms.window_ms + DEADLINE_MS + terms.window_ms / 2_000;
+        let is_repeated = self.appended_at.is_some_and(|at| now.ms_since(at) < REPEATED_AFTER_MS);
+        if !has_left || is_repeated {
+            return None;
+        }
+        self.appended_at = Some(now);
+        Some(fence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(sequence: u64) -> EntryId {
+        EntryId { writer: 1, sequence }
+    }
+
+    /// The window is 10 s. A give-back is appended after it and 105 ms for the deadline and the drift.
+    #[test]
+    fn a_floor_is_given_back_after_a_window_under_the_lower_one() {
+        let (window_ms, term_ms, key_fingerprint) = (10_000, 12_000, 42);
+        let floors = vec![("a".into(), 3)];
+        let terms = Terms { rule: "rule".into(), generation: 2, quota: 9, window_ms, term_ms, key_fingerprint, floors };
+        let ms = Timestamp::from_ms;
+        let mut floor = RegionFloor::default();
+        let fence = Fence { id: id(5), grant: id(1), keeps: 3 };
+        let write = |floor: &mut RegionFloor, now_ms, reserved, is_read: bool| {
+            floor.write(ms(now_ms), (id(1), &terms), ("a", reserved), id(5), 7, |_| is_read)
+        };
+        let lowered = StoredLimit { units: 3, until: NEVER, as_of: 7, fence: Some(fence) };
+        assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, seen: None }));
+        assert_eq!(floor.written(ms(0), &terms, lowered, |_| false), None);
+        assert_eq!(write(&mut floor, 9_999, 8, false), None, "the window has not passed");
+        assert!(write(&mut floor, 10_000, 8, false).is_some());
+        for (now_ms, expected) in [(10_104, None), (10_105, Some(fence)), (11_104, None), (11_105, Some(fence))] {
+            assert_eq!(floor.written(ms(now_ms), &terms, lowered, |_| false), expected, "{now_ms}");
+        }
+        // The give-back is in the ledger.
+        let plain = StoredLimit { fence: None, ..lowered };
+        assert_eq!(write(&mut floor, 12_000, 3, true), Some(LimitWrite { limit: plain, seen: Some(id(5)) }));
+        assert_eq!(floor.written(ms(12_000), &terms, plain, |_| true), None);
+        assert_eq!(write(&mut floor, 99_000, 3, true), None, "the store has the floor");
+    }
+}

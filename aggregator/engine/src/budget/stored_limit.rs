@@ -1,0 +1,115 @@
+//! Limit of a counter in the store of its region: the units of its grants, beside its floor.
+//!
+//! Several processes of a region may write it, and one of them may have been suspended since it decided to. The store itself
+//! therefore refuses a limit that rises if its writer knows less of the ledger than an earlier one, or does not know the
+//! give-back for which the limit was lowered. A lower limit holds at once, whoever writes it.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::ledger::EntryId;
+
+/// Units that a region may admit in a window beside its floor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct StoredLimit {
+    /// Units until `until`; none from then on.
+    pub units: u64,
+    /// Store time at which the first of their terms ends.
+    pub until: Timestamp,
+    /// Length of the ledger that the writer had read.
+    pub as_of: u64,
+    /// Give-back for which the limit was lowered.
+    pub fence: Option<Fence>,
+}
+
+/// Give-back that lowers a limit before it is in the ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Fence {
+    /// Entry of the give-back.
+    pub id: EntryId,
+    /// Last entry that granted units of the grant; of a floor, its terms.
+    pub grant: EntryId,
+    /// Units of the grant that are kept.
+    pub keeps: u64,
+}
+
+/// Write of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LimitWrite {
+    /// The limit.
+    pub limit: StoredLimit,
+    /// Give-back that the writer has read in the ledger.
+    pub seen: Option<EntryId>,
+}
+
+/// Answer of the store to the write of a counter's limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LimitAnswer {
+    /// Limit in force.
+    pub limit: StoredLimit,
+    /// Floor in force.
+    pub floor: u64,
+    /// Units of the last window that the store or the aggregator knows, the larger of both.
+    pub used: u64,
+}
+
+impl StoredLimit {
+    /// Returns the units at an instant of store time.
+    #[must_use]
+    pub fn units_at(&self, now: Timestamp) -> u64 {
+        if now < self.until { self.units } else { 0 }
+    }
+
+    /// Returns the limit after a write: as written, or the lower one of both.
+    #[must_use]
+    pub fn after(self, write: &LimitWrite) -> Self {
+        let LimitWrite { limit, seen } = *write;
+        let is_older = limit.as_of < self.as_of;
+        let is_fenced = self.fence.is_some_and(|fence| seen != Some(fence.id));
+        let is_same_fence = self.fence.is_some() && limit.fence == self.fence;
+        if is_older || (is_fenced && !is_same_fence) || (is_same_fence && limit.units > self.units) {
+            let (units, until) = (self.units.min(limit.units), self.until.min(limit.until));
+            return Self { units, until, ..self };
+        }
+        limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const G: EntryId = EntryId { writer: 7, sequence: 1 };
+
+    fn limit(units: u64, until: u64, as_of: u64, fence: Option<EntryId>) -> StoredLimit {
+        let fence = fence.map(|id| Fence { id, grant: EntryId { writer: 1, sequence: 1 }, keeps: 5 });
+        StoredLimit { units, until: Timestamp::from_ms(until), as_of, fence }
+    }
+
+    #[test]
+    fn a_limit_rises_by_a_writer_who_knows_as_much() {
+        let plain = |units, as_of| limit(units, 100, as_of, None);
+        let fenced = |units, as_of| limit(units, 100, as_of, Some(G));
+        for (case, before, written, seen, after) in [
+            ("first", StoredLimit::default(), plain(9, 3), None, plain(9, 3)),
+            ("newer", plain(9, 3), plain(12, 4), None, plain(12, 4)),
+            ("as new", plain(9, 3), plain(12, 3), None, plain(12, 3)),
+            ("older and higher", plain(9, 3), plain(12, 2), None, plain(9, 3)),
+            ("older and lower", plain(9, 3), plain(4, 2), None, plain(4, 3)),
+            ("lowered for a give-back", plain(9, 3), fenced(4, 3), None, fenced(4, 3)),
+            ("give-back unknown", fenced(4, 3), plain(9, 5), None, fenced(4, 3)),
+            ("give-back read", fenced(4, 3), plain(9, 5), Some(G), plain(9, 5)),
+            ("give-back read by an older writer", fenced(4, 6), plain(9, 5), Some(G), fenced(4, 6)),
+            ("renewed under the give-back", fenced(4, 3), fenced(4, 5), None, fenced(4, 5)),
+            ("raised under the give-back", fenced(4, 3), fenced(5, 5), None, fenced(4, 3)),
+        ] {
+            assert_eq!(before.after(&LimitWrite { limit: written, seen }), after, "{case}");
+        }
+        let older = LimitWrite { limit: limit(4, 50, 2, None), seen: None };
+        assert_eq!(limit(9, 100, 3, None).after(&older), limit(4, 50, 3, None), "an earlier end holds at once");
+    }
+
+    #[test]
+    fn units_end_with_their_term() {
+        let limit = limit(9, 100, 1, None);
+        assert_eq!((limit.units_at(Timestamp::from_ms(99)), limit.units_at(Timestamp::from_ms(100))), (9, 0));
+    }
+}

@@ -1,0 +1,36 @@
+//! Mistakes that a test plants into the shell of simulated regions. Each makes an engine behave as if it had the mistake.
+
+/// Mistake in the handling of budgets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RegionMistake {
+    /// A give-back is appended before the last window was looked at.
+    GiveBackUnseen,
+    /// The store lets a limit rise whatever give-back it was lowered for.
+    FenceIgnored,
+    /// A region reads each grant twice.
+    GrantTwice,
+    /// An expiry ends a grant whatever renewal came before.
+    RenewalOverlooked,
+    /// A coordinator waits from the instant at which the term began before the last renewal.
+    WaitFromWrongInstant,
+    /// The store forgets a lowered limit at the end of its term.
+    LimitDies,
+    /// A region reads terms with a floor of its own.
+    OtherTerms,
+    /// A mirror exchanges neighbouring entries.
+    MirrorOutOfOrder,
+}
+
+impl RegionMistake {
+    /// All mistakes.
+    pub const ALL: [Self; 8] = [
+        Self::GiveBackUnseen,
+        Self::FenceIgnored,
+        Self::GrantTwice,
+        Self::RenewalOverlooked,
+        Self::WaitFromWrongInstant,
+        Self::LimitDies,
+        Self::OtherTerms,
+        Self::MirrorOutOfOrder,
+    ];
+}

@@ -1,0 +1,53 @@
+//! A process of a region that takes part for it, or a coordinator: its clock, its suspensions, and its place in the ledger.
+
+use fastrand::Rng;
+use tollgate_aggregator_engine::budget::coordinator::Coordinator;
+use tollgate_aggregator_engine::budget::region::RegionBudgets;
+use tollgate_core::clock::Timestamp;
+
+/// Longest offset of a process's clock, in ms: clocks of regions are never compared.
+const OFFSET_MS_MAX: u64 = 36_000_000;
+
+/// Engine of a process.
+#[derive(Debug)]
+pub(super) enum ProcessEngine {
+    /// It takes part for its region.
+    Region(Box<RegionBudgets>),
+    /// It answers requests.
+    Coordinator(Box<Coordinator>),
+}
+
+/// One process.
+#[derive(Debug)]
+pub(super) struct Process {
+    pub(super) engine: ProcessEngine,
+    /// Number of its starts. Answers to an earlier life are lost.
+    pub(super) life: u64,
+    /// Number of records of its mirror that it has read.
+    pub(super) read: usize,
+    /// Instant until which it is suspended, in ms.
+    pub(super) suspended_until_ms: u64,
+    /// Instant from which its next record may arrive at the home cluster, in ms: a producer keeps its order.
+    pub(super) arrives_after_ms: u64,
+    /// Offset of its clock from true time, in ms, and its drift, in millionths.
+    clock: (u64, i64),
+}
+
+impl Process {
+    pub(super) fn new(engine: ProcessEngine, life: u64, drift_ppm_max: u64, rng: &mut Rng) -> Self {
+        let drift = i64::try_from(drift_ppm_max).unwrap_or(i64::MAX);
+        let clock = (rng.u64(0..OFFSET_MS_MAX), rng.i64(-drift..=drift));
+        Self { engine, life, read: 0, suspended_until_ms: 0, arrives_after_ms: 0, clock }
+    }
+
+    /// Returns the process's own time, which goes on while it is suspended.
+    pub(super) fn time(&self, now_ms: u64) -> Timestamp {
+        drifted(now_ms, self.clock.0, self.clock.1)
+    }
+}
+
+/// Returns the time of a clock with an offset and a drift.
+pub(super) fn drifted(now_ms: u64, offset_ms: u64, drift_ppm: i64) -> Timestamp {
+    let drift_ms = now_ms.cast_signed() * drift_ppm / 1_000_000;
+    Timestamp::from_ms((offset_ms + now_ms).saturating_add_signed(drift_ms))
+}

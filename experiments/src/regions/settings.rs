@@ -1,0 +1,102 @@
+//! Settings of simulated regions.
+
+use tollgate_core::messages::ledger::Terms;
+
+/// Settings of a run.
+#[derive(Clone, Debug)]
+pub struct RegionsSettings {
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// Length of the run, in ms.
+    pub run_ms: u64,
+    /// Interval in which a region compares its budgets with the demand, in ms.
+    pub tick_ms: u64,
+    /// Regions. The first one is the home of the ledger.
+    pub regions: Vec<RegionSettings>,
+    /// Number of coordinators.
+    pub coordinators: usize,
+    /// Faults of coordinators.
+    pub coordinator_faults: ProcessFaults,
+    /// Number of counters.
+    pub counters: u32,
+    /// Terms of the rule, by the instants at which they are proposed.
+    pub terms: Vec<TermsChange>,
+    /// Time from which there are no faults, in ms.
+    pub calm_from_ms: u64,
+}
+
+/// Terms that the coordinators propose from an instant on.
+#[derive(Clone, Debug)]
+pub struct TermsChange {
+    /// Instant, in ms.
+    pub at_ms: u64,
+    /// The terms.
+    pub terms: Terms,
+}
+
+/// Settings of a region.
+#[derive(Clone, Debug)]
+pub struct RegionSettings {
+    /// Its name.
+    pub name: &'static str,
+    /// Number of its processes that take part at once.
+    pub processes: usize,
+    /// Offset of its store's clock from true time, in ms, and its drift, in millionths.
+    pub store_clock: (u64, i64),
+    /// Largest drift of the clocks of its processes, in millionths.
+    pub drift_ppm_max: u64,
+    /// Its link to the home cluster.
+    pub link: LinkFaults,
+    /// Faults of its processes.
+    pub faults: ProcessFaults,
+    /// Its callers.
+    pub callers: Vec<CallerPlan>,
+}
+
+/// Link to the home cluster, in both directions.
+#[derive(Clone, Debug, Default)]
+pub struct LinkFaults {
+    /// Delay, in ms.
+    pub delay_ms: u64,
+    /// Largest time that is added to the delay, in ms.
+    pub jitter_ms: u64,
+    /// Part of the entries that are lost, in thousandths.
+    pub lost_permille: u64,
+    /// Part of the entries that come twice, in thousandths.
+    pub doubled_permille: u64,
+    /// Part of the records after which the mirror begins again at an earlier one, in thousandths.
+    pub repeated_permille: u64,
+    /// Times without any connection, as [from, until) in ms.
+    pub cuts: Vec<(u64, u64)>,
+}
+
+/// Faults of processes.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessFaults {
+    /// Part of the effects before which the process is suspended, in thousandths.
+    pub suspended_permille: u64,
+    /// Longest suspension, in ms.
+    pub suspended_ms_max: u64,
+    /// Mean time between restarts, in ms; 0 for none.
+    pub restart_every_ms: u64,
+}
+
+/// Calls of one counter at a region.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerPlan {
+    /// Number of the counter.
+    pub counter: u32,
+    /// Instant from which there are calls, in ms.
+    pub from_ms: u64,
+    /// Instant until which there are calls, in ms.
+    pub until_ms: u64,
+    /// Calls in a minute.
+    pub per_minute: u64,
+}
+
+impl LinkFaults {
+    /// Returns true if the link has no connection at an instant.
+    pub(super) fn is_cut(&self, now_ms: u64) -> bool {
+        self.cuts.iter().any(|(from, until)| (*from..*until).contains(&now_ms))
+    }
+}

@@ -1,0 +1,42 @@
+//! Callers of the regions.
+
+use tollgate_aggregator_engine::budget::region::RegionInput;
+
+use super::{Event, Member, RegionsWorld, counter_id, rule_name};
+
+impl RegionsWorld {
+    pub(super) fn call(&mut self, region: usize, plan: usize) {
+        let caller = self.regions[region].settings.callers[plan];
+        self.schedule_call(region, plan, self.now_ms);
+        let (counter, store_now) = (counter_id(caller.counter), self.store_time(region));
+        let is_admitted = self.regions[region].store.charge(counter, store_now);
+        let second = usize::try_from(self.now_ms / 1_000).unwrap_or(usize::MAX);
+        let seconds = &mut self.outcome.seconds[region];
+        seconds.resize(seconds.len().max(second + 1), (0, 0));
+        seconds[second].0 += 1;
+        seconds[second].1 += u64::from(is_admitted);
+        self.outcome.calls[caller.counter as usize].push((self.now_ms, region));
+        if is_admitted {
+            self.outcome.admitted[caller.counter as usize].push((self.now_ms, region));
+        }
+        let rule = rule_name(&self.settings);
+        for process in 0..self.regions[region].processes.len() {
+            let input = RegionInput::Offered { rule: &rule, counter, units: 1 };
+            self.poll(Member::Region(region, process), input);
+        }
+    }
+
+    pub(super) fn schedule_call(&mut self, region: usize, plan: usize, after_ms: u64) {
+        let caller = self.regions[region].settings.callers[plan];
+        if caller.per_minute == 0 {
+            return;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a rate")]
+        let mean_ms = 60_000.0 / caller.per_minute as f64;
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time in ms")]
+        let gap_ms = (-(1.0 - self.rng.f64()).ln() * mean_ms).round() as u64;
+        if after_ms + gap_ms < caller.until_ms {
+            self.queue.push(after_ms + gap_ms, Event::Call { region, plan });
+        }
+    }
+}

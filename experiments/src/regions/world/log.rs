@@ -1,0 +1,87 @@
+//! The ledger as a log: records on their way to the home cluster, and from there to the mirrors.
+
+use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord};
+
+use super::checks::digest;
+use super::{Event, Member, REPEATED_LEN_MAX, RegionsWorld, rule_name};
+use crate::regions::mistake::RegionMistake;
+
+impl RegionsWorld {
+    /// Sends a record to the home cluster.
+    pub(super) fn send(&mut self, member: Member, record: LedgerRecord) {
+        let from_ms = self.suspended_until(member);
+        let link = match member {
+            Member::Region(region, _) => self.regions[region].settings.link.clone(),
+            Member::Coordinator(_) => self.regions[0].settings.link.clone(),
+        };
+        let is_calm = self.now_ms >= self.settings.calm_from_ms;
+        let is_lost = !is_calm && self.rng.u64(0..1_000) < link.lost_permille;
+        let is_doubled = !is_calm && self.rng.u64(0..1_000) < link.doubled_permille;
+        if is_lost || link.is_cut(from_ms) {
+            return;
+        }
+        let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=link.jitter_ms) };
+        let Some(process) = self.process_mut(member) else { return };
+        let at_ms = (from_ms + link.delay_ms + jitter_ms).max(process.arrives_after_ms);
+        process.arrives_after_ms = at_ms;
+        if is_doubled {
+            let again_ms = at_ms + jitter_ms;
+            self.queue.push(again_ms, Event::Appended(record.clone()));
+        }
+        self.queue.push(at_ms, Event::Appended(record));
+    }
+
+    pub(super) fn append(&mut self, mut record: LedgerRecord) {
+        if self.mistake == Some(RegionMistake::RenewalOverlooked)
+            && let LedgerEntry::Expiry { counter, grant, last } = &mut record.entry
+        {
+            let current = self.truth.budget(&rule_name(&self.settings), *counter);
+            let held =
+                current.and_then(|budget| budget.grants().iter().find(|held| held.id == *grant).map(|held| held.last));
+            *last = held.unwrap_or(*last);
+        }
+        let len = self.truth.len();
+        self.outcome.void += u64::from(self.truth.apply(&record).is_err());
+        if self.truth.len() > len {
+            self.digests.push(digest(&self.truth));
+        }
+        self.outcome.ledger.push((self.now_ms, record.clone()));
+        let is_calm = self.now_ms >= self.settings.calm_from_ms;
+        for number in 0..self.coordinators.len() {
+            let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=self.regions[0].settings.link.jitter_ms) };
+            let arrivals = &mut self.arrivals[number];
+            let at_ms = (self.now_ms + jitter_ms).max(arrivals.last().copied().unwrap_or(0));
+            arrivals.push(at_ms);
+            self.queue.push(at_ms, Event::Resume(Member::Coordinator(number)));
+        }
+        for region in 0..self.regions.len() {
+            let link = &self.regions[region].settings.link;
+            let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=link.jitter_ms) };
+            let mut at_ms = self.now_ms + link.delay_ms + jitter_ms;
+            while let Some((_, until)) = link.cuts.iter().find(|(from, until)| (*from..*until).contains(&at_ms)) {
+                at_ms = *until;
+            }
+            at_ms = at_ms.max(self.regions[region].mirrored_ms);
+            self.regions[region].mirrored_ms = at_ms;
+            self.queue.push(at_ms, Event::Mirrored { region, record: record.clone() });
+        }
+    }
+
+    /// Adds a record to the mirror of a region.
+    pub(super) fn mirror(&mut self, region: usize, record: LedgerRecord) {
+        let is_calm = self.now_ms >= self.settings.calm_from_ms;
+        let draw = self.rng.u64(0..1_000);
+        let swaps = self.mistake == Some(RegionMistake::MirrorOutOfOrder) && self.rng.u64(0..4) == 0;
+        let repeated = self.rng.usize(1..=REPEATED_LEN_MAX);
+        let region = &mut self.regions[region];
+        region.mirror.push(record);
+        let len = region.mirror.len();
+        let is_read = region.processes.iter().any(|process| process.read + 1 >= len);
+        if swaps && len >= 2 && !is_read {
+            region.mirror.swap(len - 1, len - 2);
+        }
+        if !is_calm && draw < region.settings.link.repeated_permille {
+            region.mirror.extend_from_within(len.saturating_sub(repeated)..);
+        }
+    }
+}

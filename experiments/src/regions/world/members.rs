@@ -1,0 +1,131 @@
+//! Processes of regions and coordinators: their starts, their ticks, and the effects of their engines.
+
+use tollgate_aggregator_engine::budget::coordinator::Coordinator;
+use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
+
+use super::{Event, Member, RegionsWorld, STORE_MS_MAX, StoreAnswer, rule_name};
+use crate::regions::process::{Process, ProcessEngine};
+
+impl RegionsWorld {
+    pub(super) fn new_process(&mut self, region: Option<usize>) -> Process {
+        self.lives += 1;
+        let writer = self.rng.u64(..);
+        // Coordinators run in the home region.
+        let settings = &self.regions[region.unwrap_or(0)].settings;
+        let engine = if region.is_some() {
+            let member = RegionMember { region: settings.name.into(), writer, key_fingerprint: Self::FINGERPRINT };
+            ProcessEngine::Region(Box::new(RegionBudgets::new(member)))
+        } else {
+            ProcessEngine::Coordinator(Box::new(Coordinator::new(writer)))
+        };
+        let drift_ppm_max = settings.drift_ppm_max;
+        Process::new(engine, self.lives, drift_ppm_max, &mut self.rng)
+    }
+
+    pub(super) fn restart(&mut self, member: Member) {
+        let Member::Region(region, process) = member else { return };
+        self.regions[region].processes[process] = self.new_process(Some(region));
+        if self.now_ms < self.settings.calm_from_ms {
+            let every_ms = self.regions[region].settings.faults.restart_every_ms;
+            let next_ms = self.now_ms + self.rng.u64(1..=2 * every_ms);
+            self.queue.push(next_ms, Event::Restart(member));
+        }
+        self.catch_up(member);
+    }
+
+    pub(super) fn tick(&mut self, member: Member) {
+        self.queue.push(self.now_ms + self.settings.tick_ms, Event::Tick(member));
+        let Some(process) = self.process(member) else { return };
+        if process.suspended_until_ms > self.now_ms {
+            return;
+        }
+        match member {
+            Member::Region(region, _) => {
+                self.poll(member, RegionInput::StoreTime(self.store_time(region)));
+                self.poll(member, RegionInput::Tick);
+            }
+            Member::Coordinator(number) => {
+                let now_ms = self.now_ms;
+                let proposed = self.settings.terms.iter().rev().find(|change| change.at_ms <= now_ms).cloned();
+                let process = &mut self.coordinators[number];
+                let now = process.time(now_ms);
+                let ProcessEngine::Coordinator(coordinator) = &mut process.engine else { return };
+                let mut entries = coordinator.tick(now);
+                entries.extend(proposed.and_then(|change| coordinator.propose_terms(&change.terms)));
+                for record in entries {
+                    self.send(member, record);
+                }
+            }
+        }
+    }
+
+    pub(super) fn poll(&mut self, member: Member, input: RegionInput<'_>) {
+        let now_ms = self.now_ms;
+        let Some(process) = self.process_mut(member) else { return };
+        let now = process.time(now_ms);
+        let ProcessEngine::Region(budgets) = &mut process.engine else { return };
+        let mut effects = Vec::new();
+        budgets.poll(now, input, &mut effects);
+        for effect in effects {
+            self.execute(member, effect);
+        }
+    }
+
+    /// Executes an effect, perhaps after a suspension that begins between the decision and the effect.
+    pub(super) fn execute(&mut self, member: Member, effect: RegionEffect) {
+        let Member::Region(region, process) = member else { return };
+        let (counter, write) = match effect {
+            RegionEffect::Append(record) => return self.send(member, record),
+            RegionEffect::Write { counter, write } => (Some(counter), write),
+            RegionEffect::WriteFloor { write, .. } => (None, write),
+        };
+        let from_ms = self.suspended_until(member);
+        let at_ms = from_ms + self.rng.u64(0..=STORE_MS_MAX);
+        let life = self.regions[region].processes[process].life;
+        self.queue.push(at_ms, Event::Write { region, process, life, counter, write });
+    }
+
+    /// Returns the instant from which a member executes its next effect.
+    pub(super) fn suspended_until(&mut self, member: Member) -> u64 {
+        let now_ms = self.now_ms;
+        let faults = match member {
+            Member::Region(region, _) => self.regions[region].settings.faults.clone(),
+            Member::Coordinator(_) => self.settings.coordinator_faults.clone(),
+        };
+        let is_suspended = now_ms < self.settings.calm_from_ms && self.rng.u64(0..1_000) < faults.suspended_permille;
+        let calm_ms = self.settings.calm_from_ms.saturating_sub(now_ms);
+        let for_ms = self.rng.u64(0..=faults.suspended_ms_max).min(calm_ms);
+        let Some(process) = self.process_mut(member) else { return now_ms };
+        if is_suspended && process.suspended_until_ms <= now_ms {
+            process.suspended_until_ms = now_ms + for_ms;
+            self.queue.push(now_ms + for_ms, Event::Resume(member));
+        }
+        self.process(member).map_or(now_ms, |process| process.suspended_until_ms.max(now_ms))
+    }
+
+    pub(super) fn written(&mut self, member: Member, event: &Event) {
+        let Event::Written { answer, store, .. } = event else { return };
+        self.poll(member, RegionInput::StoreTime(*store));
+        match *answer {
+            StoreAnswer::Counter(counter, answer) => self.poll(member, RegionInput::Written { counter, answer }),
+            StoreAnswer::Floor(limit) => {
+                let rule = rule_name(&self.settings);
+                self.poll(member, RegionInput::FloorWritten { rule: &rule, limit });
+            }
+        }
+    }
+
+    pub(super) fn process(&self, member: Member) -> Option<&Process> {
+        match member {
+            Member::Region(region, process) => self.regions[region].processes.get(process),
+            Member::Coordinator(number) => self.coordinators.get(number),
+        }
+    }
+
+    pub(super) fn process_mut(&mut self, member: Member) -> Option<&mut Process> {
+        match member {
+            Member::Region(region, process) => self.regions[region].processes.get_mut(process),
+            Member::Coordinator(number) => self.coordinators.get_mut(number),
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The world of simulated regions: events, and the check of the invariant after each of them.
+
+use std::sync::Arc;
+
+use fastrand::Rng;
+use tollgate_aggregator_engine::budget::ledger::Ledger;
+use tollgate_aggregator_engine::budget::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::ledger::LedgerRecord;
+
+use super::mistake::RegionMistake;
+use super::outcome::RegionsOutcome;
+use super::process::{Process, drifted};
+use super::queue::EventQueue;
+use super::region_store::RegionStore;
+use super::settings::{RegionSettings, RegionsSettings};
+use checks::digest;
+
+mod callers;
+mod checks;
+mod log;
+mod members;
+mod reading;
+
+/// Longest time from a process to its store, in ms.
+const STORE_MS_MAX: u64 = 5;
+/// Interval in which the units of the regions are noted, in ms.
+const SAMPLED_EVERY_MS: u64 = 1_000;
+/// Number of records that a mirror repeats at most.
+const REPEATED_LEN_MAX: usize = 12;
+
+/// A run of simulated regions.
+pub struct RegionsWorld {
+    settings: RegionsSettings,
+    mistake: Option<RegionMistake>,
+    rng: Rng,
+    now_ms: u64,
+    queue: EventQueue<Event>,
+    /// The ledger as appended, and the digests of its states by their lengths.
+    truth: Ledger,
+    digests: Vec<u64>,
+    regions: Vec<RegionSim>,
+    coordinators: Vec<Process>,
+    /// Instants at which the records of the ledger arrive at each coordinator, in ms.
+    arrivals: Vec<Vec<u64>>,
+    lives: u64,
+    outcome: RegionsOutcome,
+}
+
+#[derive(Debug)]
+struct RegionSim {
+    settings: RegionSettings,
+    store: RegionStore,
+    processes: Vec<Process>,
+    /// Records of its mirror.
+    mirror: Vec<LedgerRecord>,
+    /// Instant at which the last record arrives at the mirror, in ms.
+    mirrored_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Region(usize, usize),
+    Coordinator(usize),
+}
+
+#[derive(Clone, Debug)]
+enum Event {
+    Call { region: usize, plan: usize },
+    Tick(Member),
+    Appended(LedgerRecord),
+    Mirrored { region: usize, record: LedgerRecord },
+    Write { region: usize, process: usize, life: u64, counter: Option<CounterId>, write: LimitWrite },
+    Written { region: usize, process: usize, life: u64, answer: StoreAnswer, store: Timestamp },
+    Restart(Member),
+    Resume(Member),
+    Sample,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum StoreAnswer {
+    Counter(CounterId, LimitAnswer),
+    Floor(StoredLimit),
+}
+
+impl RegionsWorld {
+    /// Fingerprint of the digest key of all regions.
+    pub const FINGERPRINT: u64 = 42;
+
+    /// Creates a run.
+    #[must_use]
+    pub fn new(settings: RegionsSettings, mistake: Option<RegionMistake>) -> Self {
+        let window_ms = settings.terms.first().map_or(1, |change| change.terms.window_ms);
+        let regions = (settings.regions.iter())
+            .map(|region| RegionSim {
+                settings: region.clone(),
+                store: RegionStore::new(window_ms),
+                processes: Vec::new(),
+                mirror: Vec::new(),
+                mirrored_ms: 0,
+            })
+            .collect();
+        let counters = settings.counters as usize;
+        let outcome = RegionsOutcome {
+            seconds: vec![Vec::new(); settings.regions.len()],
+            admitted: vec![Vec::new(); counters],
+            calls: vec![Vec::new(); counters],
+            ..RegionsOutcome::default()
+        };
+        let mut world = Self {
+            rng: Rng::with_seed(settings.seed),
+            mistake,
+            now_ms: 0,
+            queue: EventQueue::new(),
+            truth: Ledger::default(),
+            digests: vec![digest(&Ledger::default())],
+            regions,
+            coordinators: Vec::new(),
+            arrivals: vec![Vec::new(); settings.coordinators],
+            lives: 0,
+            outcome,
+            settings,
+        };
+        world.start();
+        world
+    }
+
+    /// Runs to the end, or to the first violation.
+    #[must_use]
+    pub fn run(mut self) -> RegionsOutcome {
+        while let Some((at_ms, event)) = self.queue.pop() {
+            if at_ms > self.settings.run_ms || self.outcome.violation.is_some() {
+                break;
+            }
+            self.now_ms = at_ms;
+            self.handle(event);
+            self.check_quota();
+        }
+        self.outcome.entries = self.truth.len();
+        let beyond = self.truth.counters().map(|(_, terms, budget)| budget.held_by_all().saturating_sub(terms.quota));
+        self.outcome.beyond_at_end = beyond.max().unwrap_or(0);
+        self.outcome
+    }
+
+    fn start(&mut self) {
+        self.queue.push(SAMPLED_EVERY_MS, Event::Sample);
+        for number in 0..self.settings.coordinators {
+            let process = self.new_process(None);
+            self.coordinators.push(process);
+            self.queue.push(1 + number as u64 * 7, Event::Tick(Member::Coordinator(number)));
+        }
+        for region in 0..self.regions.len() {
+            for process in 0..self.regions[region].settings.processes {
+                let new = self.new_process(Some(region));
+                self.regions[region].processes.push(new);
+                let member = Member::Region(region, process);
+                let first_ms = self.rng.u64(1..=self.settings.tick_ms);
+                self.queue.push(first_ms, Event::Tick(member));
+                let every_ms = self.regions[region].settings.faults.restart_every_ms;
+                if every_ms > 0 {
+                    let at_ms = self.rng.u64(1..=2 * every_ms);
+                    self.queue.push(at_ms, Event::Restart(member));
+                }
+            }
+            for plan in 0..self.regions[region].settings.callers.len() {
+                let from_ms = self.regions[region].settings.callers[plan].from_ms;
+                self.schedule_call(region, plan, from_ms);
+            }
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Call { region, plan } => self.call(region, plan),
+            Event::Tick(member) => self.tick(member),
+            Event::Appended(record) => self.append(record),
+            Event::Mirrored { region, record } => {
+                self.mirror(region, record);
+                for process in 0..self.regions[region].processes.len() {
+                    self.catch_up(Member::Region(region, process));
+                }
+            }
+            Event::Write { region, process, life, counter, write } => {
+                let store_now = self.store_time(region);
+                if self.mistake == Some(RegionMistake::LimitDies) {
+                    self.regions[region].store.forget_ended(store_now);
+                }
+                let is_fenced = self.mistake != Some(RegionMistake::FenceIgnored);
+                let store = &mut self.regions[region].store;
+                let answer = match counter {
+                    Some(counter) => {
+                        let mut answer = store.write(counter, store_now, &write, is_fenced);
+                        if self.mistake == Some(RegionMistake::GiveBackUnseen) {
+                            answer.used = 0;
+                        }
+                        StoreAnswer::Counter(counter, answer)
+                    }
+                    None => StoreAnswer::Floor(store.write_floor(&write)),
+                };
+                let at_ms = self.now_ms + self.rng.u64(0..=STORE_MS_MAX);
+                self.queue.push(at_ms, Event::Written { region, process, life, answer, store: store_now });
+            }
+            Event::Written { region, process, life, .. } => {
+                let member = Member::Region(region, process);
+                let Some(known) = self.process(member) else { return };
+                if known.life != life {
+                    return;
+                }
+                let suspended_ms = known.suspended_until_ms;
+                if suspended_ms > self.now_ms {
+                    self.queue.push(suspended_ms, event);
+                    return;
+                }
+                self.written(member, &event);
+            }
+            Event::Restart(member) => self.restart(member),
+            Event::Resume(member) => self.catch_up(member),
+            Event::Sample => {
+                self.queue.push(self.now_ms + SAMPLED_EVERY_MS, Event::Sample);
+                self.sample();
+            }
+        }
+    }
+
+    fn store_time(&self, region: usize) -> Timestamp {
+        let (offset_ms, drift_ppm) = self.regions[region].settings.store_clock;
+        drifted(self.now_ms, offset_ms, drift_ppm)
+    }
+}
+
+/// Returns the identifier of a counter by its number.
+#[must_use]
+pub fn counter_id(number: u32) -> CounterId {
+    CounterId::from_u128(u128::from(number) + 1)
+}
+
+fn rule_name(settings: &RegionsSettings) -> Arc<str> {
+    settings.terms.first().map_or_else(|| "".into(), |change| change.terms.rule.clone())
+}

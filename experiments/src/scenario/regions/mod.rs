@@ -1,0 +1,122 @@
+//! One quota over several regions: budgets that follow the load around the globe, regions that are cut off from the ledger in turn,
+//! clients that move from region to region, the cost of the ledger, and other ways to hold the quota.
+//!
+//! The engines of the budgets are those of production. A region admits in its own store, by an exact list within its limit. An
+//! hour is compressed: a day takes as long as the file says, so the load changes faster than in truth.
+
+mod settings;
+mod union;
+mod baselines;
+mod world;
+mod day;
+mod outage;
+mod rotation;
+mod record_size;
+mod cost;
+mod findings;
+mod tables;
+mod pictures;
+
+use indicatif::ProgressBar;
+
+pub(super) use settings::GlobalQuotaSettings;
+
+use super::parallel::run_all;
+use super::result::ScenarioFindings;
+use baselines::{central_store, free_zone, regional_limits, static_shares};
+use cost::{LedgerCost, ledger_cost};
+use day::{BaselineTally, DayTally};
+use outage::{CutTally, OutageDay, outage_day};
+use rotation::{RotationTally, rotation};
+
+/// A run of the experiment.
+enum RegionsJob {
+    Day(u64),
+    Outage,
+    Rotation(u64),
+    Cost,
+}
+
+/// Result of a run.
+enum JobResult {
+    Day(Box<DayTally>),
+    Outage(OutageDay),
+    Rotation(RotationTally),
+    Cost(LedgerCost),
+}
+
+/// Results of all runs.
+#[derive(Clone, Debug, Default)]
+struct GlobalQuota {
+    /// Days by the interval of the settings.
+    days: Vec<DayTally>,
+    /// Other ways on the calls of the first day: static shares, central store, free zone, regional limits.
+    baselines: Vec<BaselineTally>,
+    outage: OutageDay,
+    rotations: Vec<RotationTally>,
+    cost: LedgerCost,
+}
+
+/// Runs the experiment.
+pub(super) fn run(settings: &GlobalQuotaSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+    let tick_ms = settings.rebalance_ms[0];
+    // The longest runs come first.
+    let mut jobs = vec![RegionsJob::Cost, RegionsJob::Outage];
+    jobs.extend(settings.rebalance_ms.iter().map(|tick_ms| RegionsJob::Day(*tick_ms)));
+    jobs.extend(settings.rotation_s.iter().map(|stay_s| RegionsJob::Rotation(*stay_s)));
+    bar.set_length(jobs.len() as u64);
+    let results = run_all(&jobs, |job| {
+        let result = match job {
+            RegionsJob::Day(tick_ms) => JobResult::Day(Box::new(day::day(settings, seed, *tick_ms))),
+            RegionsJob::Outage => JobResult::Outage(outage_day(settings, seed, tick_ms)),
+            RegionsJob::Rotation(stay_s) => JobResult::Rotation(rotation(settings, seed, tick_ms, *stay_s)),
+            RegionsJob::Cost => JobResult::Cost(ledger_cost(settings, seed, tick_ms)),
+        };
+        bar.inc(1);
+        result
+    });
+    let mut all = GlobalQuota::default();
+    for result in results {
+        match result {
+            JobResult::Day(day) => all.days.push(*day),
+            JobResult::Outage(outage) => all.outage = outage,
+            JobResult::Rotation(tally) => all.rotations.push(tally),
+            JobResult::Cost(cost) => all.cost = cost,
+        }
+    }
+    let (calls, quota) = (&all.days[0].calls, settings.quota);
+    let ways = [
+        static_shares(calls, quota),
+        central_store(calls, quota, settings.link_ms),
+        free_zone(calls, quota, settings.free),
+        regional_limits(calls, quota),
+    ];
+    all.baselines = ways.iter().map(|admitted| BaselineTally::of(admitted)).collect();
+    ScenarioFindings {
+        finding: findings::finding(settings, &all),
+        numbers: findings::numbers(settings, &all),
+        tables: tables::tables(settings, &all),
+        plots: pictures::plots(settings, &all),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings::tests::small;
+    use super::*;
+
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = small();
+        let findings = run(&settings, 1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("While the load moves around the globe"), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        for (name, value) in &findings.numbers {
+            assert!(value.is_finite(), "{name}: {value}");
+            let is_quota_held = !name.starts_with("free zone") && !name.contains("regional limits");
+            assert!(!name.contains("fullest minute") || !is_quota_held || *value <= 100.0, "{name}: {value}");
+        }
+        assert!(findings.numbers["regional limits: fullest minute, % of quota"] > 100.0);
+        assert_eq!(findings.plots.len(), 3);
+    }
+}
