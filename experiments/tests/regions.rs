@@ -10,6 +10,9 @@ use tollgate_experiments::regions::{
 use tollgate_experiments::size::scaled;
 
 const NAMES: [&str; 6] = ["af", "ap", "eu", "me", "sa", "us"];
+/// Returns the settings of a seed.
+type DrawWorld = fn(u64) -> RegionsSettings;
+
 /// Number of seeds of the full test, for each kind of world.
 const SEEDS: u64 = 1_000;
 /// Number of seeds within which a mistake is found.
@@ -19,7 +22,7 @@ const COMMAND: &str = "cargo test -p tollgate-experiments --test regions";
 const RUN_MS: u64 = 240_000;
 const CALM_MS: u64 = 160_000;
 /// Kinds of worlds, by their names.
-const WORLDS: [(&str, fn(u64) -> RegionsSettings); 3] =
+const WORLDS: [(&str, DrawWorld); 3] =
     [("random", world), ("silent-holder", silent_holder), ("suspended-writer", suspended_writer)];
 
 fn terms(quota: u64, floor: u64, names: &[&'static str]) -> Terms {

@@ -2,7 +2,7 @@
 
 use tollgate_aggregator_engine::budget::region::RegionInput;
 
-use super::{Event, Member, RegionsWorld, counter_id, rule_name};
+use super::{Event, LedgerMember, RegionsWorld, counter_id, rule_name};
 
 impl RegionsWorld {
     pub(super) fn call(&mut self, region: usize, plan: usize) {
@@ -22,7 +22,7 @@ impl RegionsWorld {
         let rule = rule_name(&self.settings);
         for process in 0..self.regions[region].processes.len() {
             let input = RegionInput::Offered { rule: &rule, counter, units: 1 };
-            self.poll(Member::Region(region, process), input);
+            self.poll(LedgerMember::Region(region, process), input);
         }
     }
 

@@ -4,13 +4,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tollgate_aggregator_engine::budget::ledger::Ledger;
 
-use super::{Member, RegionsWorld, counter_id, rule_name};
+use super::{LedgerMember, RegionsWorld, counter_id, rule_name};
 use crate::regions::outcome::{BudgetSample, Violation};
 use crate::regions::process::{Process, ProcessEngine};
 
 impl RegionsWorld {
     /// Compares the state of a reader with that of the ledger at the same entry.
-    pub(super) fn check_state(&mut self, member: Member) {
+    pub(super) fn check_state(&mut self, member: LedgerMember) {
         let Some(Process { engine: ProcessEngine::Region(budgets), .. }) = self.process(member) else { return };
         let len = budgets.ledger().len();
         let expected = usize::try_from(len).ok().and_then(|len| self.digests.get(len));

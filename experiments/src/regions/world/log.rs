@@ -3,16 +3,16 @@
 use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord};
 
 use super::checks::digest;
-use super::{Event, Member, REPEATED_LEN_MAX, RegionsWorld, rule_name};
+use super::{Event, LedgerMember, REPEATED_LEN_MAX, RegionsWorld, rule_name};
 use crate::regions::mistake::RegionMistake;
 
 impl RegionsWorld {
     /// Sends a record to the home cluster.
-    pub(super) fn send(&mut self, member: Member, record: LedgerRecord) {
+    pub(super) fn send(&mut self, member: LedgerMember, record: LedgerRecord) {
         let from_ms = self.suspended_until(member);
         let link = match member {
-            Member::Region(region, _) => self.regions[region].settings.link.clone(),
-            Member::Coordinator(_) => self.regions[0].settings.link.clone(),
+            LedgerMember::Region(region, _) => self.regions[region].settings.link.clone(),
+            LedgerMember::Coordinator(_) => self.regions[0].settings.link.clone(),
         };
         let is_calm = self.now_ms >= self.settings.calm_from_ms;
         let is_lost = !is_calm && self.rng.u64(0..1_000) < link.lost_permille;
@@ -52,7 +52,7 @@ impl RegionsWorld {
             let arrivals = &mut self.arrivals[number];
             let at_ms = (self.now_ms + jitter_ms).max(arrivals.last().copied().unwrap_or(0));
             arrivals.push(at_ms);
-            self.queue.push(at_ms, Event::Resume(Member::Coordinator(number)));
+            self.queue.push(at_ms, Event::Resume(LedgerMember::Coordinator(number)));
         }
         for region in 0..self.regions.len() {
             let link = &self.regions[region].settings.link;

@@ -3,7 +3,7 @@
 use tollgate_aggregator_engine::budget::coordinator::Coordinator;
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
 
-use super::{Event, Member, RegionsWorld, STORE_MS_MAX, StoreAnswer, rule_name};
+use super::{Event, LedgerMember, RegionsWorld, STORE_MS_MAX, WriteAnswer, rule_name};
 use crate::regions::process::{Process, ProcessEngine};
 
 impl RegionsWorld {
@@ -22,8 +22,8 @@ impl RegionsWorld {
         Process::new(engine, self.lives, drift_ppm_max, &mut self.rng)
     }
 
-    pub(super) fn restart(&mut self, member: Member) {
-        let Member::Region(region, process) = member else { return };
+    pub(super) fn restart(&mut self, member: LedgerMember) {
+        let LedgerMember::Region(region, process) = member else { return };
         self.regions[region].processes[process] = self.new_process(Some(region));
         if self.now_ms < self.settings.calm_from_ms {
             let every_ms = self.regions[region].settings.faults.restart_every_ms;
@@ -33,18 +33,18 @@ impl RegionsWorld {
         self.catch_up(member);
     }
 
-    pub(super) fn tick(&mut self, member: Member) {
+    pub(super) fn tick(&mut self, member: LedgerMember) {
         self.queue.push(self.now_ms + self.settings.tick_ms, Event::Tick(member));
         let Some(process) = self.process(member) else { return };
         if process.suspended_until_ms > self.now_ms {
             return;
         }
         match member {
-            Member::Region(region, _) => {
+            LedgerMember::Region(region, _) => {
                 self.poll(member, RegionInput::StoreTime(self.store_time(region)));
                 self.poll(member, RegionInput::Tick);
             }
-            Member::Coordinator(number) => {
+            LedgerMember::Coordinator(number) => {
                 let now_ms = self.now_ms;
                 let proposed = self.settings.terms.iter().rev().find(|change| change.at_ms <= now_ms).cloned();
                 let process = &mut self.coordinators[number];
@@ -59,7 +59,7 @@ impl RegionsWorld {
         }
     }
 
-    pub(super) fn poll(&mut self, member: Member, input: RegionInput<'_>) {
+    pub(super) fn poll(&mut self, member: LedgerMember, input: RegionInput<'_>) {
         let now_ms = self.now_ms;
         let Some(process) = self.process_mut(member) else { return };
         let now = process.time(now_ms);
@@ -72,8 +72,8 @@ impl RegionsWorld {
     }
 
     /// Executes an effect, perhaps after a suspension that begins between the decision and the effect.
-    pub(super) fn execute(&mut self, member: Member, effect: RegionEffect) {
-        let Member::Region(region, process) = member else { return };
+    pub(super) fn execute(&mut self, member: LedgerMember, effect: RegionEffect) {
+        let LedgerMember::Region(region, process) = member else { return };
         let (counter, write) = match effect {
             RegionEffect::Append(record) => return self.send(member, record),
             RegionEffect::Write { counter, write } => (Some(counter), write),
@@ -86,11 +86,11 @@ impl RegionsWorld {
     }
 
     /// Returns the instant from which a member executes its next effect.
-    pub(super) fn suspended_until(&mut self, member: Member) -> u64 {
+    pub(super) fn suspended_until(&mut self, member: LedgerMember) -> u64 {
         let now_ms = self.now_ms;
         let faults = match member {
-            Member::Region(region, _) => self.regions[region].settings.faults.clone(),
-            Member::Coordinator(_) => self.settings.coordinator_faults.clone(),
+            LedgerMember::Region(region, _) => self.regions[region].settings.faults.clone(),
+            LedgerMember::Coordinator(_) => self.settings.coordinator_faults.clone(),
         };
         let is_suspended = now_ms < self.settings.calm_from_ms && self.rng.u64(0..1_000) < faults.suspended_permille;
         let calm_ms = self.settings.calm_from_ms.saturating_sub(now_ms);
@@ -103,29 +103,29 @@ impl RegionsWorld {
         self.process(member).map_or(now_ms, |process| process.suspended_until_ms.max(now_ms))
     }
 
-    pub(super) fn written(&mut self, member: Member, event: &Event) {
+    pub(super) fn written(&mut self, member: LedgerMember, event: &Event) {
         let Event::Written { answer, store, .. } = event else { return };
         self.poll(member, RegionInput::StoreTime(*store));
         match *answer {
-            StoreAnswer::Counter(counter, answer) => self.poll(member, RegionInput::Written { counter, answer }),
-            StoreAnswer::Floor(limit) => {
+            WriteAnswer::Counter(counter, answer) => self.poll(member, RegionInput::Written { counter, answer }),
+            WriteAnswer::Floor(limit) => {
                 let rule = rule_name(&self.settings);
                 self.poll(member, RegionInput::FloorWritten { rule: &rule, limit });
             }
         }
     }
 
-    pub(super) fn process(&self, member: Member) -> Option<&Process> {
+    pub(super) fn process(&self, member: LedgerMember) -> Option<&Process> {
         match member {
-            Member::Region(region, process) => self.regions[region].processes.get(process),
-            Member::Coordinator(number) => self.coordinators.get(number),
+            LedgerMember::Region(region, process) => self.regions[region].processes.get(process),
+            LedgerMember::Coordinator(number) => self.coordinators.get(number),
         }
     }
 
-    pub(super) fn process_mut(&mut self, member: Member) -> Option<&mut Process> {
+    pub(super) fn process_mut(&mut self, member: LedgerMember) -> Option<&mut Process> {
         match member {
-            Member::Region(region, process) => self.regions[region].processes.get_mut(process),
-            Member::Coordinator(number) => self.coordinators.get_mut(number),
+            LedgerMember::Region(region, process) => self.regions[region].processes.get_mut(process),
+            LedgerMember::Coordinator(number) => self.coordinators.get_mut(number),
         }
     }
 }

@@ -60,7 +60,7 @@ struct RegionSim {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Member {
+enum LedgerMember {
     Region(usize, usize),
     Coordinator(usize),
 }
@@ -68,18 +68,18 @@ enum Member {
 #[derive(Clone, Debug)]
 enum Event {
     Call { region: usize, plan: usize },
-    Tick(Member),
+    Tick(LedgerMember),
     Appended(LedgerRecord),
     Mirrored { region: usize, record: LedgerRecord },
     Write { region: usize, process: usize, life: u64, counter: Option<CounterId>, write: LimitWrite },
-    Written { region: usize, process: usize, life: u64, answer: StoreAnswer, store: Timestamp },
-    Restart(Member),
-    Resume(Member),
+    Written { region: usize, process: usize, life: u64, answer: WriteAnswer, store: Timestamp },
+    Restart(LedgerMember),
+    Resume(LedgerMember),
     Sample,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum StoreAnswer {
+enum WriteAnswer {
     Counter(CounterId, LimitAnswer),
     Floor(StoredLimit),
 }
@@ -148,13 +148,13 @@ impl RegionsWorld {
         for number in 0..self.settings.coordinators {
             let process = self.new_process(None);
             self.coordinators.push(process);
-            self.queue.push(1 + number as u64 * 7, Event::Tick(Member::Coordinator(number)));
+            self.queue.push(1 + number as u64 * 7, Event::Tick(LedgerMember::Coordinator(number)));
         }
         for region in 0..self.regions.len() {
             for process in 0..self.regions[region].settings.processes {
                 let new = self.new_process(Some(region));
                 self.regions[region].processes.push(new);
-                let member = Member::Region(region, process);
+                let member = LedgerMember::Region(region, process);
                 let first_ms = self.rng.u64(1..=self.settings.tick_ms);
                 self.queue.push(first_ms, Event::Tick(member));
                 let every_ms = self.regions[region].settings.faults.restart_every_ms;
@@ -178,7 +178,7 @@ impl RegionsWorld {
             Event::Mirrored { region, record } => {
                 self.mirror(region, record);
                 for process in 0..self.regions[region].processes.len() {
-                    self.catch_up(Member::Region(region, process));
+                    self.catch_up(LedgerMember::Region(region, process));
                 }
             }
             Event::Write { region, process, life, counter, write } => {
@@ -194,15 +194,15 @@ impl RegionsWorld {
                         if self.mistake == Some(RegionMistake::GiveBackUnseen) {
                             answer.used = 0;
                         }
-                        StoreAnswer::Counter(counter, answer)
+                        WriteAnswer::Counter(counter, answer)
                     }
-                    None => StoreAnswer::Floor(store.write_floor(&write)),
+                    None => WriteAnswer::Floor(store.write_floor(&write)),
                 };
                 let at_ms = self.now_ms + self.rng.u64(0..=STORE_MS_MAX);
                 self.queue.push(at_ms, Event::Written { region, process, life, answer, store: store_now });
             }
             Event::Written { region, process, life, .. } => {
-                let member = Member::Region(region, process);
+                let member = LedgerMember::Region(region, process);
                 let Some(known) = self.process(member) else { return };
                 if known.life != life {
                     return;

@@ -3,20 +3,20 @@
 use tollgate_aggregator_engine::budget::region::RegionInput;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
 
-use super::{Member, RegionsWorld, rule_name};
+use super::{LedgerMember, RegionsWorld, rule_name};
 use crate::regions::mistake::RegionMistake;
 use crate::regions::process::ProcessEngine;
 
 impl RegionsWorld {
     /// Lets a member read all records that have arrived.
-    pub(super) fn catch_up(&mut self, member: Member) {
+    pub(super) fn catch_up(&mut self, member: LedgerMember) {
         while let Some(process) = self.process(member) {
             if process.suspended_until_ms > self.now_ms {
                 return;
             }
             let record = match member {
-                Member::Region(region, _) => self.regions[region].mirror.get(process.read).cloned(),
-                Member::Coordinator(number) => {
+                LedgerMember::Region(region, _) => self.regions[region].mirror.get(process.read).cloned(),
+                LedgerMember::Coordinator(number) => {
                     let has_arrived =
                         self.arrivals[number].get(process.read).is_some_and(|at_ms| *at_ms <= self.now_ms);
                     self.outcome.ledger.get(process.read).filter(|_| has_arrived).map(|(_, record)| record.clone())
@@ -30,10 +30,10 @@ impl RegionsWorld {
         }
     }
 
-    pub(super) fn read(&mut self, member: Member, record: &LedgerRecord) {
+    pub(super) fn read(&mut self, member: LedgerMember, record: &LedgerRecord) {
         let (now_ms, mistake) = (self.now_ms, self.mistake);
         match member {
-            Member::Coordinator(number) => {
+            LedgerMember::Coordinator(number) => {
                 let process = &mut self.coordinators[number];
                 let mut now = process.time(now_ms);
                 let ProcessEngine::Coordinator(coordinator) = &mut process.engine else { return };
@@ -45,7 +45,7 @@ impl RegionsWorld {
                 }
                 coordinator.read(now, record);
             }
-            Member::Region(region, _) => {
+            LedgerMember::Region(region, _) => {
                 let is_second = region == 1;
                 let altered = match (&record.entry, mistake) {
                     (LedgerEntry::Terms(terms), Some(RegionMistake::OtherTerms)) if is_second => {
@@ -70,13 +70,13 @@ impl RegionsWorld {
     }
 
     /// Makes a region read a grant once more, as the answer to a request of its own.
-    pub(super) fn grant_again(&mut self, member: Member, record: &LedgerRecord) {
+    pub(super) fn grant_again(&mut self, member: LedgerMember, record: &LedgerRecord) {
         let LedgerEntry::Grant { counter, request, units } = record.entry else { return };
         let rule = rule_name(&self.settings);
         let Some((terms, _)) = self.truth.terms(&rule).map(|(id, terms)| (id, terms.clone())) else { return };
         let region = match member {
-            Member::Region(region, _) => self.regions[region].settings.name.into(),
-            Member::Coordinator(_) => return,
+            LedgerMember::Region(region, _) => self.regions[region].settings.name.into(),
+            LedgerMember::Coordinator(_) => return,
         };
         let held = self.truth.budget(&rule, counter);
         if !held.is_some_and(|budget| {

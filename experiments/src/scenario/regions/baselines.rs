@@ -51,11 +51,12 @@ pub(super) fn free_zone(calls: &[RegionCall], quota: u64, free: u64) -> Vec<Regi
 mod tests {
     use super::*;
 
+    type Way = fn(&[RegionCall], u64) -> Vec<RegionCall>;
+
     #[test]
     fn ways_differ_where_one_region_wants_all_and_where_all_do() {
         let one: Vec<RegionCall> = (0..50).map(|call| (call * 10, 1)).collect();
         let all: Vec<RegionCall> = (0..300).map(|call| (call * 10, (call % 6) as usize)).collect();
-        type Way = fn(&[RegionCall], u64) -> Vec<RegionCall>;
         let ways: [(Way, usize, usize); 4] = [
             (static_shares, 2, 12),
             (regional_limits, 12, 72),

@@ -46,9 +46,13 @@ pub(super) fn day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64) -> Da
     let exact = admitted_exactly(&calls, settings.quota);
     let minute = |at_ms: u64| usize::try_from(at_ms / MINUTE_MS).unwrap_or_default();
     let mut minutes = vec![vec![0; REGIONS.len()]; minute(settings.day_ms())];
-    admitted.iter().for_each(|(at_ms, region)| minutes[minute(*at_ms)][*region] += 1);
+    for (at_ms, region) in admitted {
+        minutes[minute(*at_ms)][*region] += 1;
+    }
     let mut exact_minutes = vec![0; minutes.len()];
-    exact.iter().for_each(|(at_ms, _)| exact_minutes[minute(*at_ms)] += 1);
+    for (at_ms, _) in &exact {
+        exact_minutes[minute(*at_ms)] += 1;
+    }
     DayTally {
         admitted: admitted.len() as u64,
         exact: exact.len() as u64,

@@ -15,11 +15,11 @@ use crate::scenario::arrivals::MINUTE_MS;
 
 /// Time without connection to a region.
 #[derive(Clone, Debug)]
-pub(super) struct Cut {
+pub(super) struct RegionCut {
     pub(super) from_ms: u64,
     pub(super) until_ms: u64,
     /// Regions without connection to the ledger.
-    pub(super) cut_off: Vec<usize>,
+    pub(super) regions: Vec<usize>,
 }
 
 /// Units that were admitted while a region was cut off.
@@ -42,14 +42,14 @@ pub(super) struct OutageDay {
 }
 
 /// Returns the cut of each region.
-fn cuts(settings: &GlobalQuotaSettings) -> Vec<Cut> {
+fn cuts(settings: &GlobalQuotaSettings) -> Vec<RegionCut> {
     let count = REGIONS.len();
     let cut = |region: usize| {
         // The day begins at the noon of the first region, which is cut off at the end of the day.
         let noon_ms = settings.day_ms() * (if region == 0 { count } else { region }) as u64 / count as u64;
         let until_ms = (noon_ms + settings.cut_ms() / 2).min(settings.day_ms());
-        let cut_off = if region == 0 { (1..count).collect() } else { vec![region] };
-        Cut { from_ms: until_ms - settings.cut_ms(), until_ms, cut_off }
+        let regions = if region == 0 { (1..count).collect() } else { vec![region] };
+        RegionCut { from_ms: until_ms - settings.cut_ms(), until_ms, regions }
     };
     (0..count).map(cut).collect()
 }
@@ -58,14 +58,14 @@ fn cuts(settings: &GlobalQuotaSettings) -> Vec<Cut> {
 pub(super) fn outage_day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64) -> OutageDay {
     let cuts = cuts(settings);
     let of_region = |region: usize| -> Vec<(u64, u64)> {
-        let own = cuts.iter().filter(|cut| cut.cut_off.contains(&region));
+        let own = cuts.iter().filter(|cut| cut.regions.contains(&region));
         own.map(|cut| (cut.from_ms, cut.until_ms)).collect()
     };
     let links = (0..REGIONS.len()).map(of_region).collect();
     let outcome = RegionsRun::day(settings, seed, tick_ms, links).outcome(settings);
     let (calls, admitted) = (&outcome.calls[0], &outcome.admitted[0]);
     let exact = admitted_exactly(calls, settings.quota);
-    let tally = |cut: &Cut| {
+    let tally = |cut: &RegionCut| {
         let during = (cut.from_ms, cut.until_ms);
         CutTally {
             admitted: number_in(admitted, during),
@@ -81,7 +81,7 @@ pub(super) fn outage_day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64
 }
 
 /// Returns the units that the reference admits during a cut.
-fn possible(settings: &GlobalQuotaSettings, cut: &Cut, outcome: &RegionsOutcome) -> u64 {
+fn possible(settings: &GlobalQuotaSettings, cut: &RegionCut, outcome: &RegionsOutcome) -> u64 {
     let term_ms = settings.term_s * 1_000;
     let held = |region: usize| {
         let second = usize::try_from(cut.from_ms / 1_000).unwrap_or_default();
@@ -90,15 +90,15 @@ fn possible(settings: &GlobalQuotaSettings, cut: &Cut, outcome: &RegionsOutcome)
     let reserved = |region: usize, at_ms: u64, for_ms: u64| {
         if at_ms < cut.from_ms + for_ms { held(region).max(settings.floor) } else { settings.floor }
     };
-    let of_cut_off = cut.cut_off.iter().map(|region| {
+    let of_cut_off = cut.regions.iter().map(|region| {
         let part = Part { from_ms: cut.from_ms, until_ms: cut.until_ms, regions: &[*region] };
         part.admitted(outcome, |at_ms| reserved(*region, at_ms, term_ms))
     });
-    let reachable: Vec<usize> = (0..REGIONS.len()).filter(|region| !cut.cut_off.contains(region)).collect();
+    let reachable: Vec<usize> = (0..REGIONS.len()).filter(|region| !cut.regions.contains(region)).collect();
     let kept_ms = expires_after_ms(term_ms, MINUTE_MS);
     let part = Part { from_ms: cut.from_ms, until_ms: cut.until_ms, regions: &reachable };
     let of_reachable = part.admitted(outcome, |at_ms| {
-        let reserved: u64 = cut.cut_off.iter().map(|region| reserved(*region, at_ms, kept_ms)).sum();
+        let reserved: u64 = cut.regions.iter().map(|region| reserved(*region, at_ms, kept_ms)).sum();
         settings.quota.saturating_sub(reserved)
     });
     of_cut_off.sum::<u64>() + of_reachable

@@ -89,7 +89,6 @@ fn drawn(settings: &GlobalQuotaSettings) -> Vec<usize> {
 }
 
 /// Draws the admitted calls and the fullest minute of each way.
-#[expect(clippy::cast_precision_loss, reason = "places of ways")]
 fn ways(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Plot {
     let (day, quota) = (&all.days[0], settings.quota);
     let mut rows = vec![("budgets", day.admitted, day.fullest)];

@@ -26,11 +26,11 @@ pub(super) struct RotationTally {
     reason = "a rate of calls"
 )]
 pub(super) fn rotation(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64, stay_s: u64) -> RotationTally {
-    let (run_ms, stay_ms) = (settings.rotation_min * MINUTE_MS, stay_s * 1_000);
+    let (run_ms, each_ms) = (settings.rotation_min * MINUTE_MS, stay_s * 1_000);
     let per_minute = (settings.rotation_demand * settings.quota as f64).round() as u64;
     let mut callers = vec![Vec::new(); REGIONS.len()];
-    for (place, from_ms) in (0..run_ms).step_by(usize::try_from(stay_ms).unwrap_or(1)).enumerate() {
-        let plan = CallerPlan { counter: 0, from_ms, until_ms: from_ms + stay_ms, per_minute };
+    for (place, from_ms) in (0..run_ms).step_by(usize::try_from(each_ms).unwrap_or(1)).enumerate() {
+        let plan = CallerPlan { counter: 0, from_ms, until_ms: from_ms + each_ms, per_minute };
         callers[place % REGIONS.len()].push(plan);
     }
     let (quota, floor) = (settings.quota, settings.floor);

@@ -28,7 +28,7 @@ const PLAIN: BudgetModel = BudgetModel {
     mistake: None,
 };
 
-/// The same with one unit. No sequence of its requests, renewals and give-backs has more than seven entries.
+/// A quota of one unit. No sequence of its requests, renewals and give-backs has more than seven entries.
 const SMALL: BudgetModel = BudgetModel { quota: 1, entries_max: 7, ..PLAIN };
 /// One effect of a region is suspended, for any time.
 const SUSPENDED: BudgetModel = BudgetModel { suspensions_max: 1, ..SMALL };
