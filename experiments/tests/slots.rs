@@ -66,8 +66,8 @@ rules: [{ name: slots, per: [user], quota: 4/1h, algorithm: concurrency, on_fail
 ";
     let mut fleet = Fleet::new(rules, false);
     let charged = fleet.check();
-    // A late call counts from the earliest that the store's time may have been when it was sent: a millisecond before.
-    fleet.pass(1);
+    // A late call counts from the earliest that the store's time may have been when it was sent: two milliseconds before.
+    fleet.pass(2);
     fleet.sim.set_store(StoreState::Silent);
     fleet.sim.check(0, vec![call()]);
     fleet.pass(DEADLINE_MS);
