@@ -89,7 +89,7 @@ impl RegionCounter {
             let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
             is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
         });
-        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking {
+        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking && self.giving.is_none() {
             needs.push(Need::Request { wants: self.wants });
         }
         let owed = owed(budget, terms, region, self.wants);
@@ -104,8 +104,9 @@ impl RegionCounter {
         } else {
             0
         };
-        // A successor does not give back what its predecessor holds before it knows the demand.
-        let may_give = self.giving.is_none() && self.demand.is_settled(now, terms.window_ms);
+        // A successor does not give back what its predecessor holds before it knows the demand: by time, or as it wanted more.
+        let knows_demand = self.asked.is_some() || self.demand.is_settled(now, terms.window_ms);
+        let may_give = self.giving.is_none() && knows_demand;
         let chosen = chosen(budget, region, units).filter(|_| may_give);
         if let Some((grant, keeps)) = chosen {
             needs.push(Need::GiveBack { grant, keeps });
