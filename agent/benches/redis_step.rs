@@ -89,6 +89,7 @@ impl Bench {
             generation: 1,
             cost,
             mode: ChargeMode::Enforce { expires_at },
+            budget: None,
         };
         let counter = move |number: u64, counters: u64| first_counter + number % counters;
         if step.filled > 0 {

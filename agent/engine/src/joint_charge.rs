@@ -77,6 +77,7 @@ mod tests {
                 leased: 0,
                 at: now,
                 limit: units,
+                limit_until: None,
                 born: now,
                 previous: now,
             };

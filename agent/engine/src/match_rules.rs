@@ -86,7 +86,9 @@ impl Engine {
             }
             let Some(policy) = policy else { continue };
             let counter = key.known_counter(&rule.name, rule.values(&resolved));
-            let shared = slot.as_ref().filter(|(name, _)| rule.per.contains(name));
+            // The aggregator finds the limit of a global counter by the counter alone.
+            let has_own = policy.global_quota.is_some();
+            let shared = slot.as_ref().filter(|(name, _)| !has_own && rule.per.contains(name));
             matched.push(MatchedRule {
                 rule: Cow::Borrowed(rule),
                 policy,

@@ -77,7 +77,17 @@ impl MatchedRule<'_> {
     pub(crate) fn own_result(&self, at: Timestamp) -> Option<ChargeResult> {
         let RuleVerdict { verdict, limit, .. } = self.own_verdict()?;
         let charged = verdict.admitted;
-        Some(ChargeResult { verdict, charged, repeated: false, leased: 0, at, limit, born: at, previous: at })
+        Some(ChargeResult {
+            verdict,
+            charged,
+            repeated: false,
+            leased: 0,
+            at,
+            limit,
+            limit_until: None,
+            born: at,
+            previous: at,
+        })
     }
 
     /// Returns true if the rule denies nothing.
@@ -98,7 +108,8 @@ impl MatchedRule<'_> {
     /// Returns a charge of this cost and mode.
     pub(crate) fn charge(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
         let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
-        Charge { counter, slot, request: None, limit, generation, cost, mode }
+        let budget = self.policy.global_quota.map(|_| self.rule.name.clone());
+        Charge { counter, slot, request: None, limit, generation, cost, mode, budget }
     }
 
     /// Returns the charges that ask for a line of credit: what is left of the line before is handed back first.
@@ -106,8 +117,16 @@ impl MatchedRule<'_> {
         let slot = self.slot;
         let request = self.wanted_line.as_deref().map(|line| (self.counter.line(), *line));
         request.into_iter().flat_map(move |(counter, line)| {
-            let charge =
-                |cost, mode| Charge { counter, slot, request: None, limit: line.limit, generation, cost, mode };
+            let charge = |cost, mode| Charge {
+                counter,
+                slot,
+                request: None,
+                limit: line.limit,
+                generation,
+                cost,
+                mode,
+                budget: None,
+            };
             let handed_back = line.handed_back.map(|(at, units)| charge(units, ChargeMode::Refund { at }));
             let lease = ChargeMode::Lease { expires_at, units_max: line.units_max.get(), agents: 1 };
             handed_back.into_iter().chain([charge(0, lease)])

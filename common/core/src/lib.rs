@@ -19,6 +19,7 @@ pub mod call_key;
 pub mod window;
 pub mod algorithm;
 pub mod counter;
+pub mod regions;
 pub mod decision;
 pub mod decided_call;
 pub mod rules;

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tollgate_aggregator_engine::budget::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
 /// Store of one region.
 #[derive(Clone, Debug, Default)]

@@ -160,6 +160,7 @@ fn a_denial_that_a_thread_remembers_ends_when_the_clock_has_stepped_back() {
         leased: 0,
         at: START,
         limit: 10,
+        limit_until: None,
         born: START,
         previous: START,
     };

@@ -44,8 +44,17 @@ fn outcomes(engine: &Engine) -> Vec<(&'static str, u64)> {
 /// The answer of a store that charged all charges of a request, or none.
 fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
     let verdict = Verdict { admitted: charged, remaining: 9, retry_at: AT, reset_at: AT, delay_ms: 0 };
-    let result =
-        ChargeResult { verdict, charged, repeated: false, leased: 0, at: AT, limit: 100, born: AT, previous: AT };
+    let result = ChargeResult {
+        verdict,
+        charged,
+        repeated: false,
+        leased: 0,
+        at: AT,
+        limit: 100,
+        limit_until: None,
+        born: AT,
+        previous: AT,
+    };
     request.charges().iter().map(|_| result).collect()
 }
 

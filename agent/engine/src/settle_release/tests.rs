@@ -42,7 +42,17 @@ fn answer(request: &StoreRequest, at: Timestamp, has_room: impl Fn(&Charge) -> b
         let admitted = has_room(charge);
         let verdict = Verdict { admitted, remaining: 0, retry_at: at, reset_at: at, delay_ms: 0 };
         let charged = charge.mode.is_charged(!is_refused);
-        ChargeResult { verdict, charged, repeated: false, leased: 0, at, limit: 2, born: at, previous: at }
+        ChargeResult {
+            verdict,
+            charged,
+            repeated: false,
+            leased: 0,
+            at,
+            limit: 2,
+            limit_until: None,
+            born: at,
+            previous: at,
+        }
     };
     request.charges().iter().map(result).collect()
 }

@@ -179,8 +179,17 @@ mod tests {
         let retry_at = STORE_SENT.plus_ms(40_000);
         let verdict = Verdict { admitted: false, remaining: 1, retry_at, reset_at: retry_at, delay_ms: 0 };
         let (at, limit) = (STORE_SENT, policy.quota.units());
-        let result =
-            ChargeResult { verdict, charged: false, repeated: false, leased: 0, at, limit, born: at, previous: at };
+        let result = ChargeResult {
+            verdict,
+            charged: false,
+            repeated: false,
+            leased: 0,
+            at,
+            limit,
+            limit_until: None,
+            born: at,
+            previous: at,
+        };
         CachedDenial::new(&charge, &result, SENT)
     }
 

@@ -176,8 +176,16 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
             };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
             let counter = CounterId::from_u128(counter);
-            let charge =
-                Charge { counter, slot: slot_of(counter), request: id, limit, generation, cost, mode: mode(START) };
+            let charge = Charge {
+                counter,
+                slot: slot_of(counter),
+                request: id,
+                limit,
+                generation,
+                cost,
+                mode: mode(START),
+                budget: None,
+            };
             (charge, mode, at)
         },
     )

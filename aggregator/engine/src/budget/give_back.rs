@@ -5,7 +5,7 @@ use tollgate_core::messages::ledger::{EntryId, Terms};
 
 use super::counter_budget::{BudgetGrant, CounterBudget};
 use super::division::{Claim, divide};
-use super::stored_limit::Fence;
+use tollgate_core::regions::stored_limit::Fence;
 
 /// Give-back that a region has begun.
 #[derive(Clone, Copy, Debug)]

@@ -21,7 +21,7 @@ use super::held_grants::Asking;
 use super::ledger::Ledger;
 use super::region_counter::{LedgerFacts, Need, RegionCounter};
 use super::region_floor::RegionFloor;
-use super::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
 
 /// Identity of a process that takes part for its region.
 #[derive(Clone, Debug)]

@@ -7,7 +7,7 @@ use super::counter_budget::CounterBudget;
 use super::demand::{DemandMeter, needed, wanted};
 use super::give_back::{GiveBack, chosen, owed};
 use super::held_grants::HeldGrants;
-use super::stored_limit::{Fence, LimitAnswer, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 
 /// Time after which an asking that is not answered is repeated, in ms.
 const REPEATED_AFTER_MS: u64 = 1_000;

@@ -8,7 +8,7 @@ use tollgate_core::messages::ledger::{EntryId, Terms};
 
 use super::coordinator::DEADLINE_MS;
 use super::counter_budget::floor_of;
-use super::stored_limit::{Fence, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitWrite, StoredLimit};
 
 /// Time after which an appended give-back that is not in the ledger is repeated, in ms.
 const REPEATED_AFTER_MS: u64 = 1_000;

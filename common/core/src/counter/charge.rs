@@ -1,5 +1,7 @@
 //! Charges: one step on one counter, and its result.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
 use super::{CounterId, RequestId, SlotId};
@@ -24,6 +26,9 @@ pub struct Charge {
     pub cost: u64,
     /// Mode of application.
     pub mode: ChargeMode,
+    /// Rule of a counter that several regions share. The store then takes the floor that was written for this rule, or the limit
+    /// of the charge if there is none, and adds the units that the region has been granted for the counter.
+    pub budget: Option<Arc<str>>,
 }
 
 /// Mode in which a store applies a charge.
@@ -90,6 +95,8 @@ pub struct ChargeResult {
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
     pub limit: u64,
+    /// Store time at which units that the region has been granted end, of a charge with a budget.
+    pub limit_until: Option<Timestamp>,
     /// Birth of the stored counter: the instant of its first step, which is this one if the counter was absent. Time 0
     /// if it is unknown, because the counter was re-based; and if the counter follows another window than the charge,
     /// by which it may expire earlier.
@@ -107,7 +114,7 @@ impl Charge {
     #[must_use]
     pub fn enforce(counter: CounterId, limit: Limit, generation: u64, cost: u64, expires_at: Timestamp) -> Self {
         let mode = ChargeMode::Enforce { expires_at };
-        Self { counter, slot: SlotId::of(counter), request: None, limit, generation, cost, mode }
+        Self { counter, slot: SlotId::of(counter), request: None, limit, generation, cost, mode, budget: None }
     }
 }
 

@@ -133,7 +133,7 @@ impl StoredCounter {
         };
         let (limit, previous) = (self.limit.units, if is_new { now } else { last });
         let born = if charge.limit.window == self.limit.window { self.born } else { Timestamp::default() };
-        ChargeResult { verdict, charged: false, repeated, leased, at: now, limit, born, previous }
+        ChargeResult { verdict, charged: false, repeated, leased, at: now, limit, limit_until: None, born, previous }
     }
 
     /// Charges what was evaluated at `now`.

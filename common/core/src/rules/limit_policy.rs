@@ -2,6 +2,7 @@
 //!
 //! A rule has several policies when tiers or single keys differ. `match_rules` selects one; `algorithm` evaluates it.
 
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX, Quota};
@@ -34,6 +35,10 @@ pub struct LimitPolicy {
     /// Maximum units that a window may hold beyond the quota, in millionths of the quota, where agents admit calls before the
     /// store has charged them: under [`Consistency::Bounded`].
     pub max_excess_ppm: u32,
+    /// Units of a counter per window over all regions, of a rule with a global scope in one region: `quota` is the region's floor
+    /// then, and the store adds the units that the region has been granted.
+    #[doc(hidden)]
+    pub global_quota: Option<NonZeroU64>,
 }
 
 /// Required certainty of an admission.
@@ -124,6 +129,7 @@ impl LimitPolicy {
             deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
             leases: true,
             max_excess_ppm: MAX_EXCESS_PPM_DEFAULT,
+            global_quota: None,
         }
     }
 

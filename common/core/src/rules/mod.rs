@@ -15,12 +15,14 @@ mod match_rules;
 mod index;
 mod explain;
 mod builder;
+mod in_region;
 pub mod problem;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::decision::{DegradedRemaining, DenyStatus};
+use crate::regions::RegionFloorPart;
 use crate::rules::problem::Problem;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall};
@@ -70,6 +72,8 @@ pub struct RuleSet {
     pub deny_status: DenyStatus,
     /// Remaining units that clients see while the store does not decide.
     pub degraded_remaining: DegradedRemaining,
+    /// Regions that share the quotas of rules with a global scope.
+    pub regions: Vec<RegionFloorPart>,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// Warnings: valid parts that are probably not meant.
@@ -116,6 +120,8 @@ pub struct Rule {
     pub deny: bool,
     /// Counts and never denies.
     pub shadow: bool,
+    /// Regions over which a counter is one.
+    pub scope: Scope,
     /// Names of the rules that do not apply where this one does.
     pub replaces: Vec<Arc<str>>,
 }
@@ -128,6 +134,16 @@ pub enum Charging {
     AllOrNone,
     /// For each call, even if another rule denies it.
     Each,
+}
+
+/// Regions over which a counter of a rule is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Each region has a counter of its own, and the whole quota.
+    #[default]
+    Regional,
+    /// All regions share one quota, in budgets that move to the demand.
+    Global,
 }
 
 impl RuleSet {
@@ -155,6 +171,7 @@ impl RuleSet {
             && self.lists == other.lists
             && self.deny_status == other.deny_status
             && self.degraded_remaining == other.degraded_remaining
+            && self.regions == other.regions
     }
 
     /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use tollgate_aggregator_engine::budget::ledger::Ledger;
-use tollgate_aggregator_engine::budget::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerRecord;
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
 use super::mistake::RegionMistake;
 use super::outcome::RegionsOutcome;

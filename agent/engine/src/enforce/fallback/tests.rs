@@ -74,6 +74,7 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 leased: 0,
                 at: NOW,
                 limit,
+                limit_until: None,
                 born: NOW,
                 previous: NOW,
             };

@@ -82,6 +82,7 @@ fn ask_within(counter: u128, units: u64, width_ms: u64) -> Charge {
         generation: 1,
         cost: 1,
         mode: ChargeMode::Enforce { expires_at: Timestamp::from_ms(u64::MAX) },
+        budget: None,
     }
 }
 

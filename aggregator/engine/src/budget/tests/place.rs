@@ -6,7 +6,7 @@ use tollgate_core::messages::ledger::EntryId;
 use super::super::give_back::GiveBack;
 use super::super::held_grants::Asking;
 use super::super::region_counter::{LedgerFacts, RegionCounter};
-use super::super::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
 
 /// Length of a tick, in ms.
 pub(super) const TICK_MS: u64 = 1_000;

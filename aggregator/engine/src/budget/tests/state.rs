@@ -8,8 +8,8 @@ use tollgate_core::messages::ledger::{EntryId, LedgerEntry, LedgerRecord, Region
 
 use super::super::counter_budget::BudgetGrant;
 use super::super::ledger::Ledger;
-use super::super::stored_limit::LimitWrite;
 use super::place::Place;
+use tollgate_core::regions::stored_limit::LimitWrite;
 
 /// Name of the rule.
 pub(super) const RULE: &str = "rule";

@@ -12,9 +12,9 @@ use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, Ledge
 
 use super::super::ledger::Ledger;
 use super::super::region_counter::LedgerFacts;
-use super::super::stored_limit::{Fence, LimitWrite};
 use super::place::{Ages, Place, TERM, TICK_MS, earlier};
 use super::state::{Effect, Log, RULE, RegionState, State, counter_of, give_back_id, place_of};
+use tollgate_core::regions::stored_limit::{Fence, LimitWrite};
 
 /// The regions hold and admit no more than the quota.
 pub(super) const QUOTA: &str = "grants-within-quota";

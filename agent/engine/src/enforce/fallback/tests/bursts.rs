@@ -24,8 +24,17 @@ impl BurstCase {
         let verdict = self.store.step(&self.policy.limit(), at, units);
         assert!(verdict.admitted, "{verdict:?}");
         let limit = self.policy.quota.units();
-        let result =
-            ChargeResult { verdict, charged: true, repeated: false, leased: 0, at, limit, born: at, previous: at };
+        let result = ChargeResult {
+            verdict,
+            charged: true,
+            repeated: false,
+            leased: 0,
+            at,
+            limit,
+            limit_until: None,
+            born: at,
+            previous: at,
+        };
         let event = ViewEvent::Answered { result: &result, units, round: None, acknowledged: None };
         update(&self.policy, &mut self.view, event);
         verdict.remaining

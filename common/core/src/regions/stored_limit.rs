@@ -4,8 +4,8 @@
 //! therefore refuses a limit that rises if its writer knows less of the ledger than an earlier one, or does not know the
 //! give-back for which the limit was lowered. A lower limit holds at once, whoever writes it.
 
-use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::ledger::EntryId;
+use super::EntryId;
+use crate::clock::Timestamp;
 
 /// Units that a region may admit in a window beside its floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
