@@ -241,10 +241,9 @@ impl RegionBudgets {
         }
         let limit = state.limit(now, &facts, self.ledger.len());
         let is_known = state.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
-        let is_lowering = state.giving.is_some_and(|giving| giving.appended_at.is_none());
         let is_due =
             !is_known && (limit.units > 0 || state.stored.is_none_or(|stored| stored != StoredLimit::default()));
-        if is_due || is_lowering {
+        if is_due || state.gives_back(now) {
             let fence = state.stored.and_then(|stored| stored.fence).map(|fence| fence.id);
             let seen = fence.filter(|id| self.ledger.contains(*id));
             effects.push(RegionEffect::Write { counter, write: LimitWrite { limit, seen } });

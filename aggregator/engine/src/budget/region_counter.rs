@@ -13,7 +13,7 @@ use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 const REPEATED_AFTER_MS: u64 = 1_000;
 /// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor: smaller differences stay, or
 /// budgets would move with each change of the demand.
-const STEADY_PARTS: u64 = 128;
+const STEADY_PARTS: u64 = 256;
 
 /// State of one counter at a region.
 #[derive(Clone, Debug)]
@@ -163,6 +163,12 @@ impl RegionCounter {
         }
         self.giving = Some(GiveBack { fence, appended_at: Some(now) });
         Some(fence)
+    }
+
+    /// Returns true if a give-back waits for the window, or may have been lost on its way to the ledger.
+    pub(super) fn gives_back(&self, now: Timestamp) -> bool {
+        let is_over = |at| now.ms_since(at) >= REPEATED_AFTER_MS;
+        self.giving.is_some_and(|giving| giving.appended_at.is_none_or(is_over))
     }
 
     /// Ends a give-back that is in the ledger.

@@ -148,3 +148,19 @@ fn a_successor_keeps_the_grants_until_it_knows_the_demand() {
     let fence = fence(&tick(&mut successor, 7_000, 0)).expect("nobody wants the units");
     assert_eq!((fence.grant, fence.keeps), (GRANT, 0));
 }
+
+/// A link is cut while a give-back is on its way, and the limit of the store does not change any more: the store is asked again, and
+/// the give-back is repeated. Without it, the region would ask for no units ever again.
+#[test]
+fn a_give_back_that_is_lost_is_repeated() {
+    let records = granted(&mut process(7, 42, &[]));
+    let mut region = process(8, 42, &records);
+    tick(&mut region, 2_000, 0);
+    let write = written(&tick(&mut region, 7_000, 0)).expect("nobody wants the units");
+    let answer = LimitAnswer { limit: write.limit, floor: 1, used: 0 };
+    let give_back = poll(&mut region, 7_001, RegionInput::Written { counter: X, answer });
+    assert!(matches!(&give_back[..], [RegionEffect::Append(_)]), "{give_back:?}");
+    assert_eq!(written(&tick(&mut region, 8_000, 0)), None, "it is on its way");
+    assert_eq!(written(&tick(&mut region, 8_001, 0)), Some(write));
+    assert_eq!(poll(&mut region, 8_002, RegionInput::Written { counter: X, answer }), give_back);
+}
