@@ -5,8 +5,8 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 use tollgate_engine::Engine;
 
-use crate::needs_store::NeedsStore;
 use crate::state_dir::{SavedRules, StateDir};
+use crate::unenforceable::{Unenforceable, log_floors};
 
 /// Applies a published rule set, unless its generation is not newer than the one in force. `appended` is the time of
 /// publication, if known.
@@ -27,7 +27,7 @@ pub(crate) fn receive_published(
         return;
     }
     let read = tollgate_rules::read_published(&published, generation).map_err(|error| error.to_string());
-    let enforceable = read.and_then(|rules| match NeedsStore::of(engine.settings(), &rules) {
+    let enforceable = read.and_then(|rules| match Unenforceable::of(engine.settings(), &rules) {
         Some(error) => Err(error.to_string()),
         None => Ok(rules),
     });
@@ -36,6 +36,7 @@ pub(crate) fn receive_published(
             let count = rules.rules.len();
             if engine.set_rules(now, rules).is_ok() {
                 tracing::info!(%node, generation, rules = count, file = published.name, "published rules are in force");
+                engine.with_rules(|rules| log_floors(engine.settings(), rules));
                 if let Some(state) = state {
                     state.change(|saved| saved.rules = Some(SavedRules { generation, published }));
                 }
