@@ -100,7 +100,9 @@ impl ExplanationWriter<'_> {
                 let takes = if policy.algorithm == Algorithm::Concurrency { "slots taken:" } else { "costs" };
                 let scope = match explained.rule.scope {
                     Scope::Regional => String::new(),
-                    Scope::Global => format!("; one quota over all regions, floors: {}", display::floors(self.set, policy)),
+                    Scope::Global => {
+                        format!("; one quota over all regions, floors: {}", display::floors(self.set, policy))
+                    }
                 };
                 format!("{}; {counting}; {takes} {cost}{scope}", display::origin(*origin))
             }

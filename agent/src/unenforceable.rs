@@ -21,7 +21,7 @@ pub enum Unenforceable {
     NeedsStore(Arc<str>),
     /// The rule has a quota over all regions, and the agent's region has no part of it.
     #[error(
-        "rule `{rule}` has `scope: global`, and the region `{region}` of this agent is not under `regions`: start it with --region NAME of {known}, or write `{region}` under `regions`"
+        "rule `{rule}` has `scope: global`, and the region `{region}` of this agent is not under `regions`: name one of {known} with --region NAME, or write `{region}` under `regions`"
     )]
     UnknownRegion {
         /// Name of the rule.
@@ -77,4 +77,41 @@ pub(crate) fn log_floors(settings: &EngineSettings, rules: &RuleSet) {
 /// Returns the names of the regions.
 fn names(rules: &RuleSet) -> String {
     rules.regions.iter().map(|part| &*part.region).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::regions::RegionFloorPart;
+
+    use super::*;
+
+    /// J3: a region without a part of the quota would admit units that others hold.
+    #[test]
+    fn a_global_rule_is_enforced_in_its_regions_only() {
+        let set = |scope, regions: &[&str]| {
+            let mut rule = Rule::per("all", &["ip"], "9/s".parse().unwrap()).strict();
+            rule.scope = scope;
+            let mut set = RuleSet::new(1, [rule]);
+            let part = |name: &&str| RegionFloorPart { region: (*name).into(), floor_ppm: 0 };
+            set.regions = regions.iter().map(part).collect();
+            set
+        };
+        let mut settings = EngineSettings::new("a", Timestamp::from_ms(1));
+        settings.region = "eu".into();
+        for (scope, regions, known) in [
+            (Scope::Global, &["us", "eu"][..], None),
+            (Scope::Global, &["us", "ap"], Some("us, ap")),
+            (Scope::Global, &["EU"], Some("EU")),
+            (Scope::Regional, &["us"], None),
+            (Scope::Regional, &[], None),
+        ] {
+            let error = |known: &str| Unenforceable::UnknownRegion {
+                rule: "all".into(),
+                region: "eu".into(),
+                known: known.to_owned(),
+            };
+            assert_eq!(Unenforceable::of(&settings, &set(scope, regions)), known.map(error), "{scope:?} {regions:?}");
+        }
+    }
 }

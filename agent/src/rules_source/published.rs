@@ -48,3 +48,31 @@ pub(crate) fn receive_published(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::rules::RuleSet;
+    use tollgate_engine::EngineSettings;
+
+    use super::*;
+
+    /// F3: a set that names other regions does not replace the last good rules.
+    #[test]
+    fn published_rules_of_other_regions_are_rejected() {
+        let mut settings = EngineSettings::new("a", Timestamp::from_ms(1));
+        settings.region = "eu".into();
+        let engine = Engine::new(settings, RuleSet::none_yet());
+        let publish = |generation, regions: &str| {
+            let rule = "{ name: all, per: [ip], quota: 9/s, scope: global }";
+            let text = format!("regions: {regions}\nrules: [{rule}]");
+            let published = Published { name: "rules.yaml".into(), text };
+            receive_published(&engine, None, Timestamp::from_ms(2), generation, None, published);
+            engine.with_rules(|rules| rules.generation)
+        };
+        assert_eq!(publish(3, "{ eu: {}, us: {} }"), 3);
+        assert_eq!(publish(4, "{ ap: {}, us: {} }"), 3, "the last good rules stay");
+        let rejection = engine.rejection().expect("a rejection");
+        assert!(rejection.contains("name one of ap, us with --region NAME"), "{rejection}");
+        assert_eq!(publish(5, "{ eu: {}, us: {}, ap: {} }"), 5);
+    }
+}

@@ -21,7 +21,9 @@ pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<
     let floors_ppm: u64 = regions.iter().map(|part| u64::from(part.floor_ppm)).sum();
     match regions.len() {
         0 => reader.refuse(line, "`regions` name no region; write some, such as { eu: { floor: 10% }, us: {} }"),
-        1 => reader.warn(line, "`regions` name one region only, so no quota is shared; name the others, or remove them"),
+        1 => {
+            reader.warn(line, "`regions` name one region only, so no quota is shared; name the others, or remove them");
+        }
         2..=REGIONS_LEN_MAX => {}
         len => reader.refuse(line, format!("{len} regions; at most {REGIONS_LEN_MAX} share quotas")),
     }
@@ -36,16 +38,16 @@ pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<
 }
 
 fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> RegionFloorPart {
-    // A name has no space, because it is a value of the flag `--region` and a part of addresses.
+    // Unlike the name of a rule, it has no space: the flag `--region` takes none.
     let is_name = (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(|c| is_name_char(c) && c != ' ');
     if !is_name {
         let text = format!("region `{name}`: write 1 to {NAME_LEN_MAX} letters, digits or any of - _ . : /");
         reader.refuse(line_of(node), text);
     }
     let fields = reader.fields(node, "a region", &["floor"]);
-    let floor = fields.get("floor").and_then(|node| {
-        reader.parse_by(node, "`floor`", "a part of each global quota, 0% to 100%", parse_percent)
-    });
+    let floor = fields
+        .get("floor")
+        .and_then(|node| reader.parse_by(node, "`floor`", "a part of each global quota, 0% to 100%", parse_percent));
     RegionFloorPart { region: name.into(), floor_ppm: floor.unwrap_or(FLOOR_PPM_DEFAULT) }
 }
 
@@ -75,7 +77,10 @@ pub(super) fn check_global(
         refuse(&["quota"], text.to_owned());
     }
     let Some(policy) = rule.policy else {
-        refuse(&["quota"], "`quota: unlimited` leaves regions nothing to share; write a quota, or remove `scope`".to_owned());
+        refuse(
+            &["quota"],
+            "`quota: unlimited` leaves regions nothing to share; write a quota, or remove `scope`".to_owned(),
+        );
         return;
     };
     let differs = |other: Option<Quota>| other != Some(policy.quota);

@@ -12,8 +12,8 @@ use super::ValueParser::{Policy, PolicyAlias, Rule};
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
-    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, estimate_text, on_failure_text,
-    quota_over_regions, quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_max_excess,
+    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, estimate_text, on_failure_text, quota_over_regions,
+    quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_max_excess,
     read_on_failure, read_sub_windows,
 };
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};

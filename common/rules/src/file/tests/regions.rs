@@ -48,17 +48,28 @@ fn settings_that_budgets_cannot_have_are_refused() {
         ("burst_multiplier: 1.5", "remove `burst`"),
         ("leases: off", "has `leases: on`"),
         ("charge: each", "`charge: each` is only for `algorithm: fixed_window`"),
-        ("keys: { k: { quota: 200/min } }", "one quota for all callers, of which each region holds a part, and some keys"),
+        (
+            "keys: { k: { quota: 200/min } }",
+            "one quota for all callers, of which each region holds a part, and some keys",
+        ),
         ("keys: { k: { quota: unlimited } }", "and some keys have another one"),
         ("keys: { k: { consistency: bounded } }", "has `consistency: strict`"),
     ] {
         refused(&rule(&format!("quota: 100/min, {settings}")), 2, reason);
     }
     let tiers = "descriptors: { tier: { jwt: tier, default: free } }\ntiers: { free: { quota: 100/min }, pro: { quota: 200/min } }\n";
-    refused(&format!("{tiers}{}", rule("quota: tier")), 4, "and some tiers have another one; write a rule with a `match`");
+    refused(
+        &format!("{tiers}{}", rule("quota: tier")),
+        4,
+        "and some tiers have another one; write a rule with a `match`",
+    );
     refused(&rule("quota: { from: limit, default: 9/min }, match: { ip: '10.*' }"), 2, "a call cannot bring its own");
     refused(&rule("quota: unlimited"), 2, "leaves regions nothing to share");
-    refused(&format!("{REGIONS}rules: [{{ name: a, match: {{ ip: x }}, deny: true, scope: global }}]"), 2, "takes no `scope`");
+    refused(
+        &format!("{REGIONS}rules: [{{ name: a, match: {{ ip: x }}, deny: true, scope: global }}]"),
+        2,
+        "takes no `scope`",
+    );
     for (scope, hint) in [("region", "did you mean `regional`?"), ("world", "known are regional, global")] {
         let yaml = format!("rules: [{{ name: a, per: [ip], quota: 1/s, scope: {scope} }}]");
         refused(&yaml, 1, &format!("unknown scope `{scope}`; {hint}"));
@@ -104,11 +115,14 @@ fn regions_are_refused_with_a_remedy() {
     }
     let none = "rules: [{ name: a, per: [ip], scope: global, quota: 5/min }]";
     refused(none, 1, "`scope: global` needs the regions that share the quota; write `regions:");
-    let text = "the quota 2/min is less than the floors of its regions, which are at least one unit each and together 3";
+    let text =
+        "the quota 2/min is less than the floors of its regions, which are at least one unit each and together 3";
     refused(&with(&many(3, "0%"), "2/min"), 2, text);
-    for (regions, quota) in
-        [(many(3, "0%"), "3/min"), (many(64, "1%"), "64/min"), ("{ eu: { floor: 60% }, us: { floor: 40% } }".into(), "5/min")]
-    {
+    for (regions, quota) in [
+        (many(3, "0%"), "3/min"),
+        (many(64, "1%"), "64/min"),
+        ("{ eu: { floor: 60% }, us: { floor: 40% } }".into(), "5/min"),
+    ] {
         accepted(&with(&regions, quota));
     }
     let one = accepted(&with("{ eu: { floor: 100% } }", "5/min"));
