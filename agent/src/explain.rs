@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet};
+use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet, Scope};
 use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, QUOTA_COLUMN, Shown};
 
@@ -77,6 +77,7 @@ impl ExplanationWriter<'_> {
             let shown = Shown::of_policy(rule, policy.as_ref());
             json["allows"] = shown.cell(QUOTA_COLUMN).into();
             json["terms"] = shown.json.into();
+            json["scope"] = Shown::of_rule(rule).json.remove("scope").into();
             json["origin"] = match origin {
                 Origin::Rule => json!({ "kind": "rule" }),
                 Origin::Key => json!({ "kind": "key" }),
@@ -97,7 +98,13 @@ impl ExplanationWriter<'_> {
             MatchResult::Applies { policy: Some(policy), origin, cost } => {
                 let counting = Shown::of_policy(explained.rule, Some(policy)).cell(ALGORITHM_COLUMN);
                 let takes = if policy.algorithm == Algorithm::Concurrency { "slots taken:" } else { "costs" };
-                format!("{}; {counting}; {takes} {cost}", display::origin(*origin))
+                let scope = match explained.rule.scope {
+                    Scope::Regional => String::new(),
+                    Scope::Global => {
+                        format!("; one quota over all regions, floors: {}", display::floors(self.set, policy))
+                    }
+                };
+                format!("{}; {counting}; {takes} {cost}{scope}", display::origin(*origin))
             }
             MatchResult::OutOfScope => "the call leaves it aside".to_owned(),
             MatchResult::Mismatch { descriptor, pattern, value: None } => {
@@ -129,6 +136,27 @@ impl ExplanationWriter<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// J3: an agent shows the whole quota, the floor of its region, and those of the others.
+    #[test]
+    fn a_global_rule_is_explained_with_its_floors() {
+        let rules = "
+regions: { eu: { floor: 10% }, us: {} }
+rules: [{ name: all, per: [api_key], quota: 1000/s, scope: global }, { name: own, per: [api_key], quota: 7/s }]
+";
+        let set = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("rules");
+        let of = |set: &RuleSet| explain(set, &DigestKey::default(), &Call::new().with("api_key", "k"));
+        for (set, allows, floor) in
+            [(set.clone(), "1000/s", None), (set.clone().in_region("us"), "1000/s, floor 10", Some(10))]
+        {
+            let (all, own) = (&of(&set)["rules"][0], &of(&set)["rules"][1]);
+            assert_eq!((&all["scope"], &all["allows"]), (&"global".into(), &allows.into()), "{all}");
+            assert_eq!((&all["terms"]["units"], &all["terms"]["floor"]), (&1_000.into(), &floor.into()), "{all}");
+            let why = all["why"].as_str().unwrap_or_default();
+            assert!(why.ends_with("; one quota over all regions, floors: eu 100, us 10"), "{why}");
+            assert_eq!((&own["scope"], own["why"].as_str().unwrap().contains("floors")), (&"regional".into(), false));
+        }
+    }
 
     /// Patterns of rules that do not match a call once showed the keys of other callers.
     #[test]

@@ -52,7 +52,7 @@ mod check_durations;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod file;
-mod needs_store;
+mod unenforceable;
 mod state_dir;
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 mod file_watch;
@@ -65,7 +65,6 @@ mod agent;
 
 pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
 pub use file::{FileError, read_text};
-pub use needs_store::NeedsStore;
 pub use request::Request;
 #[cfg(feature = "jwt")]
 pub use request::jwt::TokenRequirements;
@@ -90,6 +89,7 @@ pub use tollgate_core::decision::{
 };
 pub use tollgate_core::name::Name;
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};
+pub use unenforceable::Unenforceable;
 
 /// Parts of rules that are written in Rust, and the errors of rules.
 pub mod rules {

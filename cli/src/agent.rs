@@ -40,7 +40,7 @@ pub(crate) struct AgentArgs {
     /// [default: agent-RANDOM]
     #[arg(long, value_name = "NAME", value_parser = serve::node)]
     pub(crate) node: Option<String>,
-    /// Region of the agent
+    /// Region of the agent; one of those under `regions` if a rule has `scope: global`
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = serve::node)]
     pub(crate) region: String,
     /// Folder for the last good rules and the agents of the fleet, with which the agent starts while no server can be

@@ -59,7 +59,7 @@ fn kind(error: &anyhow::Error) -> (Exit, bool) {
             start_error,
             Some(
                 StartError::NoRules
-                    | StartError::NeedsStore(_)
+                    | StartError::Unenforceable(_)
                     | StartError::Cap { .. }
                     | StartError::Keys(_)
                     | StartError::Redis(_)

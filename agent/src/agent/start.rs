@@ -18,12 +18,12 @@ use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED
 use super::builder::{AgentParts, Builder};
 use super::{Agent, Shared};
 use crate::file::FileError;
-use crate::needs_store::{NeedsStore, warn_without_signals};
 #[cfg(feature = "rules-file")]
 use crate::rules_source::{self, RulesFileError};
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{SavedEmergency, SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
+use crate::unenforceable::{Unenforceable, log_floors, warn_without_signals};
 
 /// Error of starting an agent.
 #[derive(Debug, thiserror::Error)]
@@ -43,9 +43,9 @@ pub enum StartError {
     /// Two rules would share their counters.
     #[error("two rules have the name `{0}`; give each rule a name of its own")]
     SameName(Arc<str>),
-    /// A rule needs a store, and there is only a bus.
+    /// The agent cannot enforce a rule: it lacks a store, or its region has no part of the quota.
     #[error(transparent)]
-    NeedsStore(#[from] NeedsStore),
+    Unenforceable(#[from] Unenforceable),
     /// There are no rules.
     #[error("an agent needs rules: give a rules file, a rule set or a rule")]
     NoRules,
@@ -127,7 +127,7 @@ impl<S: ChargeStore> Builder<S> {
         #[cfg(feature = "rules-file")]
         let follows_rules = given_rules.is_none();
         let rules = match given_rules {
-            Some(rules) => NeedsStore::of(&self.engine, &rules).map_or(Ok(rules), Err)?,
+            Some(rules) => Unenforceable::of(&self.engine, &rules).map_or(Ok(rules), Err)?,
             None => self.enforceable(last_published(&saved)),
         };
         self.warn_of_gaps(&rules);
@@ -203,9 +203,9 @@ impl<S: ChargeStore> Builder<S> {
         Ok(Agent { shared })
     }
 
-    /// Returns these published rules, or none if they need a store and there is none.
+    /// Returns these published rules, or none if the agent cannot enforce them.
     fn enforceable(&self, rules: RuleSet) -> RuleSet {
-        let Some(error) = NeedsStore::of(&self.engine, &rules) else { return rules };
+        let Some(error) = Unenforceable::of(&self.engine, &rules) else { return rules };
         tracing::error!(node = %self.engine.node, "the rules that were published last are not in force: {error}");
         RuleSet::none_yet()
     }
@@ -213,6 +213,7 @@ impl<S: ChargeStore> Builder<S> {
     fn warn_of_gaps(&self, rules: &RuleSet) {
         let node = &self.engine.node;
         warn_without_signals(&self.engine, rules);
+        log_floors(&self.engine, rules);
         if (self.engine.publishes || self.parts.follows_rules)
             && self.engine.agents_expected.is_none()
             && self.engine.saved_agents.is_none()

@@ -6,7 +6,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 
 use super::RulesSource;
 use crate::file_watch::FileWatch;
-use crate::needs_store::NeedsStore;
+use crate::unenforceable::{Unenforceable, log_floors};
 use tollgate_engine::Engine;
 
 /// Returns the watch that reloads the limiter's rules.
@@ -27,7 +27,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
             tracing::info!(%node, generation = in_force, "rules are unchanged");
             return;
         }
-        Ok(rules) if let Some(error) = NeedsStore::of(engine.settings(), &rules) => error.to_string(),
+        Ok(rules) if let Some(error) = Unenforceable::of(engine.settings(), &rules) => error.to_string(),
         Ok(rules) => {
             let (generation, count) = (rules.generation, rules.rules.len());
             for warning in &rules.warnings {
@@ -36,6 +36,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
             match engine.set_rules(now, rules) {
                 Ok(()) => {
                     tracing::info!(%node, generation, rules = count, "rules reloaded");
+                    engine.with_rules(|rules| log_floors(engine.settings(), rules));
                     return;
                 }
                 Err(in_force) => format!(

@@ -153,7 +153,8 @@ fn of_set(set: &RuleSet) -> EnforcedFields {
     let descriptors = descriptors.map(|spec| (format!("descriptor `{}`", spec.name), display::descriptor(spec)));
     let deny_status = ("deny_status".to_owned(), set.deny_status.code().to_string());
     let degraded_remaining = ("degraded_remaining".to_owned(), set.degraded_remaining.as_str().to_owned());
-    slot_by.chain(descriptors).chain([deny_status, degraded_remaining]).collect()
+    let regions = (!set.regions.is_empty()).then(|| ("regions".to_owned(), display::regions(&set.regions)));
+    slot_by.chain(regions).chain(descriptors).chain([deny_status, degraded_remaining]).collect()
 }
 
 fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {

@@ -4,6 +4,7 @@ mod diff;
 mod import;
 mod publish;
 mod outage;
+mod regions;
 mod validate;
 mod show;
 

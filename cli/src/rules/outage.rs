@@ -5,14 +5,15 @@ use std::num::NonZeroU32;
 use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate_core::messages::signals::FRESH_MS;
-use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, OutageBound, Rule, RuleSet, show_units};
+use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, OutageBound, Rule, RuleSet, Scope, show_units};
 
 use crate::output::table;
 
-/// Returns the bounds of all rules as a table with its explanation; nothing if no rule limits.
+/// Returns the bounds of all rules as a table with its explanation; nothing if no rule limits. Rules with a global scope are
+/// in the table of regions.
 pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let mut rows = Vec::new();
-    for rule in &set.rules {
+    for rule in set.rules.iter().filter(|rule| rule.scope == Scope::Regional) {
         rows.extend(rule.policy.as_ref().map(|policy| row(rule.name.to_string(), policy, agents)));
         let tiers = rule.by_tier.iter();
         rows.extend(tiers.filter_map(|(tier, policy)| Some(row(format!("  tier {tier}"), policy.as_ref()?, agents))));

@@ -9,13 +9,13 @@ use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
 use tollgate_core::clock::{Clock, SystemClock};
-use tollgate_core::rules::Matches;
 use tollgate_core::rules::problem::Problem;
+use tollgate_core::rules::{Matches, Scope};
 use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 
-use super::outage;
+use super::{outage, regions};
 use crate::exit::Exit;
 use crate::output::{self, Format, table};
 
@@ -70,7 +70,7 @@ fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
     let rules = rules_table(set);
     let lists = if listed.is_empty() { String::new() } else { format!("\n\n{}", table(&["LIST", "WHO"], listed)) };
-    format!("{rules}{lists}{deny_status}{}", outage::text(set, agents))
+    format!("{rules}{lists}{deny_status}{}{}", outage::text(set, agents), regions::text(set, agents))
 }
 
 /// Builds a table with a row for each rule and for each tier with another policy.
@@ -104,7 +104,8 @@ fn valid_json(set: &RuleSet, agents: NonZeroU32) -> Value {
     json!({
         "valid": true,
         "slot_by": set.slot_by.as_deref(),
-        "rules": set.rules.iter().map(|rule| rule_json(rule, agents)).collect::<Vec<_>>(),
+        "regions": regions::json(set),
+        "rules": set.rules.iter().map(|rule| rule_json(set, rule, agents)).collect::<Vec<_>>(),
         "deny_status": set.deny_status.code(),
         "degraded_remaining": set.degraded_remaining.as_str(),
         "lists": { "allow": list(&set.lists.allow), "deny": list(&set.lists.deny) },
@@ -112,14 +113,19 @@ fn valid_json(set: &RuleSet, agents: NonZeroU32) -> Value {
     })
 }
 
-fn rule_json(rule: &Rule, agents: NonZeroU32) -> Value {
+fn rule_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) -> Value {
     let mut fields = Shown::of_rule(rule).json;
     fields.extend(Shown::of_policy(rule, rule.policy.as_ref()).json);
     if rule.deny {
         fields.insert("algorithm".to_owned(), "deny".into());
     }
     if let Some(policy) = &rule.policy {
-        fields.insert("outage".to_owned(), outage::json(policy, agents));
+        if rule.scope == Scope::Regional {
+            fields.insert("outage".to_owned(), outage::json(policy, agents));
+        }
+        if !set.regions.is_empty() {
+            fields.insert("over_regions".to_owned(), regions::rule_json(set, rule.scope, policy, agents));
+        }
     }
     fields.into()
 }

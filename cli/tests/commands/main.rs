@@ -8,6 +8,7 @@ mod scenarios;
 mod rules;
 mod rules_output;
 mod rules_settings;
+mod regions;
 mod up;
 mod limit;
 mod reload;

@@ -2,9 +2,13 @@
 
 use serde_json::{Map, Value};
 use tollgate_core::one_line::one_line;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Origin, Pattern, Rule};
+use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::rules::{
+    DescriptorSource, DescriptorSpec, LimitPolicy, Matches, Origin, Pattern, Rule, RuleSet, show_units,
+};
 
 use crate::hint::cut;
+use crate::percent::percent_text;
 
 /// Returns the conditions of `match`, in one line.
 #[must_use]
@@ -60,6 +64,23 @@ pub fn origin(origin: Origin<'_>) -> String {
         Origin::Tier(name) => format!("of the tier {name}"),
         Origin::Descriptor(name) => format!("from the descriptor {name}"),
     }
+}
+
+/// Returns the regions with their floors in percent.
+#[must_use]
+pub fn regions(regions: &[RegionFloorPart]) -> String {
+    let parts: Vec<_> =
+        regions.iter().map(|part| format!("{} {}", part.region, percent_text(part.floor_ppm))).collect();
+    parts.join(", ")
+}
+
+/// Returns the floors of all regions under a policy with a global scope.
+#[must_use]
+pub fn floors(set: &RuleSet, policy: &LimitPolicy) -> String {
+    let floor = |part: &RegionFloorPart| {
+        format!("{} {}", part.region, show_units(part.units_of(policy.units_over_regions()), policy.quota.unit()))
+    };
+    set.regions.iter().map(floor).collect::<Vec<_>>().join(", ")
 }
 
 /// Returns a pattern for a message: cut where values of its descriptor are secret.

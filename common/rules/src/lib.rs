@@ -4,6 +4,7 @@
 //! crate also writes rules back as text and JSON, by the same table of [`settings`] that reads them.
 
 mod hint;
+mod percent;
 pub mod yaml;
 pub mod display;
 pub mod settings;
@@ -18,6 +19,7 @@ use tollgate_core::rules::{Generation, RuleSet};
 
 pub use file::from_yaml;
 pub use hint::{cut, hint, nearest};
+pub use percent::percent_text;
 pub use shorthand::{ShorthandError, from_shorthand};
 
 /// Largest rules file, in bytes.

@@ -9,4 +9,4 @@ pub mod stored_limit;
 pub mod limit_store;
 
 pub use entry_id::{EntryId, Region};
-pub use region_floor_part::{FLOOR_PPM_DEFAULT, RegionFloorPart};
+pub use region_floor_part::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorPart};

@@ -4,6 +4,8 @@ use super::Region;
 
 /// Floor of a region for which the rules state none, in millionths of a quota.
 pub const FLOOR_PPM_DEFAULT: u32 = 10_000;
+/// Maximum number of regions of a rule set.
+pub const REGIONS_LEN_MAX: usize = 64;
 
 /// Region of a rule set, and the part of each global quota that is reserved for it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -139,6 +139,13 @@ impl LimitPolicy {
         self.leases && self.consistency != Consistency::Eventual && self.limit().leases()
     }
 
+    /// Returns the units of a counter per window over all regions, of a rule with a global scope.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn units_over_regions(&self) -> u64 {
+        self.global_quota.map_or(self.quota.units(), NonZeroU64::get)
+    }
+
     /// Sets the consistency, and the estimate that is its default: conservative if strict, else interpolated.
     pub fn set_consistency(&mut self, consistency: Consistency) {
         self.consistency = consistency;

@@ -49,6 +49,16 @@ impl OutageBound {
         let by_signals = by_signals.saturating_add(leased(policy, quota.min(parts), agents)).saturating_add(excess);
         Self { by_signals, alone: Some(quota.saturating_add(parts).saturating_add(excess)) }
     }
+
+    /// Returns the bound over all regions of a policy with a global scope while the store of one region does not answer: the
+    /// agents there admit calls by this floor, beside the units of all regions that stores have admitted.
+    #[must_use]
+    pub fn over_regions(policy: &LimitPolicy, floor: u64, agents: NonZeroU32) -> Self {
+        let quota = policy.quota.with_units(floor).unwrap_or(policy.quota);
+        let Self { by_signals, alone } = Self::of(&LimitPolicy { quota, ..*policy }, agents);
+        let others = policy.units_over_regions().saturating_sub(quota.units());
+        Self { by_signals: by_signals.saturating_add(others), alone: alone.map(|units| units.saturating_add(others)) }
+    }
 }
 
 /// Returns the units that agents admit beside leases which no signal contains: one agent may have leased all units just before
@@ -61,6 +71,27 @@ fn leased(policy: &LimitPolicy, parts: u64, agents: u64) -> u64 {
 mod tests {
     use super::super::Quota;
     use super::*;
+
+    /// J4: a region whose store does not answer adds at most what its floor and `on_failure` admit there.
+    #[test]
+    fn a_region_without_its_store_adds_no_more_than_its_floor() {
+        let agents = NonZeroU32::new(4).unwrap();
+        let limit = OnFailure::Limit(Quota::new(5, 60_000).unwrap());
+        // `on_failure`, floor of the region; the bounds for 100/min over all regions.
+        for (on_failure, floor, expected, alone) in [
+            (OnFailure::Share, 10, 106, Some(108)),
+            (OnFailure::Share, 1, 101, Some(101)),
+            (OnFailure::Closed, 10, 100, Some(100)),
+            (OnFailure::Open, 10, 108, None),
+            (limit, 10, 108, Some(120)),
+        ] {
+            let mut policy = LimitPolicy::of(Quota::new(100, 60_000).unwrap());
+            policy.on_failure = on_failure;
+            policy.set_consistency(Consistency::Strict);
+            let bound = OutageBound::over_regions(&policy, floor, agents);
+            assert_eq!(bound, OutageBound { by_signals: expected, alone }, "{on_failure:?} {floor}");
+        }
+    }
 
     /// I4, R8: never more than twice the quota, or one unit for each agent where the quota has fewer.
     #[test]

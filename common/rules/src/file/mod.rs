@@ -10,6 +10,7 @@ mod coverage;
 mod patterns;
 mod lists;
 mod quota;
+mod regions;
 mod rule;
 mod policies;
 mod replaces;
@@ -27,13 +28,24 @@ use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, Rule
 
 use descriptors::read_descriptors;
 use lists::read_lists;
+use regions::read_regions;
 use replaces::check_replaces;
 use rule::read_rule;
 use tiers::{FileContext, read_exceptions};
 
 /// Fields of the file.
-const TOP: [&str; 9] =
-    ["version", "descriptors", "slot_by", "defaults", "tiers", "rules", "lists", "deny_status", "degraded_remaining"];
+const TOP: [&str; 10] = [
+    "version",
+    "descriptors",
+    "slot_by",
+    "regions",
+    "defaults",
+    "tiers",
+    "rules",
+    "lists",
+    "deny_status",
+    "degraded_remaining",
+];
 
 /// Reads a rules file. `file` is its name for messages; `loaded` is the generation of a file without `version:`.
 ///
@@ -68,7 +80,8 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     });
     let defaults = top.get("defaults").map(|node| Layer::read_level(reader, node, Level::Defaults)).unwrap_or_default();
     let tiers = read_exceptions(reader, top.get("tiers"), "`tiers`");
-    let context = FileContext { descriptors, defaults, tiers };
+    let regions = top.get("regions").map(|node| read_regions(reader, node));
+    let context = FileContext { descriptors, defaults, tiers, regions };
     if let Some(node) = top.get("tiers") {
         context.check_tiers(reader, line_of(node));
     }
@@ -76,7 +89,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         reader.refuse(1, "there is no `rules:`; write at least one rule under it");
     }
     let rules = top.get("rules").map(|node| read_rules(reader, node, &context)).unwrap_or_default();
-    let FileContext { descriptors, .. } = context;
+    let FileContext { descriptors, regions, .. } = context;
     let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
     let statuses = [DenyStatus::TooManyRequests, DenyStatus::Forbidden];
     let status_of = |text: &str| statuses.into_iter().find(|status| status.code().to_string() == text);
@@ -92,6 +105,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     let mut set = RuleSet::new(generation.unwrap_or(loaded), []);
     (set.descriptors, set.rules, set.slot_by, set.lists) = (descriptors, rules, slot_by, lists);
     (set.deny_status, set.degraded_remaining) = (deny_status, degraded_remaining);
+    set.regions = regions.unwrap_or_default();
     set
 }
 

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::tiers::{Exceptions, FileContext, read_exceptions};
-use crate::settings::{Layer, Located, resolve};
+use crate::settings::{Layer, Located, complete_global, refuse_not_global, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
-use tollgate_core::rules::{LimitPolicy, Quota, Rule};
+use tollgate_core::rules::{LimitPolicy, Quota, Rule, Scope};
 
 /// Builder of a rule's policies, which reports each problem once.
 struct PolicyBuilder<'a, 'f> {
@@ -52,6 +52,16 @@ pub(super) fn read_policies(
     if !readable {
         return;
     }
+    let own = if rule.scope == Scope::Global {
+        let exceptions = tiers.iter().chain(&keys).map(|(_, layer, _)| layer);
+        [&own].into_iter().chain(exceptions).for_each(|layer| refuse_not_global(reader, layer));
+        if reader.problems.len() > before {
+            return;
+        }
+        complete_global(own, fields.line())
+    } else {
+        own
+    };
     let mut builder = PolicyBuilder { reader, fields, context, own, tiers, reported: Vec::new() };
     let Some(base) = builder.base() else { return };
     let policy = builder.resolve(&base, fields.line(), "");

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use super::patterns::read_matches;
 use super::policies::read_policies;
 use super::quota::read_quota;
+use super::regions::check_global;
 use super::tiers::FileContext;
 use crate::check_name;
 use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule};
+use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule, Scope};
 
 /// Descriptor that holds the domain of a request of `POST /json`.
 const ENVOY_DOMAIN: &str = "domain";
@@ -41,6 +42,7 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
         if reader.problems.len() > before {
             return None;
         }
+        check_global(reader, &fields, context.regions.as_deref(), &rule);
     }
     rule.name = name?;
     check_costs(reader, &fields, &rule, known);
@@ -61,7 +63,7 @@ fn check_denying(reader: &mut YamlReader<'_>, fields: &Fields<'_>, matches: &Mat
 fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     let shifts = rule.all_policies().any(|policy| policy.algorithm != Algorithm::FixedWindow);
     let is_eventual = rule.all_policies().any(|policy| policy.consistency == Consistency::Eventual);
-    let each = fields.get("charge").filter(|_| rule.charge == Charging::Each);
+    let each = fields.get("charge").filter(|_| rule.charge == Charging::Each && rule.scope == Scope::Regional);
     if let Some(node) = each.filter(|_| is_eventual) {
         let text = "`charge: each` counts calls that are denied, and under `consistency: eventual` only admissions are counted; remove it, or write `consistency: bounded`";
         reader.refuse(line_of(node), text);

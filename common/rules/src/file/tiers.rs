@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::hint;
 use crate::settings::{Layer, Level};
 use crate::yaml::{Node, YamlReader, line_of};
+use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, TIER};
 
 /// Settings by tier or key, each with its line.
@@ -16,6 +17,8 @@ pub(super) struct FileContext {
     pub(super) defaults: Layer,
     /// Settings of each tier, below those of the rules.
     pub(super) tiers: Exceptions,
+    /// Regions, if the file has them.
+    pub(super) regions: Option<Vec<RegionFloorPart>>,
 }
 
 impl FileContext {

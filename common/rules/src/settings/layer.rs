@@ -20,7 +20,7 @@ pub(crate) struct Layer {
     /// Quota; none in it is `unlimited`.
     pub(crate) quota: Option<Located<Option<Quota>>>,
     /// Changes by the name of the setting.
-    edits: BTreeMap<&'static str, Located<PolicyEdit>>,
+    pub(super) edits: BTreeMap<&'static str, Located<PolicyEdit>>,
 }
 
 /// A value and the line of the file in which it stands.
@@ -56,7 +56,7 @@ impl PolicyEdit {
         })
     }
 
-    fn apply(&self, policy: &mut LimitPolicy) -> Result<(), String> {
+    pub(super) fn apply(&self, policy: &mut LimitPolicy) -> Result<(), String> {
         match self {
             Self::Default => Ok(()),
             Self::Algorithm(algorithm) => {

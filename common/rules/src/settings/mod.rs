@@ -10,6 +10,7 @@
 mod burst;
 mod costs;
 mod layer;
+mod global_scope;
 mod policy_values;
 mod show;
 mod table;
@@ -22,6 +23,7 @@ use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, QuotaError, Rule}
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 pub(crate) use costs::{check_costs, warn_undeclared};
+pub(crate) use global_scope::{complete_global, refuse_not_global};
 use layer::PolicyEdit;
 pub(crate) use layer::{Layer, Located, read_quota_value, resolve};
 pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
@@ -62,8 +64,6 @@ pub(crate) enum Level {
 enum ValueParser {
     /// Structure that `file` reads.
     Structure,
-    /// A setting of which only a check is left.
-    Check(fn(&mut YamlReader<'_>, &Node<'_>)),
     /// A value of the limit policy.
     Policy(fn(&mut YamlReader<'_>, &Node<'_>) -> Option<PolicyEdit>),
     /// Another form of the policy setting with this name.
@@ -81,13 +81,7 @@ impl Level {
             Self::Rule | Self::DenyingRule | Self::Unlimited => "a rule",
         };
         let settings = TABLE.iter().filter(|setting| setting.levels.contains(&self));
-        let fields = reader.fields(node, what, &settings.map(|setting| setting.name).collect::<Vec<_>>());
-        for (setting, node) in present(&fields) {
-            if let ValueParser::Check(check) = setting.parser {
-                check(reader, node);
-            }
-        }
-        fields
+        reader.fields(node, what, &settings.map(|setting| setting.name).collect::<Vec<_>>())
     }
 }
 

@@ -3,11 +3,14 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Consistency, DEADLINE_MS_MAX, LimitPolicy, OnFailure, parse_duration_ms, show_duration_ms};
+use tollgate_core::rules::{
+    Consistency, DEADLINE_MS_MAX, LimitPolicy, OnFailure, Quota, parse_duration_ms, show_duration_ms,
+};
 use tollgate_core::window::{Estimate, Window};
 
 use super::layer::PolicyEdit;
 use super::{parse_quota, word_of};
+use crate::percent::parse_percent;
 use crate::yaml::{Node, YamlReader, line_of};
 
 const ALGORITHMS: [(&str, Algorithm); 6] = [
@@ -52,9 +55,14 @@ pub(super) fn algorithm_text(policy: &LimitPolicy) -> String {
     }
 }
 
+/// Returns the quota, of a rule with a global scope that over all regions.
+pub(super) fn quota_over_regions(policy: &LimitPolicy) -> Quota {
+    policy.quota.with_units(policy.units_over_regions()).unwrap_or(policy.quota)
+}
+
 /// Returns the quota as people read it.
 pub(super) fn quota_text(policy: &LimitPolicy) -> String {
-    let quota = policy.quota;
+    let quota = quota_over_regions(policy);
     match policy.algorithm {
         Algorithm::Concurrency => {
             format!("{} slots, each {} at most", quota.units(), show_duration_ms(quota.width_ms()))
@@ -118,50 +126,8 @@ pub(super) fn read_max_excess(reader: &mut YamlReader<'_>, node: &Node<'_>) -> O
     Some(PolicyEdit::set(move |policy| policy.max_excess_ppm = ppm))
 }
 
-/// Returns a percentage in millionths.
-fn parse_percent(text: &str) -> Option<u32> {
-    let number = text.strip_suffix('%')?.trim_end();
-    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(decimals) || decimals.len() > 4 {
-        return None;
-    }
-    let ppm = whole.parse::<u32>().ok()?.checked_mul(10_000)?.checked_add(format!("{decimals:0<4}").parse().ok()?)?;
-    (ppm <= 1_000_000).then_some(ppm)
-}
-
-/// Returns millionths as a percentage.
-pub(super) fn percent_text(ppm: u32) -> String {
-    let text = format!("{}.{:04}", ppm / 10_000, ppm % 10_000);
-    format!("{}%", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 pub(super) fn read_deadline(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let in_range = |text: &str| parse_duration_ms(text).filter(|ms| (1..=DEADLINE_MS_MAX).contains(ms));
     let deadline_ms = reader.parse_by(node, "`deadline`", &format!("1ms to {DEADLINE_MS_MAX}ms"), in_range)?;
     Some(PolicyEdit::set(move |policy| policy.deadline = Duration::from_millis(deadline_ms)))
-}
-
-/// Checks the scope. Quotas over several regions are planned; a quota for each region is supported.
-pub(super) fn check_scope(reader: &mut YamlReader<'_>, node: &Node<'_>) {
-    match reader.text(node, "`scope`") {
-        Some("global") => reader.refuse(line_of(node), "`scope: global` is not yet supported; remove it"),
-        Some(_) => drop(reader.word(node, "scope", &[("region", ())], &[])),
-        None => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentage_is_read_as_it_is_shown() {
-        for (text, ppm) in [("5%", 50_000), ("0%", 0), ("100%", 1_000_000), ("0.0001%", 1), ("2.5%", 25_000)] {
-            assert_eq!((parse_percent(text), percent_text(ppm)), (Some(ppm), text.to_owned()), "{text}");
-        }
-        for text in ["5", "%", "-5%", "101%", "100.0001%", "0.00001%", "5.%", ".5%", "1e2%", "5 percent", "+5%"] {
-            assert_eq!(parse_percent(text), None, "{text}");
-        }
-    }
 }

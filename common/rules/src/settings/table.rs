@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tollgate_core::algorithm::Algorithm::{self, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_core::rules::{Charging, Consistency, show_units};
+use tollgate_core::rules::{Charging, Consistency, Scope, show_units};
 
-use super::ValueParser::{Check, Policy, PolicyAlias, Rule};
+use super::ValueParser::{Policy, PolicyAlias, Rule};
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
-    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, check_scope, estimate_text, on_failure_text, percent_text,
+    CONSISTENCIES, LEASES, algorithm_name, algorithm_text, estimate_text, on_failure_text, quota_over_regions,
     quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_max_excess,
     read_on_failure, read_sub_windows,
 };
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use super::{Level, Setting, word_of};
-use crate::display;
+use crate::{display, percent_text};
 
 /// Levels of a setting that every rule may have.
 const EVERYWHERE: &[Level] = &[Level::Defaults, Level::Exception, Level::Rule, Level::DenyingRule, Level::Unlimited];
@@ -32,6 +32,7 @@ const ANY_RULE: &[Level] = &[Level::Rule, Level::DenyingRule];
 const LIMITING_RULE: &[Level] = &[Level::Rule];
 
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
+const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
 /// All settings.
 pub(super) static TABLE: [Setting; 24] = [
@@ -55,11 +56,15 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.add_cell(MORE_COLUMN, from.map(|name| format!("quota from {name}")));
         })
         .of_policy(|policy, shown| {
-            shown.json("quota", policy.quota.to_string());
-            shown.json("units", policy.quota.units());
-            shown.json("window_ms", policy.quota.width_ms());
-            shown.text("quota", Some(policy.quota.to_string()));
+            let quota = quota_over_regions(policy);
+            let floor = policy.global_quota.map(|_| policy.quota.units());
+            shown.json("quota", quota.to_string());
+            shown.json("units", quota.units());
+            shown.json("window_ms", quota.width_ms());
+            shown.json("floor", floor);
+            shown.text("quota", Some(quota.to_string()));
             shown.add_cell(QUOTA_COLUMN, Some(quota_text(policy)));
+            shown.named(QUOTA_COLUMN, "floor", floor.map(|floor| show_units(floor, quota.unit())));
         }),
     Setting::new("tiers", LIMITING_RULE).of_rule(|rule, shown| {
         let tiers = rule.by_tier.iter().map(|(tier, policy)| (tier, Shown::of_policy(rule, policy.as_ref()).json));
@@ -191,7 +196,16 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.json("replaces", names_json(&rule.replaces));
             shown.named(MORE_COLUMN, "replaces", (!rule.replaces.is_empty()).then(|| rule.replaces.join(", ")));
         }),
-    Setting::new("scope", &[Level::Defaults, Level::Rule, Level::DenyingRule]).parser(Check(check_scope)),
+    Setting::new("scope", LIMITING_RULE)
+        .parser(Rule(|reader, node, _, rule| {
+            rule.scope = reader.word(node, "scope", &SCOPES, &[]).unwrap_or_default();
+        }))
+        .of_rule(|rule, shown| {
+            let scope = word_of(&SCOPES, &rule.scope);
+            shown.json("scope", scope);
+            shown.text("scope", Some(scope.to_owned()));
+            shown.add_cell(MORE_COLUMN, (rule.scope == Scope::Global).then(|| format!("scope {scope}")));
+        }),
 ];
 
 fn is_sliding_window(algorithm: Algorithm) -> bool {

@@ -5,6 +5,7 @@ mod groups;
 mod language;
 mod eventual;
 mod refusals;
+mod regions;
 
 use super::super::*;
 use tollgate_core::algorithm::Algorithm;
@@ -93,16 +94,6 @@ fn all_problems_are_reported_at_once() {
             "rules.yaml:10: 7 sub-windows do not divide 1000 ms into whole milliseconds; leave `sub_windows` out to have it chosen",
         ]
     );
-}
-
-#[test]
-fn planned_features_are_refused_and_never_ignored() {
-    for yaml in ["rules: [{ name: a, per: [ip], quota: 1/s, scope: global }]", "defaults: { scope: global }\nrules: []"]
-    {
-        let text = refusal(yaml);
-        assert!(text.contains("not yet supported"), "{yaml}: {text}");
-    }
-    accepted("defaults: { scope: region }\nrules: [{ name: a, per: [ip], quota: 1/s, scope: region }]");
 }
 
 #[test]

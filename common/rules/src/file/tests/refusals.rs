@@ -68,7 +68,7 @@ fn settings_that_an_algorithm_lacks_are_refused() {
     rule("quota: 1/s, algorithm: sliding_windows", "did you mean `sliding_window`?");
     rule("quota: 1/s, charge: both", "unknown charge `both`");
     rule("quota: 1/s, shadow: maybe", "write true or false");
-    rule("quota: 1/s, scope: regional", "did you mean `region`?");
+    rule("quota: 1/s, scope: region", "did you mean `regional`?");
 }
 
 #[test]
