@@ -3,6 +3,7 @@
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite. Registry
 //! and rules that a Redis holds beside the counters are in `fleet_services`.
 
+mod limit_records;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
