@@ -1,25 +1,37 @@
-//! Rules that an agent has no servers for: those that need a store beside a bus alone, and those that need signals
-//! beside a store alone.
+//! Rules that an agent has no servers for: those that need a store beside a bus alone, those whose limits one server must hold,
+//! and those that need signals beside a store alone.
 //!
-//! The first are refused, because each agent would limit them on its own. The second follow their `on_failure` at all
+//! The first are refused, because each agent would limit them on its own, and the second, because a step charges a counter by the
+//! floor of its rule, which has another slot. The third follow their `on_failure` at all
 //! times, of which the log warns. Rules under `consistency: eventual` need no store, and all others need no signals.
 
 use std::sync::Arc;
 
-use tollgate_core::rules::{Consistency, Rule, RuleSet};
+use tollgate_core::rules::{Consistency, Rule, RuleSet, Scope};
 use tollgate_engine::EngineSettings;
 
-/// Rule that needs a store, in an agent with a Kafka and without a Redis.
+/// Rule that needs another store than the agent has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "rule `{0}` needs the Redis that all agents share, because with Kafka alone each agent would limit it on its own: name it with --redis URL, or write `consistency: eventual`"
-)]
-pub struct NeedsStore(Arc<str>);
+#[non_exhaustive]
+pub enum NeedsStore {
+    /// The agent has a Kafka and no Redis.
+    #[error(
+        "rule `{0}` needs the Redis that all agents share, because with Kafka alone each agent would limit it on its own: name it with --redis URL, or write `consistency: eventual`"
+    )]
+    Shared(Arc<str>),
+    /// The rule is global, and its counters may lie on several servers.
+    #[error(
+        "rule `{0}` is `scope: global` and needs one Redis that holds all counters of the region, because its floor and its counters have different slots: name such a Redis without --redis-slots multi, or write `scope: regional`"
+    )]
+    OneServer(Arc<str>),
+}
 
 impl NeedsStore {
     /// Returns the error of the first rule that an agent with these settings cannot enforce.
     pub(crate) fn of(settings: &EngineSettings, rules: &RuleSet) -> Option<Self> {
-        settings.unenforceable(rules).cloned().map(Self)
+        let is_global = |rule: &&Arc<Rule>| settings.lacks_budgets && rule.scope == Scope::Global;
+        let one_server = || rules.rules.iter().find(is_global).map(|rule| Self::OneServer(rule.name.clone()));
+        settings.unenforceable(rules).cloned().map(Self::Shared).or_else(one_server)
     }
 }
 

@@ -39,6 +39,12 @@ pub trait ChargeStore: Send + Sync + 'static {
         None
     }
 
+    /// Returns true if the store can charge counters that several regions share.
+    #[doc(hidden)]
+    fn has_budgets(&self) -> bool {
+        true
+    }
+
     /// Returns the store's time.
     #[doc(hidden)]
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;

@@ -25,7 +25,7 @@ impl Rule {
     /// Returns the same rule with the floor of a region as its quota.
     fn with_floor(&self, floor_of: impl Fn(u64) -> u64) -> Self {
         self.clone().with(|policy| {
-            let quota = policy.global_quota.map_or(policy.quota.units(), NonZeroU64::get);
+            let quota = policy.whole_quota();
             let floor = policy.quota.with_units(floor_of(quota));
             if let Some(floor) = floor {
                 policy.quota = floor;

@@ -246,6 +246,13 @@ impl LimitPolicy {
         }
     }
 
+    /// Returns the units of a counter per window over all regions.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn whole_quota(&self) -> u64 {
+        self.global_quota.map_or(self.quota.units(), NonZeroU64::get)
+    }
+
     /// Returns the parameters of a store step.
     #[doc(hidden)]
     #[must_use]
