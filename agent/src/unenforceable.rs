@@ -1,7 +1,8 @@
-//! Rules that an agent cannot enforce, or not as they are meant: those that need a store beside a bus alone, those whose quota is
-//! shared by regions that do not include the agent's, and those that need signals beside a store alone.
+//! Rules that an agent cannot enforce, or not as they are meant: those that need a store beside a bus alone, those whose
+//! counters one server must hold, those whose quota is shared by regions that do not include the agent's, and those that need
+//! signals beside a store alone.
 //!
-//! The first two are refused, because agents would limit them on their own. The third follow their `on_failure` at all times, of
+//! The first three are refused, because agents would limit them on their own. The last follow their `on_failure` at all times, of
 //! which the log warns. Rules under `consistency: eventual` need no store, and all others need no signals.
 
 use std::sync::Arc;
@@ -19,6 +20,11 @@ pub enum Unenforceable {
         "rule `{0}` needs the Redis that all agents share, because with Kafka alone each agent would limit it on its own: name it with --redis URL, or write `consistency: eventual`"
     )]
     NeedsStore(Arc<str>),
+    /// The rule is global, and its counters may lie on several servers.
+    #[error(
+        "rule `{0}` is `scope: global` and needs one Redis that holds all counters of the region, because its floor and its counters have different slots: name such a Redis without --redis-slots multi, or write `scope: regional`"
+    )]
+    NeedsOneServer(Arc<str>),
     /// The rule has a quota over all regions, and the agent's region has no part of it.
     #[error(
         "rule `{rule}` has `scope: global`, and the region `{region}` of this agent is not under `regions`: name one of {known} with --region NAME, or write `{region}` under `regions`"
@@ -39,7 +45,13 @@ impl Unenforceable {
         let needs_store = settings.unenforceable(rules).cloned().map(Self::NeedsStore);
         needs_store.or_else(|| {
             let is_known = rules.regions.iter().any(|part| part.region == settings.region);
-            let global = rules.rules.iter().find(|rule| rule.scope == Scope::Global).filter(|_| !is_known)?;
+            let global = rules.rules.iter().find(|rule| rule.scope == Scope::Global)?;
+            if settings.lacks_budgets {
+                return Some(Self::NeedsOneServer(global.name.clone()));
+            }
+            if is_known {
+                return None;
+            }
             let (rule, region) = (global.name.clone(), settings.region.clone());
             Some(Self::UnknownRegion { rule, region, known: names(rules) })
         })

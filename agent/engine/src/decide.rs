@@ -68,7 +68,12 @@ impl Engine {
             match plan(&charge, &facts) {
                 Plan::NeedsStore => verdicts.push(None),
                 Plan::Denied(verdict) => {
-                    verdicts.push(Some(RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial)));
+                    verdicts.push(Some(RuleVerdict::local(
+                        policy,
+                        verdict,
+                        view.quota(policy),
+                        LocalAnswer::CachedDenial,
+                    )));
                     verdicts.resize(len, None);
                     return Some(verdicts);
                 }

@@ -67,9 +67,10 @@ pub struct EngineSettings {
     /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
     /// the agent's own clock. Otherwise they are in a store, which several agents may share.
     pub owns_table: bool,
-    /// True if there is no store and the agent is one of a fleet: signals and the agent's own admissions decide, as under
-    /// `consistency: eventual`. The time of the counts is that of the bus.
+    /// True if there is no store in a fleet: signals decide, as under `consistency: eventual`, by the time of the bus.
     pub lacks_store: bool,
+    /// True if the store cannot charge counters that several regions share.
+    pub lacks_budgets: bool,
 }
 
 /// One agent without its input and output.
@@ -146,14 +147,16 @@ impl EngineSettings {
             saved_agents: None,
             owns_table: false,
             lacks_store: false,
+            lacks_budgets: false,
         }
     }
 }
 
 impl Engine {
-    /// Creates an agent with these rules.
+    /// Creates an agent with these rules, as its region enforces them.
     #[must_use]
     pub fn new(mut settings: EngineSettings, rules: RuleSet) -> Self {
+        let rules = rules.in_region(&settings.region);
         let metrics = EngineMetrics::default();
         let (node, epoch, saved) = (settings.node.clone(), settings.epoch, settings.saved_agents.take());
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
@@ -205,14 +208,14 @@ impl Engine {
         look(&self.rules.load().set)
     }
 
-    /// Puts rules in force. Counters keep their counts.
+    /// Puts rules in force, as the agent's region enforces them. Counters keep their counts.
     ///
     /// # Errors
     /// If a newer set is in force, or a different one of the same generation; returns the generation in force.
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
         let _switching = self.emergency.lock();
         let active = self.rules.load();
-        let in_force = active.set.generation;
+        let (in_force, rules) = (active.set.generation, rules.in_region(&self.settings.region));
         if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
             return Err(in_force);
         }

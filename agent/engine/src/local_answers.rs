@@ -1,4 +1,4 @@
-//! The local answers that an agent holds for a call: for its explanation, so nothing is counted, charged or kept.
+//! The local answers and the budgets that an agent knows for a call: for its explanation, so nothing is counted, charged or kept.
 
 use std::sync::Arc;
 
@@ -19,23 +19,14 @@ impl Engine {
     /// request id always asks the store, and so does one that has leases for a part of its rules.
     #[must_use]
     pub fn local_answers(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, LocalAnswer)> {
-        let mut thread_rules = ThreadRules::of(&self.rules);
-        let active = thread_rules.load().0;
-        let context = Context { now, bounds: self.store_time(now), active };
-        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
-        let is_denied =
-            self.match_call(&context, call, MatchScope::default(), false, &mut matched, &mut shadowed).is_err();
-        if is_denied || active.emergency.is_some() {
-            return Vec::new();
-        }
         let may_lease =
             call.id().is_none() && !self.settings.owns_table && !self.is_degraded() && !self.breaker.is_recovering(now);
-        let answer = |matched: &MatchedRule<'_>| {
+        self.of_matched(now, call, |context, matched| {
             if matched.enforcement != Enforcement::Normal || !self.table.holds(matched.counter) {
                 return None;
             }
-            let leases = self.lease_facts(&context, &matched.policy);
-            let (generation, cost) = (active.set.generation, matched.cost);
+            let leases = self.lease_facts(context, &matched.policy);
+            let (generation, cost) = (context.active.set.generation, matched.cost);
             self.table.with(matched.counter, |view| {
                 let holds =
                     |denial: &&CachedDenial| denial.holds(&matched.policy, generation, cost, now, context.bounds);
@@ -47,7 +38,35 @@ impl Engine {
                     view.denial.as_ref().filter(holds).map(|_| LocalAnswer::CachedDenial)
                 }
             })
-        };
-        matched.iter().filter_map(|matched| Some((matched.rule.name.clone(), answer(matched)?))).collect()
+        })
+    }
+
+    /// Returns the global rules of a call, with the quota of the last answer of the store, or the floor before the first one.
+    #[must_use]
+    pub fn budgets(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, u64)> {
+        self.of_matched(now, call, |_, MatchedRule { counter, policy, .. }| {
+            policy.global_quota?;
+            let answered = self.table.holds(*counter).then(|| self.table.with(*counter, |view| view.quota(policy)));
+            Some(answered.unwrap_or(policy.quota.units()))
+        })
+    }
+
+    /// Returns what is known about each rule that limits a call; nothing while no rule does.
+    fn of_matched<T>(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        known: impl Fn(&Context<'_>, &MatchedRule<'_>) -> Option<T>,
+    ) -> Vec<(Arc<str>, T)> {
+        let mut thread_rules = ThreadRules::of(&self.rules);
+        let active = thread_rules.load().0;
+        let context = Context { now, bounds: self.store_time(now), active };
+        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
+        let is_denied =
+            self.match_call(&context, call, MatchScope::default(), false, &mut matched, &mut shadowed).is_err();
+        if is_denied || active.emergency.is_some() {
+            return Vec::new();
+        }
+        matched.iter().filter_map(|matched| Some((matched.rule.name.clone(), known(&context, matched)?))).collect()
     }
 }

@@ -58,7 +58,7 @@ impl Engine {
             Authority::Signals(fresh) if is_new => fresh.threshold_permille,
             _ => 0,
         };
-        let floor = matched.policy.quota.units().saturating_mul(u64::from(threshold)) / 1_000;
+        let floor = matched.policy.units_over_regions().saturating_mul(u64::from(threshold)) / 1_000;
         Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before: loss.noticed, floor }
     }
 

@@ -54,11 +54,15 @@ pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, 
     let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
     let engine = agent.engine();
     let mut explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
-    let answers = agent.local_answers(&parsed.call);
+    let (answers, budgets) = (agent.local_answers(&parsed.call), agent.budgets(&parsed.call));
     for rule in explanation["rules"].as_array_mut().into_iter().flatten() {
         let held = answers.iter().find(|(name, _)| rule["rule"].as_str() == Some(&**name));
         if rule["applies"] == true {
             rule["by"] = held.map(|(_, answer)| answer.as_str()).into();
+        }
+        let budget = budgets.iter().find(|(name, _)| rule["rule"].as_str() == Some(&**name));
+        if let Some((_, units)) = budget {
+            rule["budget"] = (*units).into();
         }
     }
     // While it is on, its quota decides in place of the rules that follow.

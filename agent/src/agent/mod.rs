@@ -108,6 +108,13 @@ impl<S: ChargeStore> Agent<S> {
         self.shared.engine.local_answers(self.shared.clock.now(), call)
     }
 
+    /// Returns the global rules of a call, with the units that this region may admit by the last answer of the store.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn budgets(&self, call: &Call<'_>) -> Vec<(Arc<str>, u64)> {
+        self.shared.engine.budgets(self.shared.clock.now(), call)
+    }
+
     /// Switches the emergency on, or off without a quota: while it is on, each caller (by `ip`) may use this quota at
     /// each agent, and no rule is counted. The other agents learn it over the bus.
     pub fn switch_emergency(&self, quota: Option<Quota>) {

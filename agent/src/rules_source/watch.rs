@@ -22,7 +22,8 @@ pub(crate) fn reload_on_change(from: RulesSource, engine: Arc<Engine>, clock: Ar
 fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
     let node = &engine.settings().node;
     let in_force = engine.with_rules(|rules| rules.generation);
-    let refused = match from.read(now) {
+    let region = &engine.settings().region;
+    let refused = match from.read(now).map(|rules| rules.in_region(region)) {
         Ok(rules) if engine.with_rules(|known| rules.generation == in_force && rules.is_equivalent(known)) => {
             tracing::info!(%node, generation = in_force, "rules are unchanged");
             return;

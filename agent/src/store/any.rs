@@ -36,6 +36,14 @@ impl ChargeStore for AnyStore {
         }
     }
 
+    fn has_budgets(&self) -> bool {
+        match self {
+            Self::Memory(store) => store.has_budgets(),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.has_budgets(),
+        }
+    }
+
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         match self {
             Self::Memory(store) => store.ping().await,

@@ -12,7 +12,10 @@ use parking_lot::Mutex;
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step_at_once};
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
+use super::limit_records::LimitRecords;
 use super::{ChargeStore, StoreError};
 
 /// Default cap on the counters of a memory store.
@@ -26,6 +29,8 @@ const SWEEP_INTERVAL_MS: u64 = 500;
 pub struct MemoryStore {
     clock: Arc<dyn Clock>,
     counters: Mutex<CappedCounters>,
+    /// Limits of the region; locked after the counters.
+    limits: Mutex<LimitRecords>,
 }
 
 /// Counters of a memory store at an instant, for tests in which it loses some.
@@ -52,7 +57,8 @@ impl MemoryStore {
     pub fn with_counters_max(clock: Arc<dyn Clock>, counters_max: usize) -> Self {
         let (counters, swept_at) = (HashMap::default(), Timestamp::default());
         let sweep_at_len = SWEEP_LEN_MIN.min(counters_max);
-        Self { clock, counters: Mutex::new(CappedCounters { counters, counters_max, sweep_at_len, swept_at }) }
+        let counters = Mutex::new(CappedCounters { counters, counters_max, sweep_at_len, swept_at });
+        Self { clock, counters, limits: Mutex::default() }
     }
 
     /// Returns the number of counters.
@@ -84,7 +90,16 @@ impl MemoryStore {
         let now = self.clock.now();
         let mut counters = self.counters.lock();
         counters.make_room(charges, now);
-        step_at_once(&mut *counters, charges, now)
+        if charges.iter().all(|charge| charge.budget.is_none()) {
+            return step_at_once(&mut *counters, charges, now);
+        }
+        let (charges, ends): (Vec<Charge>, Vec<Option<Timestamp>>) =
+            self.limits.lock().budgeted(charges, now).into_iter().unzip();
+        let mut results = step_at_once(&mut *counters, &charges, now)?;
+        for (result, end) in results.iter_mut().zip(ends) {
+            result.limit_until = end;
+        }
+        Ok(results)
     }
 }
 
@@ -106,6 +121,30 @@ impl ChargeStore for MemoryStore {
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
+        Ok(self.clock.now())
+    }
+}
+
+impl LimitStore for MemoryStore {
+    async fn write_limit(
+        &self,
+        rule: &str,
+        counter: CounterId,
+        write: &LimitWrite,
+    ) -> Result<(Timestamp, LimitAnswer), StoreError> {
+        let now = self.clock.now();
+        let mut counters = self.counters.lock();
+        let (limit, floor) = self.limits.lock().write_limit(rule, counter, write, now)?;
+        let used = counters.get(counter).map_or(0, |counter| counter.used_at(now));
+        Ok((now, LimitAnswer { limit, floor, used }))
+    }
+
+    async fn write_floor(&self, rule: &str, write: &LimitWrite) -> Result<(Timestamp, StoredLimit), StoreError> {
+        let floor = self.limits.lock().write_floor(rule, write)?;
+        Ok((self.clock.now(), floor))
+    }
+
+    async fn time(&self) -> Result<Timestamp, StoreError> {
         Ok(self.clock.now())
     }
 }
@@ -159,6 +198,15 @@ mod tests {
     #[test]
     fn it_is_a_store() {
         conformance::run(conformance::Container::InProcess, |clock| MemoryStore::new(clock));
+    }
+
+    /// J2: the limits of a region decide charges with a budget.
+    #[test]
+    fn it_is_a_store_of_a_region() {
+        conformance::run_budgets(|clock| {
+            let store = Arc::new(MemoryStore::new(clock));
+            conformance::RegionUnderTest { limits: store.clone(), store }
+        });
     }
 
     /// capped: past the cap idle counters make room; when none is idle, the store says so and charges nothing.

@@ -3,6 +3,7 @@
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite. Registry
 //! and rules that a Redis holds beside the counters are in `fleet_services`.
 
+mod limit_records;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
@@ -36,6 +37,12 @@ pub trait ChargeStore: Send + Sync + 'static {
     fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         let _ = charges;
         None
+    }
+
+    /// Returns true if the store can charge counters that several regions share.
+    #[doc(hidden)]
+    fn has_budgets(&self) -> bool {
+        true
     }
 
     /// Returns the store's time.

@@ -2,7 +2,8 @@
 //! whether a request may have run.
 //!
 //! Its users are the agent's store of counters (`agent/src/store/redis`), the copy of the published rules
-//! ([`RuleMirror`]), the registry of live agents ([`FleetRegistry`]), and the witness of lost data ([`Witnesses`]).
+//! ([`RuleMirror`]), the registry of live agents ([`FleetRegistry`]), the witness of lost data ([`Witnesses`]), and the limits of
+//! a region ([`RegionLimits`]).
 //! Left out: clusters and TLS. Redis 5 or newer is needed, since a script reads the time and then writes.
 
 mod settings;
@@ -10,13 +11,17 @@ mod remedy;
 mod errors;
 mod script;
 mod eviction;
+mod keys;
 mod connection;
 mod rule_mirror;
 mod fleet_registry;
 mod witness;
+mod region_limits;
 
 pub use connection::{Connection, Socket};
 pub use fleet_registry::FleetRegistry;
+pub use keys::{counter_key, floor_key, limit_key};
+pub use region_limits::RegionLimits;
 pub use rule_mirror::RuleMirror;
 pub use script::Script;
 pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};

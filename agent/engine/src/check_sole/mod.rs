@@ -94,7 +94,7 @@ impl Engine {
         let context = Context { now, bounds, active };
         let denial = known.as_ref().and_then(|known| known.call.denial(&self.table, now, bounds));
         let Found { decided, counted_at, round } = if let Some(denial) = denial {
-            Found::new(RuleVerdict::local(&policy, denial, LocalAnswer::CachedDenial))
+            Found::new(RuleVerdict::local(&policy, denial, policy.quota.units(), LocalAnswer::CachedDenial))
         } else {
             let known = known.as_mut().map(|known| &mut *known.call);
             self.decide_by_counter(&context, &policy, &mut sole, known)?
@@ -150,13 +150,16 @@ impl Engine {
                 let (units, is_planned) = (cost, false);
                 let event = ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None };
                 update(policy, &mut entry.view, event);
-                let decided = RuleVerdict::local(policy, verdict, LocalAnswer::Lease);
+                let decided = RuleVerdict::local(policy, verdict, entry.view.quota(policy), LocalAnswer::Lease);
                 return Some(Found { decided, counted_at: Some((at, bounds.earliest)), round });
             }
             let enforcement = Enforcement::Normal;
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };
             let decided = match plan(&charge, &facts) {
-                Plan::Denied(verdict) => Found::new(RuleVerdict::local(policy, verdict, LocalAnswer::CachedDenial)),
+                Plan::Denied(verdict) => {
+                    let limit = entry.view.quota(policy);
+                    Found::new(RuleVerdict::local(policy, verdict, limit, LocalAnswer::CachedDenial))
+                }
                 Plan::NeedsStore if self.settings.owns_table => {
                     // In the own table no charge expires.
                     let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
@@ -171,6 +174,7 @@ impl Engine {
                 Plan::NeedsStore | Plan::Decided(..) => return None,
             };
             if let Some(known) = &mut known
+                && policy.global_quota.is_none()
                 && let Some(denial) = &entry.view.denial
                 && !denial.is_asked()
                 && denial.holds(policy, generation, cost, now, bounds)

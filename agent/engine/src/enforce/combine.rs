@@ -40,10 +40,10 @@ impl RuleVerdict {
         Self { verdict, limit, at_once, source, by: None }
     }
 
-    /// Creates the verdict that the agent gives on its own, by this answer of the store.
+    /// Creates the verdict that the agent gives on its own, by this answer of the store, under a quota of `limit` units.
     #[inline]
-    pub(crate) fn local(policy: &LimitPolicy, verdict: Verdict, by: LocalAnswer) -> Self {
-        Self { by: Some(by), ..Self::new(policy, verdict, policy.quota.units(), Source::Local) }
+    pub(crate) fn local(policy: &LimitPolicy, verdict: Verdict, limit: u64, by: LocalAnswer) -> Self {
+        Self { by: Some(by), ..Self::new(policy, verdict, limit, Source::Local) }
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn by_signal(
     // Units that the signal leaves free. A counter without a newer signal may hold any count below the threshold, and agents
     // may still spend leases, which no signal contains.
     let free = || {
-        let unsignalled = policy.quota.units().saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
+        let unsignalled = policy.units_over_regions().saturating_mul(u64::from(fresh.threshold_permille)) / 1_000;
         let signalled = remote.map_or(0, |remote| used(remote, policy, now)).max(unsignalled);
         let charged = charged_with_leases(policy, view, now).map_or(0, |charged| charged.saturating_sub(own(now)));
         most_in_window.saturating_sub(signalled.max(charged))
@@ -114,9 +114,10 @@ pub(crate) fn eventual(
     verdict(now, &Room { units: quota.saturating_sub(signalled.max(admitted)), retry_at }, cost, reset_at)
 }
 
-/// Returns a denial by the last signal, whatever its age, if its count alone still leaves no room.
+/// Returns a denial by the last signal, whatever its age, if its count alone still leaves no room. Only the store knows the quota
+/// of a global rule.
 pub(crate) fn denied_by_signal(policy: &LimitPolicy, view: &CounterView, facts: &Facts, cost: u64) -> Option<Verdict> {
-    let (now, remote) = (facts.now.earliest, view.remote.as_deref()?);
+    let (now, remote) = (facts.now.earliest, view.remote.as_deref().filter(|_| policy.global_quota.is_none())?);
     let most_in_window = policy.most_in_window();
     let most = most_in_window.checked_sub(cost)?;
     // At the latest possible time: units that are still in the window then are in the window.

@@ -46,9 +46,10 @@ impl Engine {
                 return None;
             }
             let facts = self.lease_facts(context, &matched.policy);
-            let leased = table.view(matched.counter).leased(&facts, matched.cost)?;
+            let view = table.view(matched.counter);
+            let (leased, limit) = (view.leased(&facts, matched.cost)?, view.quota(&matched.policy));
             span = Some(span.map_or(leased.span, |span| span.common_with(leased.span)));
-            verdicts.push(Some(RuleVerdict::local(&matched.policy, leased.verdict, LocalAnswer::Lease)));
+            verdicts.push(Some(RuleVerdict::local(&matched.policy, leased.verdict, limit, LocalAnswer::Lease)));
         }
         let at = span?.nearest(at);
         for MatchedRule { counter, policy, cost, .. } in matched {
@@ -75,9 +76,10 @@ impl Engine {
                 return None;
             }
             let facts = self.lease_facts(context, &matched.policy);
-            let (verdict, line) = table.view(matched.counter).drawn(&facts, matched.cost, is_late)?;
+            let view = table.view(matched.counter);
+            let ((verdict, line), limit) = (view.drawn(&facts, matched.cost, is_late)?, view.quota(&matched.policy));
             matched.drawn = Some(line);
-            verdicts.push(Some(RuleVerdict::local(&matched.policy, verdict, LocalAnswer::Allowance)));
+            verdicts.push(Some(RuleVerdict::local(&matched.policy, verdict, limit, LocalAnswer::Allowance)));
         }
         for MatchedRule { counter, policy, cost, index, .. } in &*matched {
             update(policy, table.view(*counter), ViewEvent::LineDrawn(*cost));

@@ -83,7 +83,7 @@ pub(crate) struct ChargedCounter {
     pub(crate) id: CounterId,
     /// Position of the rule in the set.
     pub(crate) rule: usize,
-    /// Quota in units.
+    /// Quota in units, over all regions.
     pub(crate) quota: u64,
     pub(crate) window: Window,
 }
@@ -91,7 +91,7 @@ pub(crate) struct ChargedCounter {
 impl ChargedCounter {
     /// Creates the counter of the rule at this position, under the caller's policy.
     pub(crate) fn new(id: CounterId, rule: usize, policy: &LimitPolicy) -> Self {
-        Self { id, rule, quota: policy.quota.units(), window: policy.window }
+        Self { id, rule, quota: policy.units_over_regions(), window: policy.window }
     }
 }
 

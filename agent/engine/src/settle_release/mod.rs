@@ -86,7 +86,7 @@ impl Engine {
             };
             let units = match settled.map(i64::unsigned_abs) {
                 Some(units) if is_refund => units.min(units_max),
-                Some(units) => units.min(matched.policy.quota.units()),
+                Some(units) => units.min(matched.policy.units_over_regions()),
                 None => matched.cost,
             };
             if !is_concerned || units == 0 {

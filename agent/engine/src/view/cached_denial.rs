@@ -3,7 +3,7 @@
 //! As long as no unit is given back, a count falls only as time passes: until the earliest instant at which the counter
 //! could admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release,
 //! or the refund of a call that was denied elsewhere), change the rules, or restart the store, and no message tells the
-//! others. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock
+//! others; nor does one tell that a region has been granted units. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock
 //! moves. That is one request for each denied counter in use, at any rate of calls: the first call that finds the check
 //! due asks, and the denial holds for the others for another [`ANSWER_MS`], in which the answer should come. Only for a
 //! call that costs more than the counter ever admits, no unit that comes back makes a difference.
@@ -79,8 +79,8 @@ impl CachedDenial {
     pub(super) fn new(charge: &Charge, result: &ChargeResult, sent: Timestamp) -> Self {
         let Verdict { remaining, retry_at, reset_at, .. } = result.verdict;
         let Charge { limit, generation, cost, .. } = *charge;
-        // The store may know the limit of a newer generation.
-        let never_fits = cost > limit.capacity() && result.limit == limit.units;
+        // The store may know the limit of a newer generation, and a region may be granted units.
+        let never_fits = cost > limit.capacity() && result.limit == limit.units && charge.budget.is_none();
         let checked_ms = if never_fits { RESYNC_MS } else { CHECKED_MS };
         let checked_ms = checked_ms.min(limit.window.part_ms());
         let check = Check::due(sent.plus_ms(checked_ms - answer_ms(&limit)));

@@ -71,6 +71,13 @@ impl CounterView {
         local
     }
 
+    /// Returns the quota by which the agent gives answers of the store: of a global rule, that of the last answer.
+    #[inline]
+    pub(crate) fn quota(&self, policy: &LimitPolicy) -> u64 {
+        let answered = policy.global_quota.and(self.local.as_deref()).map(LocalUsage::limit);
+        answered.unwrap_or_else(|| policy.quota.units())
+    }
+
     /// Returns what is left in the window of the count in the last answer of the store.
     pub(crate) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
         self.local.as_ref()?.store_count(now)
@@ -130,7 +137,7 @@ impl CounterView {
         own_now: Timestamp,
         cost: u64,
     ) -> Option<NonZeroU32> {
-        let units = lease_size(policy, self.local.as_ref()?, now, cost)?;
+        let units = lease_size(policy, self.quota(policy), self.local.as_ref()?, now, cost)?;
         self.lease_or_pace.lease_or_new().ask(own_now, policy.deadline).then_some(units)
     }
 

@@ -5,8 +5,9 @@
 //! leave with it.
 //!
 //! A lease ends
-//! * with its sub-window, at the instant that the agent computes from the *sending* of the request, by its own clock,
-//!   less the maximum drift between the two clocks: the store's clock cannot be later there than the agent believes;
+//! * with its sub-window, or with the term of units that the region has been granted, at the instant that the agent
+//!   computes from the *sending* of the request, by its own clock, less the maximum drift between the two clocks: the
+//!   store's clock cannot be later there than the agent believes;
 //! * with its generation, and when another limit applies to the caller;
 //! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when the store has
 //!   lost units, and when its clock steps. Each of these begins a new epoch of the agent ([`crate::lease_epoch`]), and
@@ -66,7 +67,7 @@ struct Granted {
     remaining: u64,
     reset_at: Timestamp,
     span: LeaseSpan,
-    /// Agent's own time from which the sub-window may have ended.
+    /// Agent's own time from which the span may have ended.
     ends_at: Timestamp,
     generation: Generation,
     limit: Limit,
@@ -82,7 +83,8 @@ pub(crate) struct LeasedCall {
     pub(crate) span: LeaseSpan,
 }
 
-/// Time in which a lease may be spent, in store time: from its charge to the last instant of its sub-window.
+/// Time in which a lease may be spent, in store time: from its charge to the last instant of its sub-window, or of the units that
+/// the region has been granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSpan {
     charged_at: Timestamp,
@@ -220,12 +222,11 @@ impl Granted {
             return None;
         }
         counts.lease_units.add(units);
-        let window = charge.limit.window;
         Some(Self {
             units,
             remaining: result.verdict.remaining,
             reset_at: result.verdict.reset_at,
-            span: LeaseSpan { charged_at: result.at, last_at: window.end_of(window.sub_window(result.at)) },
+            span: LeaseSpan { charged_at: result.at, last_at: last_at(grant) },
             ends_at: ends_at(grant),
             generation: charge.generation,
             limit: charge.limit,
@@ -236,14 +237,16 @@ impl Granted {
 
     fn is_live(&self, facts: &LeaseFacts<'_>) -> bool {
         facts.own_now < self.ends_at
+            && facts.store_now.earliest <= self.span.last_at
             && facts.generation == self.generation
             && facts.epoch == self.epoch
             && facts.policy.limit() == self.limit
     }
 
     fn is_of(&self, other: &Self) -> bool {
-        (self.span.last_at, self.generation, self.epoch, self.limit)
-            == (other.span.last_at, other.generation, other.epoch, other.limit)
+        let sub_window = |granted: &Self| granted.limit.window.sub_window(granted.span.charged_at);
+        (sub_window(self), self.generation, self.epoch, self.limit)
+            == (sub_window(other), other.generation, other.epoch, other.limit)
     }
 
     /// Counts the units that were never spent.
@@ -252,11 +255,17 @@ impl Granted {
     }
 }
 
-/// Returns the agent's own time from which the sub-window of a grant may have ended. The store's clock reads whole
+/// Returns the last instant of store time at which a grant may be spent.
+fn last_at(grant: &LeaseGrant<'_>) -> Timestamp {
+    let (ChargeResult { at, limit_until, .. }, window) = (*grant.result, grant.charge.limit.window);
+    let last_at = window.end_of(window.sub_window(at));
+    limit_until.map_or(last_at, |until| last_at.min(until.minus_ms(1)))
+}
+
+/// Returns the agent's own time from which the last instant of a grant may have passed. The store's clock reads whole
 /// milliseconds.
 pub(super) fn ends_at(grant: &LeaseGrant<'_>) -> Timestamp {
-    let (at, window) = (grant.result.at, grant.charge.limit.window);
-    let left_ms = window.end_of(window.sub_window(at)).ms_since(at);
+    let left_ms = last_at(grant).ms_since(grant.result.at);
     let drift_ms = (left_ms.saturating_mul(DRIFT_PPM)).div_ceil(1_000_000);
     grant.sent_at.plus_ms(left_ms.saturating_sub(drift_ms + READ_MS))
 }

@@ -17,13 +17,19 @@ const MILLI: u128 = 1_000;
 /// never spent.
 const CALLS_MIN: u128 = 3_000;
 
-/// Returns the units to lease beside a call of this cost: the demand at this agent until the sub-window ends, by its
+/// Returns the units to lease beside a call of this cost, under this quota: the demand at this agent until the sub-window ends, by its
 /// admissions since the last one began. Where the counter is used up to its quota, a lease is two standard deviations
 /// smaller, so that it is nearly always spent: units that nobody spends are denied to other agents for a window.
 /// Arrivals are taken as a Poisson process.
 ///
 /// No lease is asked for while the sub-window may be about to end: the store might charge the demand of the next one into it.
-pub(super) fn lease_size(policy: &LimitPolicy, local: &LocalUsage, now: TimeBounds, cost: u64) -> Option<NonZeroU32> {
+pub(super) fn lease_size(
+    policy: &LimitPolicy,
+    quota: u64,
+    local: &LocalUsage,
+    now: TimeBounds,
+    cost: u64,
+) -> Option<NonZeroU32> {
     let sub_window = policy.window.sub_window(now.latest);
     if !policy.may_lease() || policy.window.sub_window(now.earliest) != sub_window {
         return None;
@@ -37,7 +43,7 @@ pub(super) fn lease_size(policy: &LimitPolicy, local: &LocalUsage, now: TimeBoun
     let calls = demand / u128::from(cost);
     let variance = calls + calls * u128::from(rest_ms) / u128::from(observed_ms.max(1));
     let deviation = (variance * MILLI).isqrt() * u128::from(cost);
-    let units = if calls >= CALLS_MIN && is_ample(policy, local, now) {
+    let units = if calls >= CALLS_MIN && is_ample(quota, local, now) {
         demand.div_ceil(MILLI)
     } else {
         demand.saturating_sub(2 * deviation) / MILLI
@@ -49,7 +55,7 @@ pub(super) fn lease_size(policy: &LimitPolicy, local: &LocalUsage, now: TimeBoun
 /// Returns true if the counter is used far below its quota: by the count in the last answer of the store, and the admissions of
 /// this agent before and after it. The count of a window that is not full yet is extrapolated, but not from the first
 /// sub-window alone.
-fn is_ample(policy: &LimitPolicy, local: &LocalUsage, now: Timestamp) -> bool {
+fn is_ample(quota: u64, local: &LocalUsage, now: Timestamp) -> bool {
     let (Some(known), window) = (local.store_count(now), local.ring.window()) else { return false };
     let oldest = local.ring.counts().next().map_or(now, |(sub_window, _)| window.start_of(sub_window));
     let counted_ms = now.ms_since(oldest).min(window.width_ms());
@@ -60,5 +66,5 @@ fn is_ample(policy: &LimitPolicy, local: &LocalUsage, now: Timestamp) -> bool {
     }
     let counted = u128::from(known.units) * u128::from(own) / u128::from(own_before);
     let in_window = counted * u128::from(window.width_ms()) / u128::from(counted_ms);
-    in_window * 100 <= u128::from(policy.quota.units()) * AMPLE_PERCENT
+    in_window * 100 <= u128::from(quota) * AMPLE_PERCENT
 }

@@ -79,6 +79,16 @@ impl LocalUsage {
         self.by_store = StoreCount::of_window(used, own, until);
     }
 
+    /// Remembers the quota by which the store answered.
+    pub(super) fn answered_by(&mut self, limit: u64) {
+        self.by_store.limit = limit;
+    }
+
+    /// Returns the quota by which the store answered last; 0 before its first answer.
+    pub(super) fn limit(&self) -> u64 {
+        self.by_store.limit
+    }
+
     /// Remembers the level of a bucket in an answer of the store at `at`; all its units have drained at `until`.
     pub(super) fn answered_by_bucket(&mut self, at: Timestamp, level: u64, until: Timestamp) {
         self.by_store = StoreCount::of_bucket(level, at, until);

@@ -13,6 +13,8 @@ pub(crate) struct StoreCount {
     pub(super) since: u64,
     /// Instant from which all units of the answer have left.
     until: Timestamp,
+    /// Quota by which the store answered, in units.
+    pub(super) limit: u64,
     /// Time before that instant in which the units drain from a bucket, in ms; 0 for units of a window.
     drain_ms: u64,
 }
@@ -31,12 +33,12 @@ pub(crate) struct KnownUnits {
 impl StoreCount {
     /// Creates the count of an answer: `used` units in a window, of which the agent itself has admitted `own`.
     pub(super) fn of_window(used: u64, own: u64, until: Timestamp) -> Self {
-        Self { others: used.saturating_sub(own), since: 0, until, drain_ms: 0 }
+        Self { others: used.saturating_sub(own), until, ..Self::default() }
     }
 
     /// Creates the count of an answer at `at`: `used` units in a bucket, which is empty at `until`.
     pub(super) fn of_bucket(used: u64, at: Timestamp, until: Timestamp) -> Self {
-        Self { others: used, since: 0, until, drain_ms: until.ms_since(at) }
+        Self { others: used, until, drain_ms: until.ms_since(at), ..Self::default() }
     }
 
     /// Follows a clock that stepped back by `by_ms`.
@@ -47,7 +49,7 @@ impl StoreCount {
     /// Returns the units that have not left; nothing once all have. In a window, the agent's `own` units are known by
     /// sub-window, and those of others count until the last of them has left.
     pub(super) fn known(&self, own: u64, now: Timestamp) -> Option<KnownUnits> {
-        let Self { others, since, until, drain_ms } = *self;
+        let Self { others, since, until, drain_ms, .. } = *self;
         let left = || {
             if drain_ms == 0 {
                 return others.saturating_add(own.saturating_sub(since));

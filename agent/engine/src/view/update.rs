@@ -164,7 +164,9 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             if units > 0 {
                 local.admit(result.at, units, round);
             }
-            let used = policy.at_once().saturating_sub(verdict.remaining);
+            // A global quota is the floor or more; what a lower one in the store leaves out counts as used.
+            let at_once = policy.global_quota.map_or(0, |_| result.limit).max(policy.at_once());
+            let used = at_once.saturating_sub(verdict.remaining);
             if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
                 local.answered_by_bucket(result.at, used, verdict.reset_at);
             } else {
@@ -172,6 +174,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 let left_at = result.at.plus_ms(policy.window.width_ms() + policy.window.part_ms());
                 local.answered(result.at, used, leased, verdict.reset_at.min(left_at));
             }
+            local.answered_by(result.limit);
         }
         ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged } => {
             let local = view.local(policy);

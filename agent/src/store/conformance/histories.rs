@@ -127,7 +127,7 @@ impl Model {
 }
 
 /// Returns the number of histories; `TOLLGATE_HISTORIES` sets it.
-fn cases() -> u32 {
+pub(super) fn cases() -> u32 {
     std::env::var("TOLLGATE_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(256)
 }
 

@@ -1,8 +1,9 @@
 //! Conformance suite of the containers of counters: the stores and the engine's own table run it.
 //!
-//! [`histories`] compares random histories with the reference semantics.
+//! [`histories`] compares random histories with the reference semantics, and [`budgets`] those of a region's limits.
 
 mod histories;
+mod budgets;
 mod own_table;
 
 use std::future::Future;
@@ -54,6 +55,7 @@ pub(super) trait Loses: ChargeStore {
     fn lose(&self, counter: CounterId);
 }
 
+pub(super) use budgets::{RegionUnderTest, run_budgets};
 #[cfg(feature = "redis")]
 pub(super) use histories::{KINDS, slot_of};
 

@@ -6,7 +6,7 @@
 //! [`value`]: super::value
 
 use bytes::{Buf, BufMut};
-use tollgate_core::algorithm::CounterState;
+use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoredCounter};
 
@@ -49,6 +49,8 @@ const LEFT: u8 = 4;
 /// Additions to a mode: the request id is looked up, the charge is tentative.
 const NAMED: u8 = 8;
 const TENTATIVE: u8 = 16;
+/// Addition to a mode: the limits of the region give the quota (`lua/budgets.lua`).
+const BUDGETED: u8 = 32;
 
 /// Flag of an evaluated charge.
 const REPEATED: u8 = 1;
@@ -82,6 +84,22 @@ impl StepAnswer {
     /// Reads the answer to these charges; `None` if it does not have the form of one.
     pub(super) fn read(answer: &[u8], charges: &[Charge]) -> Option<Self> {
         let rest = &mut &*answer;
+        if !has_budget(charges) {
+            return Self::read_plain(rest, charges);
+        }
+        let (charges, ends): (Vec<Charge>, Vec<Option<Timestamp>>) =
+            charges.iter().map(|charge| budgeted(rest, charge)).collect::<Option<_>>()?;
+        let mut answer = Self::read_plain(rest, &charges)?;
+        if let Self::Evaluated(results) = &mut answer {
+            for (result, end) in results.iter_mut().zip(ends) {
+                result.limit_until = end;
+            }
+        }
+        Some(answer)
+    }
+
+    /// Reads the answer to charges whose quotas are known.
+    fn read_plain(rest: &mut &[u8], charges: &[Charge]) -> Option<Self> {
         let outcome = rest.try_get_u8().ok()?;
         let now = time(rest)?;
         match outcome {
@@ -98,6 +116,21 @@ impl StepAnswer {
             _ => None,
         }
     }
+}
+
+/// True if the limits of the region give the quota of a charge.
+pub(super) fn has_budget(charges: &[Charge]) -> bool {
+    charges.iter().any(|charge| charge.budget.is_some())
+}
+
+/// Reads the quota in force of a charge with a budget, and the instant at which granted units end.
+fn budgeted(rest: &mut &[u8], charge: &Charge) -> Option<(Charge, Option<Timestamp>)> {
+    if charge.budget.is_none() {
+        return Some((charge.clone(), None));
+    }
+    let (units, end_ms) = (number(rest, 7)?, number(rest, 7)?);
+    let end = (end_ms > 0).then_some(Timestamp::from_ms(if end_ms >= EXACT_MAX { u64::MAX } else { end_ms }));
+    Some((Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() }, end))
 }
 
 /// Reads the answers to charges of which each is a step; none for a step that was left to a run of its own. Returns `None` if
@@ -132,7 +165,9 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     let (flags, token) = scope.flags();
     let mut bytes = Vec::with_capacity(CHARGE_LEN_MAX);
     let mut put = |len, number| bytes.put_uint_le(number, len);
-    put(1, u64::from(mode + if charge.request.is_some() { NAMED } else { 0 } + flags));
+    let named = if charge.request.is_some() { NAMED } else { 0 };
+    let budgeted = if charge.budget.is_some() { BUDGETED } else { 0 };
+    put(1, u64::from(mode + named + flags + budgeted));
     value::put_policy(&mut put, &charge.limit, charge.generation);
     // More than any quota, and still exact.
     put(7, charge.cost.min(EXACT_MAX + 1));

@@ -139,7 +139,8 @@ fn is_simple(charges: &[Charge]) -> bool {
     let is_window = |limit: &Limit| {
         limit.burst == 0 && matches!(limit.algorithm, Algorithm::SlidingWindow(_) | Algorithm::FixedWindow)
     };
-    matches!(charges, [charge] if charge.request.is_none() && charge.mode.is_enforced() && is_window(&charge.limit))
+    let is_plain = |charge: &Charge| charge.request.is_none() && charge.budget.is_none();
+    matches!(charges, [charge] if is_plain(charge) && charge.mode.is_enforced() && is_window(&charge.limit))
 }
 
 impl RoundInProgress {

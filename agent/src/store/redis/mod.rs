@@ -74,6 +74,11 @@ impl ChargeStore for RedisStore {
         }
     }
 
+    /// The floor of a rule and its counters have different slots.
+    fn has_budgets(&self) -> bool {
+        self.slots == Slots::Together
+    }
+
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         self.gathered.steps.connection.ping().await
     }

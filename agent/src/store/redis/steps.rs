@@ -1,7 +1,8 @@
 //! Runs of the charge script: keys, arguments, answer, and the repetition after a value was replaced.
 //!
 //! All keys of a counter have one hash tag, and with it one slot of a cluster. A counter with a slot of its own is named by
-//! the slot alone. Beside the counter are the request ids charged on it and its tentative units.
+//! the slot alone. Beside the counter are the request ids charged on it, its tentative units, and the limit of the region. Calls
+//! with a budget have a script of their own, which first finds the quotas in force.
 
 use std::sync::Arc;
 
@@ -9,24 +10,38 @@ use smallvec::SmallVec;
 #[cfg(test)]
 use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
-use tollgate_redis::{Connection, Script, Socket};
+use tollgate_redis::{Connection, Script, Socket, counter_key, floor_key, limit_key};
 
 use super::codec::{self, StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
+/// Lua of a step of one call, after the layout.
+macro_rules! one_call {
+    () => {
+        concat!(
+            include_str!("../lua/one_call.lua"),
+            include_str!("../lua/window_step.lua"),
+            include_str!("../lua/counter.lua"),
+            include_str!("../lua/log.lua"),
+            include_str!("../lua/meter.lua"),
+            include_str!("../lua/reserve.lua"),
+            include_str!("../lua/tentative.lua"),
+            include_str!("../lua/evaluate.lua"),
+            include_str!("../lua/commit.lua"),
+        )
+    };
+}
+
 /// Steps of one call.
-const CHARGE: &str = concat!(
+const CHARGE: &str = concat!(include_str!("../lua/layout.lua"), one_call!());
+/// Steps of one call with budgets. It is a script of its own, so that others do not pay for it.
+const CHARGE_BUDGETED: &str = concat!(
     include_str!("../lua/layout.lua"),
-    include_str!("../lua/one_call.lua"),
-    include_str!("../lua/window_step.lua"),
-    include_str!("../lua/counter.lua"),
-    include_str!("../lua/log.lua"),
-    include_str!("../lua/meter.lua"),
-    include_str!("../lua/reserve.lua"),
-    include_str!("../lua/tentative.lua"),
-    include_str!("../lua/evaluate.lua"),
-    include_str!("../lua/commit.lua"),
+    include_str!("../lua/budgets.lua"),
+    "local function step()\n",
+    one_call!(),
+    "end\nlocal answer = step()\nreturn type(answer) == 'string' and in_force .. answer or answer\n",
 );
 /// Steps of many calls, each with one charge.
 const CHARGE_EACH: &str = concat!(
@@ -52,6 +67,7 @@ pub(super) struct Steps {
     pub(super) prefix: Arc<str>,
     pub(super) connection: Arc<Connection>,
     charge: Arc<Script>,
+    charge_budgeted: Arc<Script>,
     charge_each: Arc<Script>,
     replace: Arc<Script>,
     #[cfg(test)]
@@ -69,6 +85,7 @@ impl Steps {
             prefix: prefix.into(),
             connection,
             charge: Arc::new(charge_script()),
+            charge_budgeted: Arc::new(Script::at_store_time(CHARGE_BUDGETED)),
             charge_each: Arc::new(Script::at_store_time(CHARGE_EACH)),
             replace: Arc::new(Script::new(REPLACE)),
             #[cfg(test)]
@@ -79,9 +96,9 @@ impl Steps {
     /// Returns these steps with a test's clock.
     #[cfg(test)]
     pub(super) fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
-        let [charge, charge_each] =
-            [CHARGE, CHARGE_EACH].map(|script| Arc::new(Script::new(&format!("{TEST_TIME}{script}"))));
-        Self { charge, charge_each, clock: Some(clock), ..self }
+        let [charge, charge_budgeted, charge_each] =
+            [CHARGE, CHARGE_BUDGETED, CHARGE_EACH].map(|script| Arc::new(Script::new(&format!("{TEST_TIME}{script}"))));
+        Self { charge, charge_budgeted, charge_each, clock: Some(clock), ..self }
     }
 
     /// Evaluates and charges these counters in one step on this socket, so that steps keep their order.
@@ -130,7 +147,8 @@ impl Steps {
         scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
         let args = self.args(charges, scope);
-        let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, &self.charge, keys, &args).await;
+        let script = if codec::has_budget(charges) { &self.charge_budgeted } else { &self.charge };
+        let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, script, keys, &args).await;
         StepAnswer::read(&answer?, charges).ok_or_else(|| self.connection.answer_unreadable())
     }
 
@@ -169,13 +187,21 @@ impl Steps {
                 keys.push(tentative(&keys[place]));
             }
         }
+        // The script takes these away first.
+        for (place, charge) in charges.iter().enumerate() {
+            if let Some(rule) = &charge.budget {
+                let limit = limit_key(&keys[place]);
+                keys.extend([limit, floor_key(&self.prefix, rule)]);
+            }
+        }
         keys
     }
 
     /// Key of a counter.
     pub(super) fn counter(&self, slot: SlotId, counter: CounterId) -> String {
         let prefix = &self.prefix;
-        if slot.is_of(counter) { format!("{prefix}{{{slot}}}") } else { format!("{prefix}{{{slot}}}{counter}") }
+        let of_slot = counter_key(prefix, slot);
+        if slot.is_of(counter) { of_slot } else { format!("{of_slot}{counter}") }
     }
 }
 

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use foldhash::fast::RandomState;
 
 use super::{Charge, ChargeMode, ChargeResult, RequestId};
-use crate::algorithm::{CounterState, Limit, Verdict};
+use crate::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use crate::clock::Timestamp;
+use crate::window::Estimate;
 
 /// Maximum number of request ids of one counter. Past the cap the oldest quarter is dropped; a retry of one of those is
 /// charged again.
@@ -91,6 +92,18 @@ impl StoredCounter {
         has_expired(self.state.last(), self.limit.window.width_ms(), now) && self.is_idle_at(now)
     }
 
+    /// Returns the units of the window that ends at `now`, at least: the largest number that the state allows for.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn used_at(&self, now: Timestamp) -> u64 {
+        let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
+        let limit = Limit { algorithm, units: u64::MAX, burst: 0, ..self.limit };
+        let mut state = self.state.clone();
+        state.fit(&limit);
+        let now = state.advance(&limit, now);
+        u64::MAX - state.evaluate(&limit, now, 0).remaining
+    }
+
     /// Evaluates a charge before anything of its request is charged. A refund is applied at once, so its result and those
     /// of later charges show the counter after it.
     #[inline]
@@ -101,6 +114,10 @@ impl StoredCounter {
                 self.limit = charge.limit;
             }
             self.generation = charge.generation;
+        } else if charge.budget.is_some() && charge.limit.units != self.limit.units {
+            // The store has put the quota in force into the charge, whatever the generation of its rules.
+            self.limit.units = charge.limit.units;
+            self.state.fit(&self.limit);
         }
         let last = self.state.last();
         let is_new = last == Timestamp::default();
@@ -209,7 +226,6 @@ fn has_expired(charged_at: Timestamp, lasts_ms: u64, now: Timestamp) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::algorithm::Algorithm;
     use crate::counter::CounterId;
     use crate::window::Window;
 
@@ -227,6 +243,43 @@ mod tests {
         for (at, now, last, expected) in cases {
             let [at, now, last, expected] = [at, now, last, expected].map(Timestamp::from_ms);
             assert_eq!(backfilled_at(at, now, last), expected, "{at:?} {now:?} {last:?}");
+        }
+    }
+
+    /// J2: a charge with a budget brings the quota in force, and an older generation of its rules changes nothing else.
+    #[test]
+    fn the_quota_of_a_budget_holds_whatever_the_generation() {
+        let window = Window::new(60_000, 12).unwrap();
+        let limit = Limit { algorithm: Algorithm::SlidingWindow(Estimate::Conservative), units: 9, window, burst: 0 };
+        let newer = Charge::enforce(CounterId::from_u128(1), limit, 2, 1, Timestamp::from_ms(u64::MAX));
+        let older_limit = Limit { units: 5, window: Window::new(30_000, 6).unwrap(), ..limit };
+        let older = Charge { limit: older_limit, generation: 1, ..newer.clone() };
+        let mut counter = StoredCounter::new(&newer);
+        let mut limit_of = |charge: &Charge| {
+            let units = counter.evaluate(charge, Timestamp::from_ms(1_000_000)).limit;
+            assert_eq!((counter.limit().window, counter.generation()), (window, 2));
+            units
+        };
+        assert_eq!((limit_of(&newer), limit_of(&older)), (9, 9));
+        assert_eq!(limit_of(&Charge { budget: Some("rule".into()), ..older }), 5);
+    }
+
+    #[test]
+    fn a_window_that_has_passed_in_part_is_counted_whole() {
+        let window = Window::new(60_000, 12).unwrap();
+        for algorithm in [
+            Algorithm::SlidingWindow(Estimate::Conservative),
+            Algorithm::SlidingWindow(Estimate::Interpolated),
+            Algorithm::SlidingLog,
+        ] {
+            let limit = Limit { algorithm, units: 9, window, burst: 0 };
+            let charge = Charge::enforce(CounterId::from_u128(1), limit, 1, 7, Timestamp::from_ms(u64::MAX));
+            let mut counter = StoredCounter::new(&charge);
+            let now = Timestamp::from_ms(6_000_000);
+            let mut result = counter.evaluate(&charge, now);
+            counter.commit(&charge, &mut result, now);
+            let used = [0, 59_999, 70_000].map(|ms| counter.used_at(now.plus_ms(ms)));
+            assert_eq!(used, [7, 7, 0], "{algorithm:?}");
         }
     }
 

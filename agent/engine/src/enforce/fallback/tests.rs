@@ -2,7 +2,7 @@
 
 mod bursts;
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::counter::{ChargeResult, CounterId};
@@ -157,5 +157,24 @@ fn an_agent_of_a_fleet_larger_than_the_quota_has_one_unit_or_is_placed() {
             let seen = admitted(&policy, Known::Nothing, authority, place);
             assert_eq!(seen, expected, "{consistency:?} {place:?}");
         }
+    }
+}
+
+/// J2: the quota of a global rule is in the store. A signal denies by the floor only if the store does not answer, and its
+/// threshold is a part of the whole quota.
+#[test]
+fn a_signal_knows_no_quota_of_a_global_rule() {
+    let regional = policy(90, OnFailure::Share);
+    let mut global = regional;
+    global.global_quota = NonZeroU64::new(180);
+    let part = FleetPart::OneOf(NonZeroU32::MIN);
+    let facts =
+        Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority: Authority::Store, part, place: None };
+    let denied = |policy| denied_by_signal(policy, &view(policy, Known::BySignal(95)), &facts, 1).is_some();
+    assert_eq!((denied(&regional), denied(&global)), (true, false));
+    for (threshold_permille, expected) in [(0, [30, 30]), (250, [22, 15]), (500, [15, 0])] {
+        let admitted =
+            [&regional, &global].map(|policy| admitted(policy, Known::Nothing, fresh(threshold_permille), None));
+        assert_eq!(admitted, expected, "{threshold_permille}");
     }
 }

@@ -1,5 +1,6 @@
 //! Leases against a store that steps as the reference does, in virtual time.
 
+mod budgets;
 mod credit_lines;
 
 use std::collections::HashMap;
@@ -7,7 +8,7 @@ use std::num::NonZeroU32;
 
 use tollgate_core::algorithm::Limit;
 use tollgate_core::call::Call;
-use tollgate_core::counter::{CounterId, StoreError, StoredCounter, step};
+use tollgate_core::counter::{ChargeResults, CounterId, StoreError, StoredCounter, step};
 use tollgate_core::decision::{Decision, Source};
 use tollgate_core::rules::{Rule, RuleSet};
 
@@ -31,14 +32,36 @@ struct World {
     /// Number of requests to the store, and units that it charged.
     requests: u64,
     charged: u64,
+    /// Units that the region has been granted, and the end of their term in store time.
+    granted: (u64, Timestamp),
 }
 
 impl World {
     fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
+        Self::with_set(RuleSet::new(1, rules))
+    }
+
+    fn with_set(rules: RuleSet) -> Self {
         let settings = EngineSettings { agents_expected: NonZeroU32::new(1), ..EngineSettings::new("a", START) };
-        let engine = Engine::new(settings, RuleSet::new(1, rules));
+        let engine = Engine::new(EngineSettings { region: "eu".into(), ..settings }, rules);
         engine.note_store_time(START, START, store_time(START));
-        Self { engine, store: HashMap::new(), now: START, requests: 0, charged: 0 }
+        let granted = (0, Timestamp::default());
+        Self { engine, store: HashMap::new(), now: START, requests: 0, charged: 0, granted }
+    }
+
+    /// Steps as a store does that knows the units that the region has been granted.
+    fn step(&mut self, charges: &[Charge], at: Timestamp) -> ChargeResults {
+        let (granted, until) = self.granted;
+        let is_live = |charge: &Charge| charge.budget.is_some() && at < until;
+        let mut budgeted = charges.to_vec();
+        for charge in budgeted.iter_mut().filter(|charge| is_live(charge)) {
+            charge.limit.units += granted;
+        }
+        let mut results = step(&mut self.store, &budgeted, at).expect("in time");
+        for (_, result) in charges.iter().zip(&mut results).filter(|(charge, _)| is_live(charge)) {
+            result.limit_until = Some(until);
+        }
+        results
     }
 
     /// Makes a call, by the fast way if it decides.
@@ -50,7 +73,7 @@ impl World {
             Progress::Done(output) | Progress::Deferred(output, _) => return sole(output),
             Progress::NeedsStore(request) => request,
         };
-        let results = step(&mut self.store, request.charges(), store_time(self.now.plus_ms(WAY_MS))).expect("in time");
+        let results = self.step(request.charges(), store_time(self.now.plus_ms(WAY_MS)));
         self.requests += 1;
         for (charge, result) in request.charges().iter().zip(&results).filter(|(_, result)| result.charged) {
             self.charged += charge.cost + result.leased;

@@ -1,5 +1,6 @@
 //! The Redis store on real servers.
 
+mod budgets;
 mod conversion;
 mod gathered_steps;
 mod multi_slot;
@@ -17,6 +18,7 @@ use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::counter::{CounterId, RequestId, SlotId};
 use tollgate_core::window::{Estimate, Window};
+use tollgate_redis::RegionLimits;
 use tollgate_servers::{Redis, wait_for};
 
 use super::gathered_steps::GatheredSteps;
@@ -122,6 +124,17 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
     let store = RedisStore { gathered: GatheredSteps::new(steps, slots), ..store };
     on(store.ping()).expect("Redis answers");
     store
+}
+
+/// J2: the limits of a region decide charges with a budget.
+#[test]
+fn it_is_a_store_of_a_region() {
+    conformance::run_budgets(|clock| {
+        let store = Arc::new(by_hand(Slots::Together, clock.clone()));
+        let steps = &store.gathered.steps;
+        let limits = RegionLimits::on(steps.connection.clone(), &steps.prefix).at_test_time(clock);
+        conformance::RegionUnderTest { limits: Arc::new(limits), store }
+    });
 }
 
 /// A1, A9, A10, A12, B4: as every store.

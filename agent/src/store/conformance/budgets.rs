@@ -1,0 +1,317 @@
+//! Charges with a budget, and writes of the limits that decide them: cases, and random histories compared with
+//! [`StoredLimit::after`] and the reference step.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate_core::algorithm::Limit;
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, StoredCounter, step_at_once};
+use tollgate_core::regions::EntryId;
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::window::Window;
+
+use super::{FOREVER, HandClock, ask, histories};
+use crate::store::ChargeStore;
+
+const START_MS: u64 = 6_000_000;
+const COUNTER: u128 = 1;
+const RULE: &str = "global";
+const FLOOR: u64 = 3;
+
+/// Store of a region: its counters, and the limits that its aggregator writes.
+pub(in crate::store) struct RegionUnderTest<S, L> {
+    pub(in crate::store) store: Arc<S>,
+    pub(in crate::store) limits: Arc<L>,
+}
+
+impl<S: ChargeStore, L: LimitStore> RegionUnderTest<S, L> {
+    fn charge(&self, charge: &Charge) -> ChargeResult {
+        super::charge(&*self.store, std::slice::from_ref(charge))[0]
+    }
+
+    /// Returns the units that are left, and the end of the granted ones.
+    fn left(&self, charge: &Charge) -> (u64, Option<u64>) {
+        let evaluated = Charge { cost: 0, mode: ChargeMode::Evaluate { expires_at: FOREVER }, ..charge.clone() };
+        let result = self.charge(&evaluated);
+        assert_eq!(result.verdict.remaining, result.limit.saturating_sub(self.used()));
+        (result.verdict.remaining, result.limit_until.map(Timestamp::as_ms))
+    }
+
+    fn write(&self, write: &LimitWrite) -> LimitAnswer {
+        let counter = CounterId::from_u128(COUNTER);
+        super::now(self.limits.write_limit(RULE, counter, write)).expect("the store answers").1
+    }
+
+    fn write_floor(&self, write: &LimitWrite) -> StoredLimit {
+        super::now(self.limits.write_floor(RULE, write)).expect("the store answers").1
+    }
+
+    /// Returns the units of the last window by an answer to a write that changes nothing.
+    fn used(&self) -> u64 {
+        let older = limit(u64::MAX, u64::MAX, 0, None);
+        self.write(&older).used
+    }
+}
+
+/// Runs the suite; `make` returns an empty store that goes by the clock.
+pub(in crate::store) fn run_budgets<S: ChargeStore, L: LimitStore>(
+    make: impl Fn(Arc<HandClock>) -> RegionUnderTest<S, L>,
+) {
+    let fresh = || {
+        let clock = Arc::new(HandClock::at(START_MS));
+        (make(clock.clone()), clock)
+    };
+    units_are_added_to_the_floor_until_their_term_ends(fresh());
+    a_written_floor_takes_the_place_of_that_of_the_charge(&fresh().0);
+    a_limit_that_was_lowered_rises_by_a_writer_who_has_read_the_give_back(&fresh().0);
+    an_older_writer_only_lowers(fresh());
+    an_older_generation_has_the_quota_in_force(&fresh().0);
+    leases_are_within_the_limit(&fresh().0);
+    several_budgets_of_a_call_are_charged_together(&fresh().0);
+    equal_the_reference(fresh);
+}
+
+fn ask_global(counter: u128) -> Charge {
+    Charge { budget: Some(RULE.into()), ..ask(counter, FLOOR) }
+}
+
+fn limit(units: u64, until_ms: u64, as_of: u64, fence: Option<u64>) -> LimitWrite {
+    let id = |sequence| EntryId { writer: u64::MAX - 7, sequence };
+    let fence = fence.map(|sequence| Fence { id: id(sequence), grant: id(1), keeps: units });
+    LimitWrite { limit: StoredLimit { units, until: Timestamp::from_ms(until_ms), as_of, fence }, seen: None }
+}
+
+/// J2: granted units hold until their term has ended by the store's clock.
+fn units_are_added_to_the_floor_until_their_term_ends<S: ChargeStore, L: LimitStore>(
+    (region, clock): (RegionUnderTest<S, L>, Arc<HandClock>),
+) {
+    let one = ask_global(COUNTER);
+    assert!((0..FLOOR).all(|_| region.charge(&one).charged));
+    let denied = region.charge(&one);
+    assert_eq!((denied.charged, denied.limit, denied.limit_until), (false, FLOOR, None));
+    let ends_ms = START_MS + 10_000;
+    let answer = region.write(&limit(2, ends_ms, 1, None));
+    assert_eq!((answer.limit.units, answer.floor, answer.used), (2, 0, FLOOR));
+    let admitted = region.charge(&one);
+    assert_eq!((admitted.charged, admitted.limit, admitted.verdict.remaining), (true, FLOOR + 2, 1));
+    assert_eq!(admitted.limit_until, Some(Timestamp::from_ms(ends_ms)));
+    clock.set(ends_ms - 1);
+    assert_eq!(region.left(&one), (1, Some(ends_ms)));
+    clock.set(ends_ms);
+    assert_eq!(region.left(&one), (0, None));
+    assert!(!region.charge(&one).charged);
+    let other = region.charge(&ask_global(COUNTER + 1));
+    assert_eq!((other.limit, other.limit_until), (FLOOR, None), "the other counter has the floor only");
+    assert_eq!(region.charge(&ask(COUNTER + 2, 7)).limit, 7, "a charge without a budget has its own quota");
+    // The counter has left its last sub-window once a window and a sub-window have passed.
+    clock.set(ends_ms + 60_000);
+    assert_eq!(region.used(), 0);
+}
+
+/// J2: the floor of the ledger decides, whatever the rules of the agent say.
+fn a_written_floor_takes_the_place_of_that_of_the_charge<S: ChargeStore, L: LimitStore>(
+    region: &RegionUnderTest<S, L>,
+) {
+    let one = ask_global(COUNTER);
+    let floor = |units, as_of, fence| limit(units, u64::MAX, as_of, fence);
+    assert_eq!(region.write_floor(&floor(8, 1, None)), floor(8, 1, None).limit);
+    assert_eq!(region.charge(&one).limit, 8);
+    assert_eq!(region.write_floor(&floor(1, 2, Some(9))), floor(1, 2, Some(9)).limit);
+    assert_eq!(region.charge(&one).limit, 1);
+    assert_eq!(region.write_floor(&floor(8, 3, None)), floor(1, 2, Some(9)).limit, "the give-back is not read");
+    assert_eq!(region.write(&limit(4, u64::MAX, 1, None)).floor, 1);
+    let denied = region.charge(&Charge { cost: 5, ..one });
+    assert_eq!((denied.charged, denied.limit, denied.limit_until), (false, 5, Some(FOREVER)));
+    assert_eq!(region.write_floor(&floor(0, 3, Some(9))).units, 0);
+    assert_eq!(region.charge(&ask_global(COUNTER + 1)).limit, 0);
+}
+
+fn a_limit_that_was_lowered_rises_by_a_writer_who_has_read_the_give_back<S: ChargeStore, L: LimitStore>(
+    region: &RegionUnderTest<S, L>,
+) {
+    let (one, ends_ms) = (ask_global(COUNTER), START_MS + 60_000);
+    let write = |units, as_of, fence, seen: Option<EntryId>| {
+        let write = LimitWrite { seen, ..limit(units, ends_ms, as_of, fence) };
+        assert!(region.write(&write).limit.units <= units);
+        region.left(&one).0 - FLOOR
+    };
+    let give_back = limit(0, 0, 0, Some(5)).limit.fence.map(|fence| fence.id);
+    assert_eq!(write(9, 3, None, None), 9);
+    assert_eq!(write(4, 3, Some(5), None), 4, "lowered");
+    assert_eq!(write(9, 4, None, None), 4, "the give-back is unknown to the writer");
+    assert_eq!(write(9, 2, None, give_back), 4, "the writer has read less of the ledger");
+    assert_eq!(write(9, 4, None, give_back), 9, "raised");
+}
+
+/// A writer that was suspended neither raises a limit nor shortens the time for which a give-back is known.
+fn an_older_writer_only_lowers<S: ChargeStore, L: LimitStore>(
+    (region, clock): (RegionUnderTest<S, L>, Arc<HandClock>),
+) {
+    let (one, ends_ms) = (ask_global(COUNTER), START_MS + 60_000);
+    region.write(&limit(4, ends_ms, 3, Some(5)));
+    assert_eq!(region.write(&limit(9, ends_ms + 1, 2, None)).limit, limit(4, ends_ms, 3, Some(5)).limit);
+    region.write(&limit(2, START_MS + 10, 2, None));
+    assert_eq!(region.left(&one), (FLOOR + 2, Some(START_MS + 10)));
+    clock.set(ends_ms + CLOCK_ERROR_MAX_MS - 1);
+    assert_eq!(region.write(&limit(9, ends_ms + 60_000, 4, None)).limit.units, 2, "the give-back is not read");
+    assert_eq!(region.left(&one), (FLOOR, None));
+    clock.set(ends_ms + CLOCK_ERROR_MAX_MS);
+    region.write(&limit(9, ends_ms + 60_000, 4, None));
+    assert_eq!(region.left(&one).0, FLOOR + 9, "the grant has ended everywhere");
+}
+
+fn an_older_generation_has_the_quota_in_force<S: ChargeStore, L: LimitStore>(region: &RegionUnderTest<S, L>) {
+    region.write(&limit(4, u64::MAX, 1, None));
+    let newer = Charge { generation: 2, ..ask_global(COUNTER) };
+    let window = Window::new(30_000, 6).expect("a window");
+    let older = Charge { limit: Limit { window, ..newer.limit }, generation: 1, ..newer.clone() };
+    assert_eq!(region.charge(&newer).limit, FLOOR + 4);
+    region.write(&limit(1, u64::MAX, 2, None));
+    let result = region.charge(&older);
+    assert_eq!((result.charged, result.limit, result.verdict.remaining), (true, FLOOR + 1, 2));
+    assert_eq!(result.born, Timestamp::default(), "the counter follows another window");
+    region.write(&limit(0, u64::MAX, 3, None));
+    assert_eq!(region.charge(&Charge { cost: 2, ..older.clone() }).limit, FLOOR);
+    region.write_floor(&limit(6, u64::MAX, 3, None));
+    let result = region.charge(&older);
+    assert_eq!((result.charged, result.limit, result.verdict.remaining), (true, 6, 3));
+    let result = region.charge(&newer);
+    assert_eq!((result.limit, result.verdict.remaining), (6, 2), "the window of the newer rules has stayed");
+}
+
+fn leases_are_within_the_limit<S: ChargeStore, L: LimitStore>(region: &RegionUnderTest<S, L>) {
+    let lease = ChargeMode::Lease { expires_at: FOREVER, units_max: 100, agents: 1 };
+    let lease = |counter| Charge { mode: lease, ..ask_global(counter) };
+    region.write(&limit(7, START_MS + 60_000, 1, None));
+    let granted = region.charge(&lease(COUNTER));
+    assert_eq!((granted.leased, granted.verdict.remaining), (FLOOR + 7 - 1, FLOOR + 7 - 1));
+    assert_eq!(region.left(&ask_global(COUNTER)).0, 0);
+    // Fewer units than are in the window.
+    region.write(&limit(2, START_MS + 60_000, 2, None));
+    let refused = region.charge(&lease(COUNTER));
+    assert_eq!((refused.charged, refused.leased, refused.limit, refused.verdict.remaining), (false, 0, FLOOR + 2, 0));
+    assert_eq!(region.used(), FLOOR + 7);
+    assert_eq!(region.charge(&lease(COUNTER + 1)).leased, FLOOR - 1);
+}
+
+fn several_budgets_of_a_call_are_charged_together<S: ChargeStore, L: LimitStore>(region: &RegionUnderTest<S, L>) {
+    region.write(&limit(7, START_MS + 60_000, 1, None));
+    let other = Charge { budget: Some("other".into()), ..ask_global(COUNTER + 1) };
+    let plain = ask(COUNTER + 2, 4);
+    let limits = |charges: &[Charge]| {
+        let results = super::charge(&*region.store, charges);
+        results.iter().map(|result| (result.charged, result.limit)).collect::<Vec<_>>()
+    };
+    let backfill = Charge { mode: ChargeMode::Backfill { at: Timestamp::from_ms(START_MS) }, ..other.clone() };
+    assert_eq!(
+        limits(&[backfill, ask_global(COUNTER), plain.clone(), other.clone()]),
+        [(true, FLOOR), (true, FLOOR + 7), (true, 4), (true, FLOOR)]
+    );
+    let too_much = Charge { cost: 2, ..other };
+    assert_eq!(limits(&[ask_global(COUNTER), too_much, plain]), [(false, FLOOR + 7), (false, FLOOR), (false, 4)]);
+}
+
+#[derive(Clone, Debug)]
+enum BudgetEvent {
+    Pass(u64),
+    Write(LimitWrite, u64),
+    WriteFloor(LimitWrite),
+    Charge { cost: u64, units_max: u32, generation: u64 },
+}
+
+/// The expected store.
+#[derive(Default)]
+struct Model {
+    counters: HashMap<CounterId, StoredCounter>,
+    limit: StoredLimit,
+    kept_until_ms: u64,
+    floor: Option<StoredLimit>,
+}
+
+impl Model {
+    fn write(&mut self, write: &LimitWrite, now_ms: u64) -> LimitAnswer {
+        if self.kept_until_ms <= now_ms {
+            (self.limit, self.kept_until_ms) = (StoredLimit::default(), 0);
+        }
+        self.limit = self.limit.after(write);
+        self.kept_until_ms = self.kept_until_ms.max(self.limit.until.as_ms().saturating_add(CLOCK_ERROR_MAX_MS));
+        let counter = self.counters.get(&CounterId::from_u128(COUNTER));
+        let used = counter.map_or(0, |counter| counter.used_at(Timestamp::from_ms(now_ms)));
+        LimitAnswer { limit: self.limit, floor: self.floor.map_or(0, |floor| floor.units), used }
+    }
+
+    fn charge(&mut self, charge: &Charge, now_ms: u64) -> ChargeResult {
+        let now = Timestamp::from_ms(now_ms);
+        let floor = self.floor.map_or(charge.limit.units, |floor| floor.units);
+        let units = floor.saturating_add(self.limit.units_at(now));
+        let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
+        let results = step_at_once(&mut self.counters, &[charge], now).expect("a map has room");
+        ChargeResult { limit_until: (now < self.limit.until).then_some(self.limit.until), ..results[0] }
+    }
+}
+
+fn writes() -> impl Strategy<Value = LimitWrite> {
+    let units = prop_oneof![0..30_u64, Just(1 << 50)];
+    let entry = || (prop_oneof![Just(1), Just(u64::MAX), Just(u64::MAX - 1)], 1..3_u64);
+    let entry = || entry().prop_map(|(writer, sequence)| EntryId { writer, sequence });
+    let fence = (entry(), entry(), prop_oneof![Just(4), Just(u64::MAX)]);
+    let fence = prop::option::of(fence.prop_map(|(id, grant, keeps)| Fence { id, grant, keeps }));
+    let until = prop_oneof![0..200_000_u64, Just(1 << 40)];
+    (units, until, 0..4_u64, fence, prop::option::of(entry())).prop_map(|(units, until_ms, as_of, fence, seen)| {
+        let until = Timestamp::from_ms(START_MS + until_ms);
+        LimitWrite { limit: StoredLimit { units, until, as_of, fence }, seen }
+    })
+}
+
+fn events() -> impl Strategy<Value = BudgetEvent> {
+    prop_oneof![
+        2 => (0..13_u64).prop_map(|parts| BudgetEvent::Pass(5_000 * parts)),
+        1 => (0..20_000_u64).prop_map(BudgetEvent::Pass),
+        4 => (writes(), 0..2_u64).prop_map(|(write, raised)| BudgetEvent::Write(write, raised)),
+        1 => writes().prop_map(BudgetEvent::WriteFloor),
+        4 => (0..6_u64, prop_oneof![Just(0), 0..20_u32], 1..3_u64)
+            .prop_map(|(cost, units_max, generation)| BudgetEvent::Charge { cost, units_max, generation }),
+    ]
+}
+
+/// J2: the store decides on each write as [`StoredLimit::after`], and on each charge as the reference with the quota in force.
+fn equal_the_reference<S: ChargeStore, L: LimitStore>(fresh: impl Fn() -> (RegionUnderTest<S, L>, Arc<HandClock>)) {
+    let config = Config { cases: histories::cases(), failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&prop::collection::vec(events(), 1..60), |history| {
+        let ((region, clock), mut model, mut now_ms) = (fresh(), Model::default(), START_MS);
+        for event in history {
+            match event {
+                BudgetEvent::Pass(by_ms) => now_ms += by_ms,
+                BudgetEvent::Write(write, newer_by) => {
+                    clock.set(now_ms);
+                    // Most writers have read as much as the one before, or a little more.
+                    let as_of = (model.limit.as_of + newer_by).max(write.limit.as_of);
+                    let limit =
+                        StoredLimit { as_of: if newer_by > 0 { as_of } else { write.limit.as_of }, ..write.limit };
+                    let write = LimitWrite { limit, ..write };
+                    prop_assert_eq!(region.write(&write), model.write(&write, now_ms), "{:?}", write);
+                }
+                BudgetEvent::WriteFloor(write) => {
+                    let floor = model.floor.unwrap_or_default().after(&write);
+                    model.floor = Some(floor);
+                    prop_assert_eq!(region.write_floor(&write), floor);
+                }
+                BudgetEvent::Charge { cost, units_max, generation } => {
+                    clock.set(now_ms);
+                    let mode = match units_max {
+                        0 => ChargeMode::Enforce { expires_at: FOREVER },
+                        units_max => ChargeMode::Lease { expires_at: FOREVER, units_max, agents: 1 },
+                    };
+                    let charge = Charge { cost, mode, generation, ..ask_global(COUNTER) };
+                    prop_assert_eq!(region.charge(&charge), model.charge(&charge, now_ms), "{:?}", charge);
+                }
+            }
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}

@@ -1,0 +1,105 @@
+//! The limits of a region in the memory of this process: floors by rule, and granted units by counter.
+//!
+//! [`StoredLimit::after`] decides what a write changes. A record stays for as long as any write of it would have lasted: a writer
+//! that was suspended shortens the units, but not the time for which the store knows the give-back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tollgate_core::algorithm::Limit;
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::{Charge, CounterId, StoreError};
+use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
+
+/// Maximum number of counters with a limit, and of rules with a floor. Past the cap, records that have ended are dropped; a further
+/// one is refused, so that its counter has the floor only.
+const RECORDS_MAX: usize = 100_000;
+
+/// Floors and limits of one region.
+#[derive(Debug, Default)]
+pub(super) struct LimitRecords {
+    floors: HashMap<Arc<str>, StoredLimit, RandomState>,
+    limits: HashMap<CounterId, LimitRecord, RandomState>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct LimitRecord {
+    limit: StoredLimit,
+    kept_until: Timestamp,
+}
+
+impl LimitRecords {
+    /// Returns the charges with the quotas in force at `now`, and the instants at which granted units end.
+    pub(super) fn budgeted(&self, charges: &[Charge], now: Timestamp) -> Vec<(Charge, Option<Timestamp>)> {
+        let budgeted = |charge: &Charge| {
+            let Some(rule) = &charge.budget else { return (charge.clone(), None) };
+            let floor = self.floors.get(rule).map_or(charge.limit.units, |floor| floor.units);
+            let granted = self.limits.get(&charge.counter).map(|record| record.limit).filter(|limit| now < limit.until);
+            let units = floor.saturating_add(granted.map_or(0, |limit| limit.units));
+            let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
+            (charge, granted.map(|limit| limit.until))
+        };
+        charges.iter().map(budgeted).collect()
+    }
+
+    /// Writes the limit of a counter. Returns the limit in force, and the floor of its rule, which is 0 if none was written.
+    pub(super) fn write_limit(
+        &mut self,
+        rule: &str,
+        counter: CounterId,
+        write: &LimitWrite,
+        now: Timestamp,
+    ) -> Result<(StoredLimit, u64), StoreError> {
+        if self.limits.len() >= RECORDS_MAX && !self.limits.contains_key(&counter) {
+            self.limits.retain(|_, record| now < record.kept_until);
+            if self.limits.len() >= RECORDS_MAX {
+                return Err(StoreError::Full);
+            }
+        }
+        let none = LimitRecord { limit: StoredLimit::default(), kept_until: Timestamp::default() };
+        let record = self.limits.entry(counter).or_insert(none);
+        if record.kept_until <= now {
+            *record = none;
+        }
+        let limit = record.limit.after(write);
+        let kept_until = record.kept_until.max(limit.until.plus_ms(CLOCK_ERROR_MAX_MS));
+        *record = LimitRecord { limit, kept_until };
+        Ok((limit, self.floors.get(rule).map_or(0, |floor| floor.units)))
+    }
+
+    /// Writes the floor of a rule. Returns the floor in force.
+    pub(super) fn write_floor(&mut self, rule: &str, write: &LimitWrite) -> Result<StoredLimit, StoreError> {
+        if self.floors.len() >= RECORDS_MAX && !self.floors.contains_key(rule) {
+            return Err(StoreError::Full);
+        }
+        let floor = self.floors.entry(rule.into()).or_default();
+        *floor = floor.after(write);
+        Ok(*floor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(until_ms: u64) -> LimitWrite {
+        let until = Timestamp::from_ms(until_ms);
+        LimitWrite { limit: StoredLimit { units: 5, until, as_of: 1, fence: None }, seen: None }
+    }
+
+    /// capped: past the cap, limits that have ended make room; when none has, a further one is refused.
+    #[test]
+    fn it_never_holds_more_than_its_cap() {
+        let mut records = LimitRecords::default();
+        let mut put = |counter: usize, now_ms: u64| {
+            let (counter, now) = (CounterId::from_u128(counter as u128), Timestamp::from_ms(now_ms));
+            let answer = records.write_limit("rule", counter, &write(10_000), now).map(|(limit, _)| limit.units);
+            (answer, records.limits.len())
+        };
+        assert!((0..RECORDS_MAX).all(|counter| put(counter, 1).0 == Ok(5)));
+        assert_eq!(put(RECORDS_MAX, 10_999), (Err(StoreError::Full), RECORDS_MAX));
+        assert_eq!(put(7, 10_999), (Ok(5), RECORDS_MAX), "a known counter has its place");
+        assert_eq!(put(RECORDS_MAX, 11_000), (Ok(5), 1));
+    }
+}

@@ -1,0 +1,34 @@
+-- Puts the quota in force into each charge with a budget, before the step: the floor, and the units that the region has been granted
+-- until a term ends (common/redis/src/lua/region_limit.lua). The rest of the script knows no budgets.
+--
+-- The last keys are, of each such charge, its limit and its floor. The answer begins with the quota and the end of the granted units
+-- of each, or 0. If the counter follows newer rules than the charge, so does the charge, with this quota.
+local BUDGETED, NUMBER_MAX, in_force = 32, 2 ^ 53 - 1, ''
+for i = #ARGV, 1, -1 do
+  local charge = ARGV[i]
+  local mode, _, _, _, quota, burst, generation = parse(CHARGE, charge)
+  if mode >= BUDGETED then
+    local ends, records = 0, {}
+    for place = 1, 2 do
+      local key = table.remove(KEYS)
+      local record = redis.pcall('GET', key)
+      if type(record) == 'table' and not string.find(record.err, 'WRONGTYPE', 1, true) then return record end
+      if record and (type(record) == 'table' or #record ~= 28 and #record ~= 68) then return { err = 'UNREADABLE ' .. key } end
+      records[place] = record
+    end
+    if records[1] then quota = parse('<I7', records[1]) end
+    if records[2] then
+      local units, term_ends = parse('<I7I7', records[2])
+      if now < term_ends then quota, ends = math.min(quota + units, NUMBER_MAX), term_ends end
+    end
+    local policy, value = string.sub(charge, 2, 9), redis.pcall('GETRANGE', KEYS[i], '0', HEADER_LEN - 1)
+    if type(value) == 'string' and #value >= HEADER_LEN then
+      local _, _, _, _, burst_then, generation_then = parse(HEADER, value)
+      if generation_then > generation then
+        policy, burst, generation = string.sub(value, 1, 8), burst_then, generation_then
+      end
+    end
+    ARGV[i] = pack('<I1', mode - BUDGETED) .. policy .. pack('<I7I7I7', quota, burst, generation) .. string.sub(charge, 31)
+    in_force = pack('<I7I7', quota, ends) .. in_force
+  end
+end

@@ -1,0 +1,23 @@
+//! Names of the keys that agents and aggregators share: of counters, and of the limits of a region.
+//!
+//! All keys of a counter have one hash tag, and with it one slot of a cluster.
+
+use tollgate_core::counter::SlotId;
+
+/// Returns the key of a counter that has a slot of its own.
+#[must_use]
+pub fn counter_key(prefix: &str, slot: SlotId) -> String {
+    format!("{prefix}{{{slot}}}")
+}
+
+/// Returns the key of the limit of a counter, whose key is given.
+#[must_use]
+pub fn limit_key(counter: &str) -> String {
+    format!("{counter}:l")
+}
+
+/// Returns the key of the floor of all counters of a rule.
+#[must_use]
+pub fn floor_key(prefix: &str, rule: &str) -> String {
+    format!("{prefix}floor:{rule}")
+}

@@ -1,0 +1,64 @@
+-- Writes a limit of a region, as `StoredLimit::after` in common/core/src/regions decides. Returns the time, the record in force,
+-- the floor, and the units of the counter's last window.
+--
+-- KEYS: the record; of a counter's limit, the counter and the floor of its rule. ARGV: a record; the give-back that the writer has
+-- read, or ''.
+-- A record: units | until | length of the ledger | kept until, then of one with a fence its give-back | grant | units kept. That of a
+-- counter stays for as long as any write of it would have lasted. A foreign value counts as none, and is overwritten.
+local RECORD, RECORD_LEN, FENCE_LEN = '<I7I7I7I7', 28, 40
+local HEADER, HEADER_LEN = '<I1I1I6I7I7I7I6I6I1', 42 -- as in agent/src/store/lua/layout.lua
+local INTERPOLATED, FIXED, LAST_WINDOW = 49, 51, 53
+local NUMBER_MAX, TTL_MS_MAX, CLOCK_ERROR_MAX_MS = 2 ^ 53 - 1, 3155760000000, 1000
+local min, max, sub, parse, pack = math.min, math.max, string.sub, struct.unpack, struct.pack
+
+-- The value of a key; '' of a missing one, false of one of another type.
+local function value_of(command, key, ...)
+  local value = redis.pcall(command, key, ...)
+  if type(value) ~= 'table' then return value or '' end
+  if not string.find(value.err, 'WRONGTYPE', 1, true) then error(value.err, 0) end
+  return false
+end
+
+local function is_record(value)
+  return value and (#value == RECORD_LEN or #value == RECORD_LEN + FENCE_LEN)
+end
+
+-- Units in the window that ends now, at least. Those of a bucket or a log are not known until the next charge has converted it.
+local function used(key)
+  local value = value_of('GETRANGE', key, '0', '1023')
+  if value == '' then return 0 end
+  if not value or #value < HEADER_LEN then return NUMBER_MAX end
+  local kind, parts, width, _, _, _, _, last, size = parse(HEADER, value)
+  if kind < INTERPOLATED or kind > LAST_WINDOW then return NUMBER_MAX end
+  local part, place, sum = width / parts, HEADER_LEN + (kind > FIXED and 7 or 0), 0
+  local by = max(math.floor(now / part) - math.floor(last / part), 0)
+  for slot = 1, min(math.floor((#value - place) / size), parts + 1 - by) do
+    sum = sum + parse('<I' .. size, value, place + size * (slot - 1) + 1)
+  end
+  return min(sum, NUMBER_MAX)
+end
+
+local units, ends, as_of = parse(RECORD, ARGV[1])
+local fence, seen, kept_until = sub(ARGV[1], RECORD_LEN + 1), ARGV[2], 0
+local found = value_of('GET', KEYS[1])
+if is_record(found) then
+  local old_units, old_ends, old_as_of, old_kept_until = parse(RECORD, found)
+  local old_fence = sub(found, RECORD_LEN + 1)
+  if not KEYS[2] or now < old_kept_until then
+    local is_fenced = old_fence ~= '' and sub(old_fence, 1, 16) ~= seen
+    local is_same_fence = old_fence ~= '' and fence == old_fence
+    if as_of < old_as_of or is_fenced and not is_same_fence or is_same_fence and units > old_units then
+      units, ends, as_of, fence = min(units, old_units), min(ends, old_ends), old_as_of, old_fence
+    end
+    kept_until = old_kept_until
+  end
+end
+kept_until = min(max(kept_until, ends + CLOCK_ERROR_MAX_MS), NUMBER_MAX)
+local record = pack(RECORD, units, ends, as_of, kept_until) .. fence
+if not KEYS[2] then
+  redis.call('SET', KEYS[1], record)
+  return { now, record, units, 0 }
+end
+redis.call('SET', KEYS[1], record, 'PX', string.format('%.0f', max(min(kept_until - now, TTL_MS_MAX), 1)))
+local floor = value_of('GET', KEYS[3])
+return { now, record, is_record(floor) and parse(RECORD, floor) or 0, used(KEYS[2]) }

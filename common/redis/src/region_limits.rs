@@ -1,0 +1,147 @@
+//! The limits of a region in Redis, beside the counters: the aggregator of the region writes them, and the script that charges
+//! counters reads them (`agent/src/store/lua/budgets.lua`).
+//!
+//! A script decides on each write, as [`StoredLimit::after`] does, because several aggregators write.
+
+use std::sync::Arc;
+
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::{CounterId, SlotId, StoreError};
+use tollgate_core::regions::EntryId;
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+
+use crate::connection::Connection;
+use crate::keys::{counter_key, floor_key, limit_key};
+use crate::script::Script;
+
+/// Largest number of a script that is exact. It stands for itself and for all larger ones.
+const NUMBER_MAX: u64 = (1 << 53) - 1;
+/// Length of a record without a fence.
+const RECORD_LEN: usize = 28;
+const WRITE: &str = include_str!("lua/region_limit.lua");
+/// Binds `now` to the last argument: the clock of a test.
+const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
+
+/// Limits of a region in Redis.
+pub struct RegionLimits {
+    connection: Arc<Connection>,
+    prefix: String,
+    write: Script,
+    test_clock: Option<Arc<dyn Clock>>,
+}
+
+/// Answer of the script: the time, the record in force, the floor, and the units of the last window.
+type ScriptAnswer = (u64, Vec<u8>, u64, u64);
+
+impl RegionLimits {
+    /// Limits on this connection; the connection's owner pings it. Keys have the prefix of the counters.
+    #[must_use]
+    pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
+        Self { connection, prefix: prefix.to_owned(), write: Script::at_store_time(WRITE), test_clock: None }
+    }
+
+    /// Returns these limits with a test's clock.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
+        Self { write: Script::new(&format!("{TEST_TIME}{WRITE}")), test_clock: Some(clock), ..self }
+    }
+
+    /// Writes a record. Returns the answer, with the record as a limit.
+    async fn write(&self, keys: &[String], write: &LimitWrite) -> Result<(ScriptAnswer, StoredLimit), StoreError> {
+        let mut args = vec![record(&write.limit), write.seen.map(entry).unwrap_or_default()];
+        args.extend(self.test_clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
+        let answer: ScriptAnswer = self.connection.run(&self.write, keys, &args).await?;
+        let limit = read(&answer.1).ok_or_else(|| self.connection.answer_unreadable())?;
+        Ok((answer, limit))
+    }
+}
+
+impl LimitStore for RegionLimits {
+    async fn write_limit(
+        &self,
+        rule: &str,
+        counter: CounterId,
+        write: &LimitWrite,
+    ) -> Result<(Timestamp, LimitAnswer), StoreError> {
+        let counter = counter_key(&self.prefix, SlotId::of(counter));
+        let keys = [limit_key(&counter), counter, floor_key(&self.prefix, rule)];
+        let ((now_ms, _, floor, used), limit) = self.write(&keys, write).await?;
+        let (floor, used) = (from_script(floor), from_script(used));
+        Ok((Timestamp::from_ms(now_ms), LimitAnswer { limit, floor, used }))
+    }
+
+    async fn write_floor(&self, rule: &str, write: &LimitWrite) -> Result<(Timestamp, StoredLimit), StoreError> {
+        let ((now_ms, ..), limit) = self.write(&[floor_key(&self.prefix, rule)], write).await?;
+        Ok((Timestamp::from_ms(now_ms), limit))
+    }
+
+    async fn time(&self) -> Result<Timestamp, StoreError> {
+        self.connection.ping().await
+    }
+}
+
+/// Returns a number as it was before it was written.
+const fn from_script(number: u64) -> u64 {
+    if number >= NUMBER_MAX { u64::MAX } else { number }
+}
+
+/// Writes a limit. The script finds out for how long it is kept.
+fn record(limit: &StoredLimit) -> Vec<u8> {
+    let StoredLimit { units, until, as_of, fence } = *limit;
+    let mut bytes = Vec::with_capacity(RECORD_LEN + 40);
+    for number in [units, until.as_ms(), as_of, 0] {
+        bytes.extend_from_slice(&number.min(NUMBER_MAX).to_le_bytes()[..7]);
+    }
+    if let Some(Fence { id, grant, keeps }) = fence {
+        bytes.extend(entry(id).into_iter().chain(entry(grant)).chain(keeps.to_le_bytes()));
+    }
+    bytes
+}
+
+fn entry(id: EntryId) -> Vec<u8> {
+    [id.writer.to_le_bytes(), id.sequence.to_le_bytes()].concat()
+}
+
+/// Reads a limit; `None` if the record is not one.
+fn read(record: &[u8]) -> Option<StoredLimit> {
+    let (numbers, fence) = record.split_at_checked(RECORD_LEN)?;
+    let (numbers, _) = numbers.as_chunks::<7>();
+    let number = |place: usize| {
+        let mut bytes = [0; 8];
+        bytes[..7].copy_from_slice(numbers.get(place)?);
+        Some(from_script(u64::from_le_bytes(bytes)))
+    };
+    let fence = match fence.as_chunks::<8>() {
+        ([], []) => None,
+        ([writer, sequence, grant_writer, grant_sequence, keeps], []) => {
+            let entry = |writer: &[u8; 8], sequence: &[u8; 8]| EntryId {
+                writer: u64::from_le_bytes(*writer),
+                sequence: u64::from_le_bytes(*sequence),
+            };
+            let (id, grant) = (entry(writer, sequence), entry(grant_writer, grant_sequence));
+            Some(Fence { id, grant, keeps: u64::from_le_bytes(*keeps) })
+        }
+        _ => return None,
+    };
+    Some(StoredLimit { units: number(0)?, until: Timestamp::from_ms(number(1)?), as_of: number(2)?, fence })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_reads_as_it_was_written() {
+        let id = |writer| EntryId { writer, sequence: 3 };
+        let fence = Fence { id: id(u64::MAX), grant: id(8), keeps: u64::MAX };
+        for (units, until_ms, fence) in [(0, 0, None), (7, u64::MAX, Some(fence)), (u64::MAX, 1 << 48, Some(fence))] {
+            let limit = StoredLimit { units, until: Timestamp::from_ms(until_ms), as_of: 1 << 40, fence };
+            assert_eq!(read(&record(&limit)), Some(limit));
+        }
+        for len in [0, 27, 29, 67, 69] {
+            assert_eq!(read(&vec![1; len]), None, "{len}");
+        }
+    }
+}
