@@ -97,6 +97,7 @@ fn presence() -> Presence {
         leaving: true,
         http: "".into(),
         partitions: Vec::new(),
+        coordinates: true,
         emergency: Some(EmergencySwitch {
             quota: Some("10/s".parse().expect("a quota")),
             changed_at: Timestamp::from_ms(9),
@@ -226,7 +227,10 @@ fn the_bytes_of_version_1_are_stable() {
         &signals(),
         "080112026731180221feffffffffffffff280c304d38f40342510a2809080706050403020111100f0e0d0c0b0a091a077065722d6b65792201782803306438e0d403400c10eb071a0d09000004000000000000000000200828dc0b3000384e420201004a0209035001584c4a0261314a026132",
     );
-    pinned(&presence(), "080112026131180422026575280230053806420d31302e302e302e313a36333739480750016a070809100a18e807");
+    pinned(
+        &presence(),
+        "080112026131180422026575280230053806420d31302e302e302e313a36333739480750016a070809100a18e8077001",
+    );
     pinned(&published(), "0801120a72756c65732e79616d6c1a0972756c65733a205b5d");
 }
 

@@ -159,6 +159,9 @@ pub struct Presence {
     /// Latest change of the emergency switch that an agent knows; absent if there was none.
     #[prost(message, optional, tag = "13")]
     pub emergency: ::core::option::Option<Emergency>,
+    /// True if an aggregator may coordinate the budgets of regions.
+    #[prost(bool, tag = "14")]
+    pub coordinates: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Emergency {
