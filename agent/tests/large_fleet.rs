@@ -25,6 +25,7 @@ fn heartbeat(agent: u32, now: Timestamp) -> Presence {
         generation: 1,
         clock: now,
         open_breakers: Vec::new(),
+        coordinates: false,
         emergency: None,
         dropped_rows: 0,
         leaving: false,

@@ -9,6 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tollgate_aggregator_engine::budget::region::RegionPart;
 use tollgate_aggregator_engine::worker::{Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
@@ -19,6 +20,7 @@ use tollgate_wire::Record;
 use crate::dead_letters::DeadLetters;
 use crate::metrics::AggregatorMetrics;
 use crate::queries::{AggregatorState, Query};
+use crate::regions::RegionFeed;
 
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;
@@ -41,6 +43,8 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) queries: Receiver<Query>,
+    /// Budgets of regions in which this aggregator takes part.
+    pub(crate) regions: Option<RegionFeed>,
     /// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
     pub(crate) bus_error: Arc<Mutex<Option<String>>>,
 }
@@ -80,6 +84,9 @@ impl<B: Bus> EventLoop<B> {
         if now.ms_since(self.metrics_updated_at) >= METRICS_INTERVAL_MS {
             self.metrics_updated_at = now;
             self.metrics.update(now, &self.worker, self.calls.missed());
+            if let Some(regions) = &self.regions {
+                regions.assign(self.region_part(), self.worker.coordinator().cloned());
+            }
         }
         while let Ok(query) = self.queries.try_recv() {
             query(&AggregatorState {
@@ -91,11 +98,25 @@ impl<B: Bus> EventLoop<B> {
         }
     }
 
+    /// Returns the counters of which this aggregator takes care for its region.
+    fn region_part(&self) -> RegionPart {
+        let partitions = self.bus.partitions(Topic::Calls);
+        let own = (0..partitions).filter(|partition| self.worker.batches_counted(*partition).is_some()).collect();
+        RegionPart { partitions, own }
+    }
+
     fn pass_on(&mut self, now: Timestamp, record: &BusRecord) {
         let BusRecord { partition, offset, appended, ref payload } = *record;
         let decoded = Batch::decode(payload);
         let batch = decoded.as_ref().map_err(ToString::to_string);
+        let counted = self.worker.batches_counted(partition);
         self.poll_worker_for(now, WorkerInput::Record { partition, offset, appended, batch }, payload);
+        // Rows of a restore, and those of a repetition, are no demand.
+        if let (Some(regions), Some(_), Ok(batch)) = (&self.regions, counted, &decoded)
+            && self.worker.batches_counted(partition) > counted
+        {
+            regions.count(batch);
+        }
     }
 
     fn pass_on_presence(&mut self, now: Timestamp) {

@@ -6,6 +6,7 @@
 
 mod dead_letters;
 mod queries;
+pub mod regions;
 mod metrics;
 mod event_loop;
 mod runtime;

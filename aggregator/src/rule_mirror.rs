@@ -20,6 +20,8 @@ use tollgate_core::rules::RuleSet;
 use tollgate_redis::RuleMirror;
 use tollgate_wire::Record;
 
+use crate::regions::GlobalRules;
+
 /// Maximum time for which a start waits for rules that were published earlier.
 const START_WAIT: Duration = Duration::from_secs(2);
 /// Maximum time of one poll.
@@ -41,12 +43,14 @@ pub struct RuleCopier {
 struct RulesTopic<R> {
     reader: R,
     replay_window: ReplayWindow,
+    global_rules: Option<GlobalRules>,
     newest: Option<(Offset, Published)>,
 }
 
 impl RuleCopier {
     /// Starts the thread inside a tokio runtime. If the bus answers, the rules that were published before are known
-    /// when this returns. Pinned rules only widen the replay window; without a mirror, nothing is copied.
+    /// when this returns. Pinned rules only widen the replay window, and
+    /// are then the global ones; without a mirror, nothing is copied.
     ///
     /// # Errors
     /// Fails if the system provides no thread.
@@ -55,12 +59,16 @@ impl RuleCopier {
         pinned: Option<&RuleSet>,
         mirror: Option<RuleMirror>,
         replay_window: &ReplayWindow,
+        global_rules: Option<&GlobalRules>,
     ) -> std::io::Result<Self> {
         if let Some(rules) = pinned {
             replay_window.cover(rules);
+            global_rules.into_iter().for_each(|global| global.set(rules));
         }
+        // Pinned rules are those that the agents enforce.
+        let global_rules = global_rules.filter(|_| pinned.is_none()).cloned();
         let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
-        let mut topic = RulesTopic { reader, replay_window: replay_window.clone(), newest: None };
+        let mut topic = RulesTopic { reader, replay_window: replay_window.clone(), global_rules, newest: None };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             topic.catch_up(last);
         }
@@ -125,6 +133,7 @@ impl<R: LogReader> RulesTopic<R> {
             match decode(&payload, offset) {
                 Ok((rules, published)) => {
                     self.replay_window.cover(&rules);
+                    self.global_rules.iter().for_each(|global| global.set(&rules));
                     tracing::info!(generation = offset, file = published.name, "rules are published");
                     self.newest = Some((offset, published));
                 }
@@ -184,7 +193,7 @@ mod tests {
     fn caught_up(polls: Vec<Vec<BusRecord>>, last: Offset) -> Option<Offset> {
         let reader = ScriptedReader(polls);
         let replay_window = ReplayWindow::default();
-        let mut topic = RulesTopic { reader, replay_window, newest: None };
+        let mut topic = RulesTopic { reader, replay_window, global_rules: None, newest: None };
         topic.catch_up(last);
         assert!(topic.reader.0.is_empty(), "all polls are used");
         topic.newest.map(|(generation, _)| generation)
@@ -193,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn a_copier_that_is_dropped_ends_its_thread() {
         let bus = EmbeddedBus::new(Arc::new(SystemClock::start()), 1);
-        let copier = RuleCopier::start(&bus, None, None, &ReplayWindow::default()).expect("a thread");
+        let copier = RuleCopier::start(&bus, None, None, &ReplayWindow::default(), None).expect("a thread");
         let shared_with_thread = copier.stop.clone();
         drop(copier);
         assert_eq!(Arc::strong_count(&shared_with_thread), 1);

@@ -18,6 +18,7 @@ use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
 use crate::queries::Queries;
+use crate::regions::RegionFeed;
 
 /// A running aggregator; it stops when it is dropped.
 pub struct Aggregator {
@@ -39,6 +40,20 @@ impl Aggregator {
         dead_letters: Option<PathBuf>,
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
+        Self::start_with(bus, settings, dead_letters, None, clock)
+    }
+
+    /// Starts the threads, as [`Self::start`] does, of an aggregator that passes facts to the budgets of regions.
+    ///
+    /// # Errors
+    /// Fails if the system provides no thread.
+    pub fn start_with<B: Bus>(
+        bus: &B,
+        settings: WorkerSettings,
+        dead_letters: Option<PathBuf>,
+        regions: Option<RegionFeed>,
+        clock: Arc<dyn Clock>,
+    ) -> std::io::Result<Self> {
         let (id, stop) = (settings.id.clone(), Arc::new(AtomicBool::new(false)));
         let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
         let mut registry = Registry::default();
@@ -54,6 +69,7 @@ impl Aggregator {
             metrics_updated_at: clock.now(),
             dead_letters: DeadLetters::new(dead_letters),
             queries: queue,
+            regions,
             bus_error: bus_error.clone(),
             worker: Worker::new(settings, bus.partitions(Topic::Calls)),
             bus: bus.clone(),

@@ -37,6 +37,7 @@ pub(crate) fn heartbeat(id: &str, epoch: Timestamp) -> Presence {
         leaving: false,
         http: "".into(),
         partitions: Vec::new(),
+        coordinates: false,
         emergency: None,
     }
 }

@@ -5,6 +5,7 @@
 
 mod peers;
 mod counters;
+mod regions;
 
 use std::sync::Arc;
 
@@ -23,6 +24,8 @@ use tollgate_metrics::Exposition;
 
 use crate::dead_letters::KeptDeadLetter;
 use crate::queries::{AggregatorState, Queries};
+
+pub use regions::regions_router;
 
 const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -103,7 +106,9 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
 
 async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
-    let detail = format!("unknown path `{path}`; use /healthz, /readyz, /metrics, /counters or /dead-letters");
+    let detail = format!(
+        "unknown path `{path}`; use /healthz, /readyz, /metrics, /counters, /dead-letters, or /regions with --ledger"
+    );
     problem(StatusCode::NOT_FOUND, &detail)
 }
 

@@ -90,6 +90,7 @@ fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
         leaving: false,
         http: "".into(),
         partitions,
+        coordinates: false,
         emergency: None,
     }
     .encode()

@@ -6,7 +6,7 @@ use super::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
 
 const READ_WAIT: Duration = Duration::from_secs(10);
 
-/// Runs the suite; `make` creates a new bus with the given number of partitions.
+/// Runs the suite of a deployment's bus; `make` creates a new bus with the given number of partitions.
 ///
 /// # Panics
 /// Panics if the backend does not conform.
@@ -18,6 +18,14 @@ pub fn run<B: Bus>(make: impl Fn(u32) -> B) {
     a_waiting_reader_wakes_for_a_new_record(&make(1));
     partitions_can_be_added_to_and_removed_from_a_reader(&make(2));
     next_offset_is_the_offset_of_the_next_record(&make(2));
+}
+
+/// Runs the suite of a bus that carries the ledger; `make` creates a new one.
+///
+/// # Panics
+/// Panics if the backend does not conform.
+pub fn run_ledger<B: Bus>(make: impl Fn() -> B) {
+    all_readers_of_the_ledger_read_the_same_records_in_order(&make());
 }
 
 fn read<R: LogReader>(reader: &mut R, records: usize) -> Vec<BusRecord> {
@@ -80,7 +88,7 @@ fn readers_start_at_the_given_position<B: Bus>(bus: &B) {
 }
 
 fn topics_and_partitions_are_separate<B: Bus>(bus: &B) {
-    assert_eq!(Topic::ALL.map(|topic| bus.partitions(topic)), [3, 3, 1, 1]);
+    assert_eq!(Topic::OF_DEPLOYMENT.map(|topic| bus.partitions(topic)), [3, 3, 1, 1]);
     bus.writer(Topic::Calls).append(2, vec![1], 0).expect("the queue has room");
     bus.writer(Topic::Presence).append(0, vec![2], 0).expect("the queue has room");
     assert_eq!(read(&mut bus.reader(Topic::Calls, &[2], ReadFrom::Oldest), 1)[0].payload, [1]);
@@ -123,4 +131,25 @@ fn next_offset_is_the_offset_of_the_next_record<B: Bus>(bus: &B) {
     }
     log.flush(READ_WAIT);
     assert_eq!(bus.next_offset(Topic::Calls, 1), Some(3));
+}
+
+fn all_readers_of_the_ledger_read_the_same_records_in_order<B: Bus>(bus: &B) {
+    assert_eq!((bus.partitions(Topic::Ledger), bus.next_offset(Topic::Ledger, 0)), (1, Some(0)));
+    assert_ne!(bus.log_id(Topic::Ledger), 0);
+    let mut early = bus.reader(Topic::Ledger, &[0], ReadFrom::Oldest);
+    let mut writers = [bus.writer(Topic::Ledger), bus.writer(Topic::Ledger)];
+    for number in 0..40_u8 {
+        writers[usize::from(number % 2)].append(0, vec![number], number.into()).expect("the queue has room");
+    }
+    for writer in &mut writers {
+        writer.flush(READ_WAIT);
+        assert_eq!(writer.reports().len(), 20);
+    }
+    let all = read(&mut early, 40);
+    assert_eq!(read(&mut bus.reader(Topic::Ledger, &[0], ReadFrom::Oldest), 40), all);
+    for odd in [0, 1] {
+        let of_writer: Vec<u8> =
+            all.iter().map(|record| record.payload[0]).filter(|number| number % 2 == odd).collect();
+        assert!(of_writer.is_sorted() && of_writer.len() == 20, "{of_writer:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Bus inside one process: logs in memory, bounded in bytes and in age.
 //!
-//! Each partition keeps its newest records; those of the topic `rules` are kept without a time limit, as on every bus.
+//! Each partition keeps its newest records; those of `rules` and `ledger` are kept without a time limit, as on every bus.
 //! A reader that falls behind the oldest record continues there, and the skipped records are counted
 //! ([`LogReader::missed`]). Records are visible to readers at once; delivery reports are returned by the next
 //! [`LogWriter::reports`].
@@ -71,7 +71,8 @@ impl EmbeddedBus {
         let topics = Topic::ALL.map(|topic| {
             let partitions = 0..partitions_of(topic, partitions.max(1));
             let partitions = Mutex::new(partitions.map(|_| PartitionRecords::default()).collect());
-            let age_max_ms = if topic == Topic::Rules { u64::MAX } else { RECORD_AGE_MAX_MS };
+            let is_kept = matches!(topic, Topic::Rules | Topic::Ledger);
+            let age_max_ms = if is_kept { u64::MAX } else { RECORD_AGE_MAX_MS };
             Arc::new(EmbeddedTopic { age_max_ms, partitions, appended: Condvar::new() })
         });
         Self { clock, log_id, topics }
@@ -235,6 +236,7 @@ mod tests {
     #[test]
     fn it_conforms() {
         super::super::conformance::run(bus);
+        super::super::conformance::run_ledger(|| bus(1));
     }
 
     #[test]

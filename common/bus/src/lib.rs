@@ -1,4 +1,5 @@
-//! Bus: the partitioned logs that carry calls, signals, presence and rules between agents and aggregators.
+//! Bus: the partitioned logs that carry calls, signals, presence and rules between agents and aggregators, and the ledger
+//! of all regions.
 //!
 //! No call waits for the bus. Writers enqueue records and receive their offsets later ([`LogWriter::reports`]); readers
 //! run on their own threads. Records are bytes on every backend, the [`embedded`] one included, so that code
@@ -41,7 +42,7 @@ pub enum ReadFrom {
 const fn partitions_of(topic: Topic, partitions: u32) -> u32 {
     match topic {
         Topic::Calls | Topic::Signals => partitions,
-        Topic::Presence | Topic::Rules => 1,
+        Topic::Presence | Topic::Rules | Topic::Ledger => 1,
     }
 }
 

@@ -8,6 +8,7 @@ mod calls;
 mod signals;
 mod presence;
 mod rules;
+mod ledger;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use prost::Message;
 use tollgate_core::counter::CounterId;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome};
+use tollgate_core::messages::ledger::LedgerRecord;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
@@ -88,6 +90,7 @@ record!(Batch, calls, v1::CallBatch);
 record!(SignalBatch, signals, v1::SignalBatch);
 record!(Presence, presence, v1::Presence);
 record!(Published, rules, v1::Rules);
+record!(LedgerRecord, ledger, v1::LedgerRecord);
 
 /// Enum with a twin in the schema.
 trait Twin: Sized {

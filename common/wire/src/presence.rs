@@ -20,6 +20,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         leaving: presence.leaving,
         http: presence.http.to_string(),
         partitions: presence.partitions.clone(),
+        coordinates: presence.coordinates,
         emergency: presence.emergency.as_ref().map(emergency_to_wire),
     }
 }
@@ -37,6 +38,7 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         leaving: wire.leaving,
         http: wire.http.into(),
         partitions: wire.partitions,
+        coordinates: wire.coordinates,
         emergency: wire.emergency.map(|wire| emergency_from_wire(&wire)).transpose()?,
     })
 }

@@ -159,6 +159,9 @@ pub struct Presence {
     /// Latest change of the emergency switch that an agent knows; absent if there was none.
     #[prost(message, optional, tag = "13")]
     pub emergency: ::core::option::Option<Emergency>,
+    /// True if an aggregator may coordinate the budgets of regions.
+    #[prost(bool, tag = "14")]
+    pub coordinates: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Emergency {
@@ -181,6 +184,129 @@ pub struct Rules {
     /// Content of the rules file.
     #[prost(string, tag = "3")]
     pub text: ::prost::alloc::string::String,
+}
+/// One record of `ledger`: an entry about the budgets that regions hold of global quotas. It contains no time.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerRecord {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(message, optional, tag = "2")]
+    pub id: ::core::option::Option<LedgerEntryId>,
+    /// Exactly one of the following.
+    #[prost(oneof = "ledger_record::Entry", tags = "3, 4, 5, 6, 7, 8, 9")]
+    pub entry: ::core::option::Option<ledger_record::Entry>,
+}
+/// Nested message and enum types in `LedgerRecord`.
+pub mod ledger_record {
+    /// Exactly one of the following.
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Entry {
+        #[prost(message, tag = "3")]
+        Terms(super::LedgerTerms),
+        #[prost(message, tag = "4")]
+        Request(super::LedgerRequest),
+        #[prost(message, tag = "5")]
+        Grant(super::LedgerGrant),
+        #[prost(message, tag = "6")]
+        Renewal(super::LedgerRenewal),
+        #[prost(message, tag = "7")]
+        GiveBack(super::LedgerGiveBack),
+        #[prost(message, tag = "8")]
+        FloorGiveBack(super::LedgerFloorGiveBack),
+        #[prost(message, tag = "9")]
+        Expiry(super::LedgerExpiry),
+    }
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerEntryId {
+    /// Life of the writer's process.
+    #[prost(fixed64, tag = "1")]
+    pub writer: u64,
+    /// Number of the entry in that life, from 1.
+    #[prost(uint64, tag = "2")]
+    pub sequence: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerCounter {
+    /// The 128-bit identifier in two halves.
+    #[prost(fixed64, tag = "1")]
+    pub id_high: u64,
+    #[prost(fixed64, tag = "2")]
+    pub id_low: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerTerms {
+    #[prost(string, tag = "1")]
+    pub rule: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub generation: u64,
+    #[prost(uint64, tag = "3")]
+    pub quota: u64,
+    #[prost(uint64, tag = "4")]
+    pub window_ms: u64,
+    #[prost(uint64, tag = "5")]
+    pub term_ms: u64,
+    #[prost(fixed64, tag = "6")]
+    pub key_fingerprint: u64,
+    /// Names of the regions, and the units that are reserved for each.
+    #[prost(string, repeated, tag = "7")]
+    pub regions: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    #[prost(uint64, repeated, tag = "8")]
+    pub floors: ::prost::alloc::vec::Vec<u64>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerRequest {
+    #[prost(message, optional, tag = "1")]
+    pub terms: ::core::option::Option<LedgerEntryId>,
+    #[prost(message, optional, tag = "2")]
+    pub counter: ::core::option::Option<LedgerCounter>,
+    #[prost(string, tag = "3")]
+    pub region: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "4")]
+    pub wants: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerGrant {
+    #[prost(message, optional, tag = "1")]
+    pub counter: ::core::option::Option<LedgerCounter>,
+    #[prost(message, optional, tag = "2")]
+    pub request: ::core::option::Option<LedgerEntryId>,
+    #[prost(uint64, tag = "3")]
+    pub units: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerRenewal {
+    #[prost(message, optional, tag = "1")]
+    pub counter: ::core::option::Option<LedgerCounter>,
+    #[prost(message, optional, tag = "2")]
+    pub grant: ::core::option::Option<LedgerEntryId>,
+    #[prost(uint64, tag = "3")]
+    pub wants: u64,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerGiveBack {
+    #[prost(message, optional, tag = "1")]
+    pub counter: ::core::option::Option<LedgerCounter>,
+    #[prost(message, optional, tag = "2")]
+    pub grant: ::core::option::Option<LedgerEntryId>,
+    #[prost(uint64, tag = "3")]
+    pub keeps: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerFloorGiveBack {
+    #[prost(message, optional, tag = "1")]
+    pub terms: ::core::option::Option<LedgerEntryId>,
+    #[prost(string, tag = "2")]
+    pub region: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LedgerExpiry {
+    #[prost(message, optional, tag = "1")]
+    pub counter: ::core::option::Option<LedgerCounter>,
+    #[prost(message, optional, tag = "2")]
+    pub grant: ::core::option::Option<LedgerEntryId>,
+    #[prost(message, optional, tag = "3")]
+    pub last: ::core::option::Option<LedgerEntryId>,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -20,6 +20,7 @@ impl Exchange {
             leaving: self.stopped,
             http: "".into(),
             partitions: Vec::new(),
+            coordinates: false,
             emergency: engine.emergency(),
         }
     }

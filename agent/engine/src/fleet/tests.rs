@@ -62,6 +62,7 @@ pub(super) fn heartbeat(id: &str) -> Presence {
         leaving: false,
         http: "".into(),
         partitions: Vec::new(),
+        coordinates: false,
         emergency: None,
     }
 }

@@ -13,6 +13,7 @@ mod held_grants;
 mod give_back;
 mod region_counter;
 mod region_floor;
+mod region_events;
 pub mod region;
 #[cfg(test)]
 mod tests;

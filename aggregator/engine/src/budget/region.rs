@@ -13,26 +13,16 @@ use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region};
+use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord};
 
 use super::coordinator::DRIFT_PPM;
 use super::give_back::GiveBack;
 use super::held_grants::Asking;
 use super::ledger::Ledger;
 use super::region_counter::{LedgerFacts, Need, RegionCounter};
+pub use super::region_events::{RegionEffect, RegionInput, RegionMember, RegionPart};
 use super::region_floor::RegionFloor;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
-
-/// Identity of a process that takes part for its region.
-#[derive(Clone, Debug)]
-pub struct RegionMember {
-    /// Name of the region.
-    pub region: Region,
-    /// Number that no other life of a process has.
-    pub writer: u64,
-    /// Fingerprint of its key of all digests.
-    pub key_fingerprint: u64,
-}
 
 /// Budgets of one region, at one process.
 #[derive(Clone, Debug)]
@@ -46,61 +36,9 @@ pub struct RegionBudgets {
     askings: BTreeMap<EntryId, Asking>,
     counters: BTreeMap<CounterId, (Arc<str>, RegionCounter)>,
     floors: BTreeMap<Arc<str>, RegionFloor>,
-}
-
-/// Event at a region.
-#[derive(Clone, Copy, Debug)]
-pub enum RegionInput<'a> {
-    /// The next record of the ledger.
-    Record(&'a LedgerRecord),
-    /// Callers have asked for units of a counter.
-    Offered {
-        /// Rule of the counter.
-        rule: &'a Arc<str>,
-        /// The counter.
-        counter: CounterId,
-        /// Units, admitted or not.
-        units: u64,
-    },
-    /// The store has answered with its time.
-    StoreTime(Timestamp),
-    /// The store has answered the write of a counter's limit.
-    Written {
-        /// The counter.
-        counter: CounterId,
-        /// The answer.
-        answer: LimitAnswer,
-    },
-    /// The store has answered the write of a rule's floor.
-    FloorWritten {
-        /// The rule.
-        rule: &'a Arc<str>,
-        /// Floor in force.
-        limit: StoredLimit,
-    },
-    /// Budgets are compared with the demand.
-    Tick,
-}
-
-/// Effect of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegionEffect {
-    /// A record for the ledger.
-    Append(LedgerRecord),
-    /// A write of a counter's limit to the store.
-    Write {
-        /// The counter.
-        counter: CounterId,
-        /// The write.
-        write: LimitWrite,
-    },
-    /// A write of the floor of all counters of a rule to the store.
-    WriteFloor {
-        /// The rule.
-        rule: Arc<str>,
-        /// The write.
-        write: LimitWrite,
-    },
+    /// Partitions of the counters that this process takes care of; nothing if those are all.
+    part: Option<RegionPart>,
+    voids: u64,
 }
 
 impl RegionBudgets {
@@ -116,6 +54,8 @@ impl RegionBudgets {
             askings: BTreeMap::new(),
             counters: BTreeMap::new(),
             floors: BTreeMap::new(),
+            part: None,
+            voids: 0,
         }
     }
 
@@ -123,6 +63,12 @@ impl RegionBudgets {
     #[must_use]
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// Returns the number of entries that were void.
+    #[must_use]
+    pub fn voids(&self) -> u64 {
+        self.voids
     }
 
     /// Takes an event. `now` is the time of a clock that counts suspended time.
@@ -133,6 +79,7 @@ impl RegionBudgets {
                 let new = || (rule.clone(), RegionCounter::new(now));
                 self.counters.entry(counter).or_insert_with(new).1.demand.offer(units);
             }
+            RegionInput::Assigned(part) => self.part = Some(part.clone()),
             RegionInput::StoreTime(store) => self.store_clock = Some((store, now)),
             RegionInput::Written { counter, answer } => self.written(now, counter, &answer, effects),
             RegionInput::FloorWritten { rule, limit } => self.floor_written(now, rule, limit, effects),
@@ -142,6 +89,7 @@ impl RegionBudgets {
 
     fn read(&mut self, record: &LedgerRecord) {
         let is_valid = self.ledger.apply(record).is_ok();
+        self.voids += u64::from(!is_valid);
         let (counter, asking) = match &record.entry {
             LedgerEntry::Grant { counter, request, .. } => (*counter, self.askings.get(request)),
             LedgerEntry::Renewal { counter, .. } => (*counter, self.askings.get(&record.id)),
@@ -183,10 +131,16 @@ impl RegionBudgets {
 
     fn tick(&mut self, now: Timestamp, effects: &mut Vec<RegionEffect>) {
         let region = self.member.region.clone();
-        for rule in self.ledger.rules().map(|terms| terms.rule.clone()).collect::<Vec<_>>() {
+        let has_floors = self.part.as_ref().is_none_or(|part| part.own.contains(&0));
+        for rule in self.ledger.rules().map(|terms| terms.rule.clone()).filter(|_| has_floors).collect::<Vec<_>>() {
             self.tick_floor(now, &rule, effects);
         }
-        let held = self.ledger.counters().filter(|(_, _, budget)| budget.grants_of(&region).next().is_some());
+        let part = self.part.as_ref();
+        let is_own =
+            |counter: &CounterId| part.is_none_or(|part| part.own.contains(&counter.partition(part.partitions)));
+        self.counters.retain(|counter, _| is_own(counter));
+        let held = self.ledger.counters().filter(|(counter, ..)| is_own(counter));
+        let held = held.filter(|(_, _, budget)| budget.grants_of(&region).next().is_some());
         for (counter, terms, _) in held {
             self.counters.entry(counter).or_insert_with(|| (terms.rule.clone(), RegionCounter::new(now)));
         }
@@ -204,7 +158,7 @@ impl RegionBudgets {
         &mut self,
         now: Timestamp,
         counter: CounterId,
-        rule: &str,
+        rule: &Arc<str>,
         state: &mut RegionCounter,
         effects: &mut Vec<RegionEffect>,
     ) -> bool {
@@ -246,7 +200,7 @@ impl RegionBudgets {
         if is_due || state.gives_back(now) {
             let fence = state.stored.and_then(|stored| stored.fence).map(|fence| fence.id);
             let seen = fence.filter(|id| self.ledger.contains(*id));
-            effects.push(RegionEffect::Write { counter, write: LimitWrite { limit, seen } });
+            effects.push(RegionEffect::Write { rule: rule.clone(), counter, write: LimitWrite { limit, seen } });
         }
         !state.is_idle(&facts)
     }

@@ -160,6 +160,12 @@ impl Counting {
         CountingTally { counters: self.table.counters.len(), ..self.tally }
     }
 
+    /// Returns a counter.
+    #[must_use]
+    pub fn counter(&self, id: CounterId) -> Option<&CountedCounter> {
+        self.table.counters.get(&id)
+    }
+
     /// Returns the counters.
     pub fn counters(&self) -> impl Iterator<Item = &CountedCounter> {
         self.table.counters.values()

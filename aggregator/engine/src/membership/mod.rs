@@ -70,6 +70,8 @@ struct Peer {
     /// The append time of the first own heartbeat after the peer's last.
     silent_since: Option<Timestamp>,
     http: Arc<str>,
+    /// True if the peer may coordinate the budgets of regions.
+    coordinates: bool,
     /// The partitions that the peer owns and has restored.
     partitions: Vec<Partition>,
 }
@@ -110,7 +112,8 @@ impl Membership {
             self.remove(|peer, _| *peer == member);
         } else if self.peers.contains_key(&member) || self.admits(&member, presence, appended)? {
             let (http, partitions) = (presence.http.clone(), presence.partitions.clone());
-            self.peers.insert(member, Peer { silent_since: None, http, partitions });
+            let coordinates = presence.coordinates;
+            self.peers.insert(member, Peer { silent_since: None, http, coordinates, partitions });
         }
         Ok(())
     }
@@ -171,6 +174,11 @@ impl Membership {
             Some((_, peer)) if peer.partitions.contains(&partition) => PartitionOwner::PeerCounting,
             _ => PartitionOwner::PeerRestoring,
         }
+    }
+
+    /// Returns the names of the peers that may coordinate the budgets of regions.
+    pub fn coordinating_peers(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.peers.iter().filter(|(_, peer)| peer.coordinates).map(|((name, _), _)| name)
     }
 
     /// Returns the HTTP addresses of the peers.

@@ -21,6 +21,7 @@ fn heartbeat(id: &str, leaving: bool) -> Presence {
         leaving,
         http: format!("{id}:1").into(),
         partitions: vec![7],
+        coordinates: false,
         emergency: None,
     }
 }

@@ -14,6 +14,7 @@
 //! [`WorkerEffect::FindLogEnd`] is answered exactly once, and a batch that finds no room is reported as lost before the
 //! next tick. A worker starts empty: after a crash, a new one restores the counts from the log.
 
+mod settings;
 mod inputs;
 mod effects;
 mod partition;
@@ -34,42 +35,16 @@ use tollgate_core::messages::presence::{Presence, Role};
 
 use crate::counting::WantedThreshold;
 use crate::membership::{GONE_AFTER_MS, HEARTBEAT_MS, Membership};
-use crate::replay_window::ReplayWindow;
 
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
 pub use inputs::WorkerInput;
 pub use partition::AssignedPartition;
+pub use settings::{THRESHOLD_PERMILLE_DEFAULT, WorkerSettings};
 
 /// Maximum time between two ticks, in ms; signals that are due by time leave with a tick.
 const WAIT_MS: u64 = 20;
 /// Maximum time between two ticks while counted records wait for their signals, in ms.
 const WAIT_UNPUBLISHED_MS: u64 = 1;
-/// Default maximum number of counters.
-const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
-/// Default part of a quota from which on a counter is signalled, in thousandths.
-pub const THRESHOLD_PERMILLE_DEFAULT: u32 = 500;
-
-/// The identity of an aggregator, and its caps.
-#[derive(Clone, Debug)]
-pub struct WorkerSettings {
-    /// The name of this aggregator, unique among the live ones.
-    pub id: Arc<str>,
-    /// The start of this life of the aggregator.
-    pub epoch: Timestamp,
-    /// The region.
-    pub region: Arc<str>,
-    /// The part of a quota from which on a counter is signalled, in thousandths.
-    pub threshold_permille: u32,
-    /// Maximum number of counters in all partitions together.
-    pub counters_max: usize,
-    /// True if other aggregators may be on the same bus, which then share the partitions.
-    pub shares: bool,
-    /// The part of the log that is read to restore counts.
-    pub replay_window: ReplayWindow,
-    /// The address at which other aggregators reach this one's HTTP, as host:port; empty if they do not.
-    pub http: Arc<str>,
-}
-
 /// An aggregator's state.
 #[derive(Clone, Debug)]
 pub struct Worker {
@@ -100,23 +75,6 @@ pub struct Worker {
     store_down_at: Option<Timestamp>,
     /// Dead letters of `presence`.
     dead_letters: LogThrottle,
-}
-
-impl WorkerSettings {
-    /// Returns the settings of an aggregator that is alone on its bus, with the default threshold and cap.
-    #[must_use]
-    pub fn new(id: &str) -> Self {
-        Self {
-            id: id.into(),
-            epoch: Timestamp::default(),
-            region: "default".into(),
-            threshold_permille: THRESHOLD_PERMILLE_DEFAULT,
-            counters_max: COUNTERS_MAX_DEFAULT,
-            shares: false,
-            replay_window: ReplayWindow::default(),
-            http: "".into(),
-        }
-    }
 }
 
 impl Worker {
@@ -219,6 +177,31 @@ impl Worker {
         self.membership.as_ref()
     }
 
+    /// Returns the name of the live aggregator that coordinates the budgets of regions: the first by name of those that may.
+    #[must_use]
+    pub fn coordinator(&self) -> Option<&Arc<str>> {
+        let own = self.settings.coordinates.then_some(&self.settings.id);
+        match &self.membership {
+            Some(membership) if !membership.is_settled() => None,
+            Some(membership) => membership.coordinating_peers().chain(own).min(),
+            None => own,
+        }
+    }
+
+    /// Returns the number of batches that were counted in a partition of this aggregator; nothing while it is restored.
+    #[must_use]
+    pub fn batches_counted(&self, partition: Partition) -> Option<u64> {
+        let assigned = self.assigned.get(&partition)?;
+        (assigned.is_owned() && assigned.counting.restored).then(|| assigned.counting.tally().batches)
+    }
+
+    /// Returns the units of a counter that were admitted in the last window; nothing if this aggregator does not count it.
+    #[must_use]
+    pub fn used(&self, now: Timestamp, counter: CounterId) -> Option<u64> {
+        let assigned = self.assigned.get(&counter.partition(self.partitions))?;
+        assigned.counting.counter(counter).map(|counter| counter.used(now))
+    }
+
     /// Returns the number of live aggregators, this one included.
     #[must_use]
     pub fn members(&self) -> usize {
@@ -267,6 +250,7 @@ impl Worker {
             leaving,
             http: self.settings.http.clone(),
             partitions: self.partitions_where(counts).collect(),
+            coordinates: self.settings.coordinates,
             emergency: None,
         }));
     }

@@ -9,6 +9,7 @@
 //! Not used: consumer groups (ownership follows presence records) and transactions (duplicates are recognised by their
 //! batch names).
 
+mod topic_set;
 mod settings;
 mod client_context;
 #[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
@@ -36,6 +37,7 @@ use tollgate_core::messages::signals::{LogId, Offset};
 
 pub use self::reader::KafkaReader;
 pub use self::settings::{KafkaSettings, PARTITIONS_DEFAULT};
+pub use self::topic_set::TopicSet;
 pub use self::writer::KafkaWriter;
 
 /// Timeout of a metadata request.
@@ -87,7 +89,7 @@ impl Bus for KafkaBus {
 
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
         let found = topics::prepare(&self.0.settings, &self.0.producer, wait)?;
-        self.0.ids.lock().extend(Topic::ALL.into_iter().zip(found.map(|found| found.id)));
+        self.0.ids.lock().extend(found.into_iter().map(|(topic, found)| (topic, found.id)));
         self.0.prepared.store(true, Ordering::Release);
         Ok(())
     }
@@ -99,9 +101,9 @@ impl Bus for KafkaBus {
     /// Returns the topic's id. While the brokers are unavailable, returns the last known id, or 0.
     fn log_id(&self, topic: Topic) -> LogId {
         let producer = self.0.producer.current();
-        let found = topic_id::describe(producer.client(), [self.0.settings.name(topic)], METADATA_WAIT);
+        let found = topic_id::describe(producer.client(), vec![self.0.settings.name(topic)], METADATA_WAIT);
         let mut ids = self.0.ids.lock();
-        if let Ok([Some(found)]) = found {
+        if let Ok([Some(found)]) = found.as_deref() {
             ids.insert(topic, found.id);
         }
         ids.get(&topic).copied().unwrap_or_default()
@@ -138,6 +140,9 @@ impl KafkaShared {
 
 impl KafkaSettings {
     fn name(&self, topic: Topic) -> String {
+        if let (Topic::Ledger, TopicSet::LedgerMirror(name)) = (topic, &self.topics) {
+            return name.clone();
+        }
         format!("{}{}", self.topic_prefix, topic.as_str())
     }
 

@@ -9,6 +9,7 @@ use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::error::KafkaError as Native;
 
+use super::topic_set::TopicSet;
 use crate::BusError;
 
 /// Default number of partitions of `calls` and `signals`.
@@ -24,6 +25,8 @@ pub struct KafkaSettings {
     pub partitions: u32,
     /// Prefix of every topic name.
     pub topic_prefix: String,
+    /// Topics that the bus carries.
+    pub topics: TopicSet,
     /// Settings of librdkafka (`security.protocol`, `sasl.username`, ...); they override Tollgate's values.
     pub settings: Vec<(String, String)>,
 }
@@ -106,6 +109,7 @@ impl KafkaSettings {
             brokers: brokers.to_owned(),
             partitions: PARTITIONS_DEFAULT,
             topic_prefix: String::new(),
+            topics: TopicSet::Deployment,
             settings: Vec::new(),
         }
     }
@@ -120,6 +124,12 @@ impl KafkaSettings {
     #[must_use]
     pub fn prefixed(self, topic_prefix: impl Into<String>) -> Self {
         Self { topic_prefix: topic_prefix.into(), ..self }
+    }
+
+    /// Returns the same settings for a bus with other topics.
+    #[must_use]
+    pub fn carrying(self, topics: TopicSet) -> Self {
+        Self { topics, ..self }
     }
 
     /// Returns the same settings with more settings of librdkafka.
@@ -138,9 +148,14 @@ impl KafkaSettings {
             return Err(BusError::setting("partitions", reason, remedy));
         }
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let (reason, remedy) = ("Kafka does not allow such topic names", "use letters, digits, `.`, `_` and `-`");
         if !self.topic_prefix.chars().all(legal) {
-            let (reason, remedy) = ("Kafka does not allow such topic names", "use letters, digits, `.`, `_` and `-`");
             return Err(BusError::setting("topic_prefix", reason, remedy));
+        }
+        if let TopicSet::LedgerMirror(name) = &self.topics
+            && (name.is_empty() || !name.chars().all(legal))
+        {
+            return Err(BusError::setting("topics", reason, remedy));
         }
         for (name, value) in &self.settings {
             if !cfg!(feature = "kafka-tls") && needs_tls(name, value) {
@@ -189,6 +204,7 @@ impl fmt::Debug for KafkaSettings {
             .field("brokers", &self.brokers)
             .field("partitions", &self.partitions)
             .field("topic_prefix", &self.topic_prefix)
+            .field("topics", &self.topics)
             .field("settings", &names)
             .finish()
     }

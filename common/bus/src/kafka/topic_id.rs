@@ -39,11 +39,11 @@ impl<T> Drop for NativeHandle<T> {
 }
 
 /// Describes topics, in their order; the description of a missing topic is `None`. Waits at most about `wait`.
-pub(super) fn describe<C: ClientContext, const N: usize>(
+pub(super) fn describe<C: ClientContext>(
     client: &Client<C>,
-    names: [String; N],
+    names: Vec<String>,
     wait: Duration,
-) -> Result<[Option<TopicDescription>; N], Code> {
+) -> Result<Vec<Option<TopicDescription>>, Code> {
     let names = names.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(|_| Code::InvalidTopic)?;
     let event = request(client, &names, wait)?;
     // SAFETY: the event is not null (checked in `request`) and lives until the end of this function. Its error is a
@@ -64,7 +64,7 @@ pub(super) fn describe<C: ClientContext, const N: usize>(
         if array.is_null() { &[] } else { std::slice::from_raw_parts(array, count) }
     };
     let found: Vec<_> = topics.iter().map(|topic| read_description(*topic)).collect::<Result<_, _>>()?;
-    found.try_into().map_err(|_| Code::Fail)
+    if found.len() == names.len() { Ok(found) } else { Err(Code::Fail) }
 }
 
 /// Sends the request and returns the response event, which is not null.

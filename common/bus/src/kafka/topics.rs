@@ -11,7 +11,7 @@ use rdkafka::producer::Producer as _;
 use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
-use super::{KafkaSettings, raw_partition, settings};
+use super::{KafkaSettings, TopicSet, raw_partition, settings};
 use crate::{BusError, Topic, partitions_of};
 use tollgate_core::clock::Stopwatch;
 
@@ -42,8 +42,8 @@ pub(super) fn prepare(
 /// Deletes all topics; missing ones are ignored.
 pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
     let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
-    let names = Topic::ALL.map(|topic| settings.name(topic));
-    let names = names.each_ref().map(String::as_str);
+    let names: Vec<String> = settings.topics.topics().iter().map(|topic| settings.name(*topic)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()));
     for result in deleted.map_err(|error| admin.failed("delete topics", code(&error)))? {
         match result {
@@ -53,6 +53,10 @@ pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: 
     }
     Ok(())
 }
+
+/// Settings of the ledger: its state is a function of all its records.
+const KEPT_FOR_EVER: [(&str, &str); 3] =
+    [("cleanup.policy", "delete"), ("retention.ms", "-1"), ("retention.bytes", "-1")];
 
 /// Setting of all topics. Lateness and freshness are measured by the broker's clock; the writers' clocks prove nothing.
 const BY_BROKERS_CLOCK: (&str, &str) = ("message.timestamp.type", "LogAppendTime");
@@ -84,6 +88,7 @@ const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'static str)]
             // The newest rule set and the layout record are kept, each by its key.
             ("cleanup.policy", "compact"),
         ],
+        Topic::Ledger => &KEPT_FOR_EVER,
     }
 }
 
@@ -95,7 +100,7 @@ struct TopicAdmin<'a> {
     waited: Stopwatch,
 }
 
-type TopicDescriptions = [TopicDescription; Topic::ALL.len()];
+type TopicDescriptions = Vec<(Topic, TopicDescription)>;
 
 impl TopicAdmin<'_> {
     fn rest(&self) -> Duration {
@@ -104,15 +109,24 @@ impl TopicAdmin<'_> {
 
     fn prepare(&self) -> Result<TopicDescriptions, BusError> {
         let mut found = self.describe()?;
-        let missing: Vec<Topic> = Topic::ALL.into_iter().filter(|topic| found[*topic as usize].is_none()).collect();
+        let missing: Vec<Topic> = found.iter().filter(|(_, found)| found.is_none()).map(|(topic, _)| *topic).collect();
         if !missing.is_empty() {
             self.create(&missing)?;
             found = self.describe()?;
         }
-        let [Some(calls), Some(signals), Some(presence), Some(rules)] = found else {
-            return Err(self.settings.unreachable("the created topics are not available yet".into()));
-        };
-        let found = [calls, signals, presence, rules];
+        let found =
+            found.into_iter().map(|(topic, found)| Some((topic, found?))).collect::<Option<TopicDescriptions>>();
+        let found =
+            found.ok_or_else(|| self.settings.unreachable("the created topics are not available yet".into()))?;
+        if self.settings.topics == TopicSet::Deployment {
+            self.check_deployment(&found)?;
+        } else {
+            self.check_ledger(&found)?;
+        }
+        Ok(found)
+    }
+
+    fn check_deployment(&self, found: &TopicDescriptions) -> Result<(), BusError> {
         let layout = layout::read(self.settings, self.rest())?;
         self.check_partitions(found, &layout)?;
         self.check_timestamps_of_calls()?;
@@ -120,11 +134,20 @@ impl TopicAdmin<'_> {
         if matches!(layout, Layout::Missing) {
             layout::write(self.settings, self.producer, self.rest())?;
         }
-        Ok(found)
+        Ok(())
     }
 
-    fn describe(&self) -> Result<[Option<TopicDescription>; Topic::ALL.len()], BusError> {
-        let names = Topic::ALL.map(|topic| self.settings.name(topic));
+    fn check_ledger(&self, found: &TopicDescriptions) -> Result<(), BusError> {
+        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))?;
+        for setting in KEPT_FOR_EVER {
+            self.check_setting(Topic::Ledger, setting, "so entries of the ledger are lost")?;
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> Result<Vec<(Topic, Option<TopicDescription>)>, BusError> {
+        let topics = self.settings.topics.topics();
+        let names = topics.iter().map(|topic| self.settings.name(*topic)).collect();
         let answer = topic_id::describe(self.producer.current().client(), names, self.rest().min(DESCRIBE_WAIT));
         self.producer.poll();
         if let Some(reason) = self.producer.context.take_auth_failure() {
@@ -133,11 +156,18 @@ impl TopicAdmin<'_> {
                 "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka",
             ));
         }
-        answer.map_err(|code| self.failed("describe topics", code))
+        let found = answer.map_err(|code| self.failed("describe topics", code))?;
+        Ok(topics.iter().copied().zip(found).collect())
     }
 
     /// Creates topics. Topics that another process has just created are accepted.
     fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
+        if let TopicSet::LedgerMirror(name) = &self.settings.topics {
+            return Err(BusError::refused(
+                format!("there is no topic `{name}` at {}", self.settings.brokers),
+                "let the mirror copy the home cluster's topic `ledger`, or correct the name (--ledger-topic)",
+            ));
+        }
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
         let new = missing.iter().zip(&names).map(|(topic, name)| {
             let partitions = raw_partition(partitions_of(*topic, self.settings.partitions));
@@ -158,8 +188,8 @@ impl TopicAdmin<'_> {
 
     /// Compares the number of partitions in the settings with that of the layout record, or else of `calls`, and then the
     /// topics with it.
-    fn check_partitions(&self, found: TopicDescriptions, layout: &Layout) -> Result<(), BusError> {
-        let of_calls = found[Topic::Calls as usize].partitions;
+    fn check_partitions(&self, found: &TopicDescriptions, layout: &Layout) -> Result<(), BusError> {
+        let of_calls = found.iter().find(|(topic, _)| *topic == Topic::Calls).map_or(0, |(_, found)| found.partitions);
         let laid_out = if let Layout::Partitions(number) = layout { *number as usize } else { of_calls };
         if laid_out != self.settings.partitions as usize {
             return Err(BusError::refused(
@@ -170,10 +200,7 @@ impl TopicAdmin<'_> {
                 format!("set the number of partitions to {laid_out} (--kafka-partitions), or use another topic prefix"),
             ));
         }
-        for (topic, found) in Topic::ALL.into_iter().zip(found) {
-            self.check_partitions_of(topic, found.partitions)?;
-        }
-        Ok(())
+        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))
     }
 
     /// Refuses a topic whose number of partitions was changed by hand. Kafka never removes partitions, so the remedy is to
@@ -187,6 +214,9 @@ impl TopicAdmin<'_> {
             Topic::Calls => "aggregators count from then on, and the counts in the store stay",
             Topic::Signals | Topic::Presence => "its records are repeated within seconds",
             Topic::Rules => "then publish the rules again with `tollgate rules publish FILE`",
+            Topic::Ledger => {
+                "stop the aggregators of all regions first, until the terms of all grants have ended; regions then begin with their floors"
+            }
         };
         Err(BusError::refused(
             format!("the topic `{name}` has {found} partitions and should have {wanted}"),
@@ -198,7 +228,12 @@ impl TopicAdmin<'_> {
     }
 
     fn check_timestamps_of_calls(&self) -> Result<(), BusError> {
-        let ((setting, wanted), name) = (BY_BROKERS_CLOCK, self.settings.name(Topic::Calls));
+        self.check_setting(Topic::Calls, BY_BROKERS_CLOCK, "so its timestamps are those of its writers")
+    }
+
+    /// Refuses a topic with another value of a setting.
+    fn check_setting(&self, topic: Topic, setting: (&str, &str), consequence: &str) -> Result<(), BusError> {
+        let ((setting, wanted), name) = (setting, self.settings.name(topic));
         let topics = [ResourceSpecifier::Topic(&name)];
         let failed = |code| self.failed("read the settings of topics", code);
         let described = block_on(self.client()?.describe_configs(&topics, &self.options()));
@@ -207,7 +242,7 @@ impl TopicAdmin<'_> {
             let value = topic.get(setting).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
             if value != wanted {
                 return Err(BusError::refused(
-                    format!("the topic `{name}` has {setting}={value}, so its timestamps are those of its writers"),
+                    format!("the topic `{name}` has {setting}={value}, {consequence}"),
                     format!(
                         "change it: `kafka-configs.sh --bootstrap-server {} --entity-type topics --entity-name {name} --alter --add-config {setting}={wanted}`",
                         self.settings.brokers

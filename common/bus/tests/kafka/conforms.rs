@@ -1,6 +1,7 @@
 //! Conformance of the Kafka bus.
 
 use tollgate_bus::conformance;
+use tollgate_bus::kafka::TopicSet;
 
 use crate::support::{broker, prepared, settings};
 
@@ -8,4 +9,5 @@ use crate::support::{broker, prepared, settings};
 fn the_kafka_bus_conforms() {
     let broker = broker();
     conformance::run(|partitions| prepared(&settings(&broker, partitions)));
+    conformance::run_ledger(|| prepared(&settings(&broker, 1).carrying(TopicSet::Ledger)));
 }

@@ -3,6 +3,7 @@
 mod support;
 mod conforms;
 mod topics;
+mod ledger;
 mod outages;
 mod records;
 mod sasl;

@@ -31,7 +31,7 @@ fn topics_are_created_with_the_required_settings() {
     bus.prepare(TIMEOUT).expect("a second time changes nothing");
     let has =
         |topic: Topic, name: &str| setting(&broker, &format!("{}{}", settings.topic_prefix, topic.as_str()), name);
-    for topic in Topic::ALL {
+    for topic in Topic::OF_DEPLOYMENT {
         assert_eq!(has(topic, "message.timestamp.type"), "LogAppendTime");
         assert_eq!(has(topic, "cleanup.policy"), if topic == Topic::Rules { "compact" } else { "delete" });
     }
@@ -92,7 +92,7 @@ fn the_printed_remedy_for_added_partitions_works_for_each_topic() {
     let broker = broker();
     let two = settings(&broker, 2);
     prepared(&two);
-    for topic in Topic::ALL {
+    for topic in Topic::OF_DEPLOYMENT {
         add_partition(&broker, &two, topic, 5);
         let refused = refusal(&two);
         assert!(refused.contains(&format!("{}` has 5 partitions", topic.as_str())), "{refused}");

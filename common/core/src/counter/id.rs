@@ -52,6 +52,7 @@ enum DigestDomain {
     ProofKey,
     Proof,
     Backfill,
+    Fingerprint,
 }
 
 impl CounterId {
@@ -205,6 +206,12 @@ impl DigestKey {
     #[must_use]
     pub fn backfill(&self, node: &str, epoch: Timestamp) -> RequestId {
         RequestId(self.digest(DigestDomain::Backfill, [node, &epoch.as_ms().to_string()]))
+    }
+
+    /// Returns a number by which two processes find out that they have the same key.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        (self.digest(DigestDomain::Fingerprint, [""; 0]) >> 64) as u64
     }
 
     /// Formats a value for display: a secret becomes its first characters and a digest, other values are truncated.

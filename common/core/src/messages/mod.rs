@@ -19,11 +19,15 @@ pub enum Topic {
     Presence,
     /// Published rule sets; one partition. The newest set is kept without a time limit, older ones are deleted.
     Rules,
+    /// Budgets of regions; one partition, kept without a time limit. Only the bus of the home cluster carries it.
+    Ledger,
 }
 
 impl Topic {
     /// All topics.
-    pub const ALL: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
+    pub const ALL: [Self; 5] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Ledger];
+    /// Topics of a deployment: all but the ledger, which the deployments of all regions share.
+    pub const OF_DEPLOYMENT: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
 
     /// Returns the topic's name, without the prefix of a deployment.
     #[must_use]
@@ -33,6 +37,7 @@ impl Topic {
             Self::Signals => "signals",
             Self::Presence => "presence",
             Self::Rules => "rules",
+            Self::Ledger => "ledger",
         }
     }
 }

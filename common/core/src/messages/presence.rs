@@ -40,6 +40,8 @@ pub struct Presence {
     pub http: Arc<str>,
     /// Partitions that an aggregator owns and has restored; empty for an agent.
     pub partitions: Vec<Partition>,
+    /// True if the member is an aggregator that may coordinate the budgets of regions.
+    pub coordinates: bool,
     /// Latest change of the emergency switch that the member knows; none from an aggregator.
     pub emergency: Option<EmergencySwitch>,
 }

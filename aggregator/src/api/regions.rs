@@ -1,0 +1,51 @@
+//! `/regions?limit=N`: the budgets of regions, as this aggregator has read them from the ledger.
+
+use axum::Router;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::routing::get;
+use serde::Deserialize;
+use serde_json::json;
+use tollgate_core::counter::CounterId;
+
+use super::{problem, respond};
+use crate::queries::{AggregatorState, Queries};
+use crate::regions::RegionQueries;
+
+const LIMIT_DEFAULT: usize = 100;
+const LIMIT_MAX: usize = 10_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegionsQuery {
+    limit: Option<usize>,
+}
+
+/// Returns the route of an aggregator that reads the ledger. `queries` are for the labels of the counters that it counts.
+pub fn regions_router(regions: RegionQueries, queries: Queries) -> Router {
+    Router::new().route("/regions", get(regions_view)).with_state((regions, queries))
+}
+
+async fn regions_view(
+    State((regions, queries)): State<(RegionQueries, Queries)>,
+    query: Result<Query<RegionsQuery>, QueryRejection>,
+) -> Response {
+    let limit = query.ok().map(|Query(query)| query.limit.unwrap_or(LIMIT_DEFAULT));
+    let Some(limit) = limit.filter(|limit| *limit <= LIMIT_MAX) else {
+        let detail = format!("write /regions?limit=N, with at most {LIMIT_MAX}; the limit may be left out");
+        return problem(StatusCode::BAD_REQUEST, &detail);
+    };
+    let mut view = regions.view(limit);
+    let counters = view.counters;
+    let label_of = |state: &AggregatorState<'_>, counter: &CounterId| {
+        let mut assigned = state.worker.assigned();
+        assigned.find_map(|(_, assigned)| Some(assigned.counting.counter(*counter)?.label.clone()))
+    };
+    let labels = queries.ask(move |state| counters.iter().map(|id| label_of(state, id)).collect::<Vec<_>>()).await;
+    for (number, label) in labels.unwrap_or_default().into_iter().enumerate() {
+        view.json["counters"][number]["label"] = json!(label.as_deref());
+    }
+    respond(StatusCode::OK, &view.json)
+}

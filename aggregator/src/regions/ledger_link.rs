@@ -1,0 +1,133 @@
+//! The ledger as one aggregator reads and appends it.
+//!
+//! Entries go to the home cluster; records come from there or from a mirror. An entry that is not acknowledged soon keeps further
+//! ones from being enqueued: they would reach the ledger long after their writer has given up on them. The engines repeat what is
+//! missing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::ledger::LedgerRecord;
+use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_wire::Record;
+
+/// Maximum number of records that one poll takes.
+const RECORDS_MAX: usize = 1_000;
+/// Time after which an entry without an acknowledgement stops further ones, in ms.
+const UNREPORTED_MS_MAX: u64 = 1_000;
+/// Maximum number of entries without an acknowledgement.
+const UNREPORTED_LEN_MAX: usize = 10_000;
+/// Interval at which the end of the ledger is asked for until it is reached, in ms; also that at which its identity is compared.
+const ASK_MS: u64 = 1_000;
+const IDENTITY_MS: u64 = 5_000;
+
+/// Ledger of one aggregator.
+pub(super) struct LedgerLink<B: Bus> {
+    source: B,
+    reader: B::Reader,
+    writer: B::Writer,
+    last_tag: u64,
+    /// Times of entries that are not acknowledged, by their tags.
+    unreported: BTreeMap<u64, Timestamp>,
+    /// End of the ledger as it was when reading began.
+    end: Option<Offset>,
+    is_complete: bool,
+    log: LogId,
+    asked_at: Option<Timestamp>,
+}
+
+impl<B: Bus> LedgerLink<B> {
+    /// Reads `source` from its oldest record on, and appends to `home`.
+    pub(super) fn open(home: &B, source: B) -> Self {
+        let reader = source.reader(Topic::Ledger, &[0], ReadFrom::Oldest);
+        Self {
+            reader,
+            writer: home.writer(Topic::Ledger),
+            source,
+            last_tag: 0,
+            unreported: BTreeMap::new(),
+            end: None,
+            is_complete: false,
+            log: 0,
+            asked_at: None,
+        }
+    }
+
+    /// Waits for records.
+    pub(super) fn poll(&mut self, wait: Duration) -> Vec<BusRecord> {
+        self.reader.poll(wait, RECORDS_MAX)
+    }
+
+    /// Appends an entry. Returns false if the ledger takes none at present.
+    pub(super) fn append(&mut self, now: Timestamp, record: &LedgerRecord) -> bool {
+        self.take_reports();
+        let is_stuck = self.unreported.values().next().is_some_and(|since| now.ms_since(*since) >= UNREPORTED_MS_MAX);
+        if is_stuck || self.unreported.len() >= UNREPORTED_LEN_MAX {
+            return false;
+        }
+        self.last_tag += 1;
+        let is_enqueued = self.writer.append(0, record.encode(), self.last_tag).is_ok();
+        if is_enqueued {
+            self.unreported.insert(self.last_tag, now);
+        }
+        is_enqueued
+    }
+
+    /// Returns true once everything is read that was in the ledger when reading began. Asks the bus until then.
+    pub(super) fn is_complete(&mut self, now: Timestamp) -> bool {
+        if !self.is_complete && self.end.is_none() && self.may_ask(now, ASK_MS) {
+            self.end = self.source.next_offset(Topic::Ledger, 0);
+            self.log = self.source.log_id(Topic::Ledger);
+        }
+        self.is_complete |= self.end.is_some_and(|end| self.position().is_some_and(|next| next >= end));
+        self.is_complete
+    }
+
+    /// Returns true if the ledger is another one than that which was read: its topic was deleted and created again.
+    pub(super) fn is_recreated(&mut self, now: Timestamp) -> bool {
+        if !self.is_complete || !self.may_ask(now, IDENTITY_MS) {
+            return false;
+        }
+        let log = self.source.log_id(Topic::Ledger);
+        let before = if self.log == 0 { log } else { self.log };
+        self.log = before;
+        log != 0 && log != before
+    }
+
+    /// Begins again with the oldest record.
+    pub(super) fn begin_again(&mut self) {
+        self.reader.add(0, ReadFrom::Oldest);
+        (self.end, self.is_complete, self.log) = (None, false, 0);
+    }
+
+    /// Returns the offset of the next record.
+    pub(super) fn position(&self) -> Option<Offset> {
+        self.reader.next(0)
+    }
+
+    /// Returns true if the ledger has lost records that were not read.
+    pub(super) fn has_lost_records(&self) -> bool {
+        self.reader.missed() > 0
+    }
+
+    /// Waits for the acknowledgements of all entries, at most `wait`.
+    pub(super) fn flush(&mut self, wait: Duration) {
+        self.writer.flush(wait);
+    }
+
+    fn take_reports(&mut self) {
+        for DeliveryReport { tag, .. } in self.writer.reports() {
+            self.unreported.remove(&tag);
+        }
+    }
+
+    fn may_ask(&mut self, now: Timestamp, interval_ms: u64) -> bool {
+        let is_due = self.asked_at.is_none_or(|at| now.ms_since(at) >= interval_ms);
+        if is_due {
+            self.asked_at = Some(now);
+        }
+        is_due
+    }
+}

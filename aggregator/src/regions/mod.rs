@@ -1,0 +1,21 @@
+//! The budgets of regions at an aggregator: it takes part for its region, and it may coordinate.
+//!
+//! The engines decide (`tollgate_aggregator_engine::budget`). A thread of its own reads the ledger, appends entries, and writes the
+//! limits into the region's store, so that counting waits for neither of them. Each aggregator of a region takes care of the
+//! counters that it counts. Of the aggregators that may coordinate, the first by name proposes.
+
+mod global_rules;
+mod feed;
+mod metrics;
+mod dead_entries;
+mod ledger_link;
+mod limit_writer;
+mod state;
+mod region_loop;
+mod role;
+
+pub use feed::RegionFeed;
+pub use global_rules::GlobalRules;
+pub use limit_writer::NoLimitStore;
+pub use role::{LedgerBuses, RegionRole, RegionSettings};
+pub use state::RegionQueries;

@@ -1,0 +1,251 @@
+//! The thread of the budgets: reads the ledger, drives the engines, and executes their effects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tollgate_aggregator_engine::budget::coordinator::Coordinator;
+use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
+use tollgate_bus::{Bus, BusRecord};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::ledger::LedgerRecord;
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::LimitAnswer;
+use tollgate_wire::Record;
+
+use super::dead_entries::DeadEntries;
+use super::feed::RegionFeed;
+use super::global_rules::{GlobalRules, differ};
+use super::ledger_link::LedgerLink;
+use super::limit_writer::{LimitWriter, StoreAnswer, StoreWrite};
+use super::metrics::RegionMetrics;
+use super::role::RegionSettings;
+use super::state::RegionState;
+use crate::queries::Queries;
+
+/// Interval of ticks, in ms. A transfer needs several of them: the demand, the give-back, and the rise of the limit.
+const TICK_MS: u64 = 200;
+/// Age of the store's time that is asked for again, in ms.
+const STORE_TIME_MS: u64 = 1_000;
+/// Interval at which terms are proposed again until they are in the ledger, in ms; also that of the metric of held units.
+const TERMS_MS: u64 = 2_000;
+/// Maximum time for which the last entries are awaited at the end.
+const FLUSH_WAIT: Duration = Duration::from_secs(2);
+
+pub(super) struct RegionLoop<B: Bus, S> {
+    pub(super) settings: RegionSettings,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) link: LedgerLink<B>,
+    /// Nothing at an aggregator that only coordinates.
+    pub(super) limits: Option<LimitWriter<S>>,
+    pub(super) feed: RegionFeed,
+    pub(super) rules: GlobalRules,
+    pub(super) queries: Queries,
+    pub(super) state: Arc<Mutex<RegionState>>,
+    pub(super) metrics: RegionMetrics,
+    pub(super) dead_entries: DeadEntries,
+    pub(super) ticked_at: Timestamp,
+    pub(super) store_time_at: Option<Timestamp>,
+    pub(super) terms_at: Option<Timestamp>,
+    /// True once a reason for which this aggregator takes no part is logged.
+    pub(super) is_excluded: bool,
+}
+
+impl RegionSettings {
+    /// Creates the engines of one life of this process.
+    pub(super) fn engines(&self, rules: &GlobalRules) -> (RegionBudgets, Option<Coordinator>) {
+        let writer = self.writer();
+        let key_fingerprint = rules.key_fingerprint();
+        let budgets = RegionBudgets::new(RegionMember { region: self.region.clone(), writer, key_fingerprint });
+        // The coordinator's entries have a writer of their own.
+        (budgets, self.coordinates.then(|| Coordinator::new(!writer)))
+    }
+}
+
+impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
+    pub(super) fn run(&mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Relaxed) {
+            let wait_ms = TICK_MS.saturating_sub(self.clock.now().ms_since(self.ticked_at)).max(1);
+            let records = self.link.poll(Duration::from_millis(wait_ms));
+            let now = self.clock.now();
+            self.read(now, &records);
+            let is_due = now.ms_since(self.ticked_at) >= TICK_MS;
+            let may_act = self.link.is_complete(now) && !self.link.has_lost_records();
+            self.state.lock().is_complete = may_act;
+            if may_act && (is_due || !records.is_empty()) {
+                self.coordinate(now);
+            }
+            if is_due {
+                let before = std::mem::replace(&mut self.ticked_at, now);
+                self.check(now);
+                if may_act {
+                    self.tick(before, now);
+                }
+            }
+        }
+        self.link.flush(FLUSH_WAIT);
+    }
+
+    fn read(&mut self, now: Timestamp, records: &[BusRecord]) {
+        let mut state = self.state.lock();
+        let voids = state.budgets.voids();
+        for record in records {
+            match LedgerRecord::decode(&record.payload) {
+                Ok(entry) => state.read(now, &entry),
+                Err(error) => {
+                    self.metrics.dead_letters.inc();
+                    self.dead_entries.keep(now, record, error.to_string());
+                }
+            }
+        }
+        self.metrics.voids.inc_by(state.budgets.voids() - voids);
+        state.position = self.link.position();
+    }
+
+    /// Begins again if the ledger is another one, and logs why this aggregator takes no part.
+    fn check(&mut self, now: Timestamp) {
+        if self.link.is_recreated(now) {
+            tracing::error!(
+                "the topic of the ledger was deleted and created again: this region falls to its floors until it has read the new one; before you delete it, stop the aggregators of all regions until the terms of all grants have ended"
+            );
+            let (budgets, coordinator) = self.settings.engines(&self.rules);
+            let mut state = self.state.lock();
+            (state.budgets, state.coordinator) = (budgets, coordinator);
+            state.seen.clear();
+            self.link.begin_again();
+        }
+        if self.is_excluded {
+            return;
+        }
+        let fingerprint = self.rules.key_fingerprint();
+        let other = self.state.lock().ledger().rules().find(|terms| terms.key_fingerprint != fingerprint).cloned();
+        if let Some(terms) = other {
+            self.is_excluded = true;
+            tracing::error!(
+                rule = %terms.rule,
+                "this region asks for no units: its digest key is another one than that of the coordinator; give all agents and aggregators of all regions the same --digest-key-file"
+            );
+        }
+        if self.link.has_lost_records() {
+            self.is_excluded = true;
+            tracing::error!(
+                "this region takes no part any more: entries of the ledger were deleted before they were read; check the retention of its topic, and restart this aggregator"
+            );
+        }
+    }
+
+    /// Proposes terms, grants and expiries, if this aggregator is the coordinator.
+    fn coordinate(&mut self, now: Timestamp) {
+        let coordinator = self.feed.coordinator();
+        let is_own = coordinator.as_deref() == Some(&*self.settings.id);
+        let mut state = self.state.lock();
+        if state.coordinated_by != coordinator {
+            tracing::info!(coordinator = coordinator.as_deref().unwrap_or("none"), "the coordinator has changed");
+            state.coordinated_by = coordinator;
+        }
+        let Some(engine) = state.coordinator.as_mut().filter(|_| is_own) else { return };
+        let mut entries = Vec::new();
+        if self.terms_at.is_none_or(|at| now.ms_since(at) >= TERMS_MS) {
+            self.terms_at = Some(now);
+            for terms in &*self.rules.terms() {
+                if engine.ledger().terms(&terms.rule).is_none_or(|(_, known)| differ(terms, known)) {
+                    entries.extend(engine.propose_terms(terms));
+                }
+            }
+        }
+        entries.extend(engine.tick(now));
+        drop(state);
+        entries.iter().for_each(|entry| self.append(now, entry));
+    }
+
+    /// Ends an interval of the demand that began with the tick before.
+    fn tick(&mut self, before: Timestamp, now: Timestamp) {
+        let (offered, part) = self.feed.take();
+        let mut effects = Vec::new();
+        {
+            let mut state = self.state.lock();
+            self.feed.follow(state.ledger().rules().map(|terms| terms.rule.clone()).collect());
+            self.metrics.hold(&state.held());
+            let (Some(part), Some(_)) = (&part, &self.limits) else { return };
+            state.budgets.poll(now, RegionInput::Assigned(part), &mut effects);
+            for (counter, (rule, units)) in &offered {
+                let input = RegionInput::Offered { rule, counter: *counter, units: *units };
+                state.budgets.poll(before, input, &mut effects);
+            }
+        }
+        self.ask_time(now);
+        self.state.lock().budgets.poll(now, RegionInput::Tick, &mut effects);
+        let writes = self.execute(now, effects);
+        self.write(writes);
+    }
+
+    /// Asks the store for its time. Without it, the end of a term is unknown.
+    fn ask_time(&mut self, now: Timestamp) {
+        let Some(limits) = &mut self.limits else { return };
+        if self.store_time_at.is_some_and(|at| now.ms_since(at) < STORE_TIME_MS) {
+            return;
+        }
+        if let Some(time) = limits.time() {
+            // The answer arrives after the store has read its clock.
+            let now = self.clock.now();
+            self.store_time_at = Some(now);
+            self.state.lock().budgets.poll(now, RegionInput::StoreTime(time), &mut Vec::new());
+        }
+        self.state.lock().store_error.clone_from(&limits.error);
+    }
+
+    /// Appends entries, and returns the writes to the store.
+    fn execute(&mut self, now: Timestamp, effects: Vec<RegionEffect>) -> Vec<StoreWrite> {
+        let mut writes = Vec::new();
+        for effect in effects {
+            match effect {
+                RegionEffect::Append(entry) => self.append(now, &entry),
+                RegionEffect::Write { rule, counter, write } => {
+                    writes.push(StoreWrite { rule, counter: Some(counter), write });
+                }
+                RegionEffect::WriteFloor { rule, write } => writes.push(StoreWrite { rule, counter: None, write }),
+            }
+        }
+        writes
+    }
+
+    fn write(&mut self, writes: Vec<StoreWrite>) {
+        let Some(limits) = self.limits.as_mut().filter(|_| !writes.is_empty()) else { return };
+        let answers = limits.write(writes);
+        let runtime = limits.runtime.clone();
+        let error = limits.error.clone();
+        let counters: Vec<CounterId> = answers.iter().filter_map(|(_, answer)| answer.counter()).collect();
+        let counted = runtime.block_on(self.queries.ask(move |aggregator| {
+            let used = |counter: &CounterId| aggregator.worker.used(aggregator.now, *counter);
+            counters.iter().map(used).collect::<Vec<_>>()
+        }));
+        let mut counted = counted.unwrap_or_default().into_iter();
+        let (now, mut effects) = (self.clock.now(), Vec::new());
+        let mut state = self.state.lock();
+        state.store_error = error;
+        for (time, answer) in answers {
+            state.budgets.poll(now, RegionInput::StoreTime(time), &mut effects);
+            self.store_time_at = Some(now);
+            match answer {
+                StoreAnswer::Limit(counter, answer) => {
+                    let used = answer.used.max(counted.next().flatten().unwrap_or(0));
+                    let answer = LimitAnswer { used, ..answer };
+                    state.budgets.poll(now, RegionInput::Written { counter, answer }, &mut effects);
+                }
+                StoreAnswer::Floor(rule, limit) => {
+                    state.budgets.poll(now, RegionInput::FloorWritten { rule: &rule, limit }, &mut effects);
+                }
+            }
+        }
+        drop(state);
+        self.execute(now, effects);
+    }
+
+    fn append(&mut self, now: Timestamp, entry: &LedgerRecord) {
+        if self.link.append(now, entry) {
+            self.metrics.appended.inc();
+        }
+    }
+}

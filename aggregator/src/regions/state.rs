@@ -1,0 +1,177 @@
+//! State of the budgets at an aggregator: the engines, and what was seen in the ledger. Queries read it between two rounds.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tollgate_aggregator_engine::budget::coordinator::{Coordinator, expires_after_ms};
+use tollgate_aggregator_engine::budget::counter_budget::CounterBudget;
+use tollgate_aggregator_engine::budget::ledger::Ledger;
+use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionInput};
+use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::CounterId;
+use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord, Region, Terms};
+use tollgate_core::messages::signals::Offset;
+
+/// Handle for queries about budgets; clones query the same aggregator.
+#[derive(Clone)]
+pub struct RegionQueries {
+    pub(super) state: Arc<Mutex<RegionState>>,
+    pub(super) clock: Arc<dyn Clock>,
+}
+
+/// Engines of an aggregator, and what they cannot tell.
+pub(super) struct RegionState {
+    pub(super) region: Region,
+    pub(super) budgets: RegionBudgets,
+    /// Nothing at an aggregator that never coordinates.
+    pub(super) coordinator: Option<Coordinator>,
+    /// Name of the aggregator of this region's bus that coordinates.
+    pub(super) coordinated_by: Option<Arc<str>>,
+    pub(super) seen: BTreeMap<CounterId, SeenMoves>,
+    pub(super) position: Option<Offset>,
+    pub(super) is_complete: bool,
+    pub(super) ledger_error: Option<String>,
+    pub(super) store_error: Option<String>,
+}
+
+/// Entries about a counter that were read since the start.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SeenMoves {
+    grants: u64,
+    give_backs: u64,
+    /// Own times at which the last grants and renewals were read.
+    renewed_at: BTreeMap<Region, Timestamp>,
+}
+
+/// Budgets of the counters that hold more than their floors or wait for a grant, as JSON.
+pub(crate) struct RegionsView {
+    pub(crate) json: Value,
+    /// Counters in the order of the JSON, for their labels.
+    pub(crate) counters: Vec<CounterId>,
+}
+
+impl RegionQueries {
+    /// Returns the budgets, the most wanted counters first, up to a limit.
+    pub(crate) fn view(&self, limit: usize) -> RegionsView {
+        self.state.lock().view(self.clock.now(), limit)
+    }
+}
+
+impl RegionState {
+    /// Reads the next record of the ledger.
+    pub(super) fn read(&mut self, now: Timestamp, record: &LedgerRecord) {
+        let voids = self.budgets.voids();
+        self.budgets.poll(now, RegionInput::Record(record), &mut Vec::new());
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.read(now, record);
+        }
+        if self.budgets.voids() == voids {
+            self.note(now, record);
+        }
+    }
+
+    /// Returns the units that the region holds beside its floors, by rule.
+    pub(super) fn held(&self) -> BTreeMap<Arc<str>, u64> {
+        let mut held: BTreeMap<_, u64> = self.ledger().rules().map(|terms| (terms.rule.clone(), 0)).collect();
+        for (_, terms, budget) in self.ledger().counters() {
+            let units: u64 = budget.grants_of(&self.region).map(|grant| grant.units).sum();
+            *held.entry(terms.rule.clone()).or_default() += units;
+        }
+        held
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        self.budgets.ledger()
+    }
+
+    /// Notes a valid entry that moves units or begins a term again.
+    fn note(&mut self, now: Timestamp, record: &LedgerRecord) {
+        let (LedgerEntry::Grant { counter, .. }
+        | LedgerEntry::Renewal { counter, .. }
+        | LedgerEntry::GiveBack { counter, .. }) = record.entry
+        else {
+            return;
+        };
+        let budget = self.budgets.ledger().counters().find(|(id, ..)| *id == counter).map(|(_, _, budget)| budget);
+        let holder = budget.and_then(|budget| budget.grants().iter().find(|grant| grant.last == record.id));
+        let seen = self.seen.entry(counter).or_default();
+        seen.grants += u64::from(matches!(record.entry, LedgerEntry::Grant { units: 1.., .. }));
+        seen.give_backs += u64::from(matches!(record.entry, LedgerEntry::GiveBack { .. }));
+        seen.renewed_at.extend(holder.map(|grant| (grant.region.clone(), now)));
+        let counters = self.budgets.ledger().counters().count();
+        if self.seen.len() > 64 + 2 * counters {
+            let known: BTreeSet<_> = self.budgets.ledger().counters().map(|(id, ..)| id).collect();
+            self.seen.retain(|id, _| known.contains(id));
+        }
+    }
+
+    fn view(&self, now: Timestamp, limit: usize) -> RegionsView {
+        let ledger = self.ledger();
+        let wanted = |budget: &CounterBudget, terms: &Terms| {
+            let regions = terms.floors.iter().map(|(region, _)| budget.wants(region).max(budget.held(region)));
+            regions.fold(0, u64::saturating_add)
+        };
+        let mut counters: Vec<_> = ledger.counters().collect();
+        counters.sort_by_cached_key(|(id, terms, budget)| (Reverse(wanted(budget, terms)), *id));
+        let matched = counters.len();
+        counters.truncate(limit);
+        let view = |(counter, terms, budget): &(CounterId, &Terms, &CounterBudget)| {
+            self.counter_view(now, *counter, terms, budget)
+        };
+        let json = json!({
+            "region": *self.region,
+            "coordinator": self.coordinated_by.as_deref(),
+            "ledger": {
+                "position": self.position,
+                "entries": ledger.len(),
+                "void": self.budgets.voids(),
+                "read_to_end": self.is_complete,
+                "error": self.ledger_error,
+            },
+            "store_error": self.store_error,
+            "rules": ledger.rules().map(|terms| rule_view(ledger, terms)).collect::<Vec<_>>(),
+            "matched": matched,
+            "counters": counters.iter().map(view).collect::<Vec<_>>(),
+        });
+        RegionsView { json, counters: counters.iter().map(|(id, ..)| *id).collect() }
+    }
+
+    /// Returns a counter as JSON. `held` contains the floor, and `age_ms` is the time since a grant or a renewal was read.
+    fn counter_view(&self, now: Timestamp, counter: CounterId, terms: &Terms, budget: &CounterBudget) -> Value {
+        let seen = self.seen.get(&counter).cloned().unwrap_or_default();
+        let region = |(region, _): &(Region, u64)| {
+            json!({
+                "region": **region,
+                "floor": budget.floor(region),
+                "held": budget.held(region),
+                "wants": budget.wants(region),
+                "age_ms": seen.renewed_at.get(region).map(|at| now.ms_since(*at)),
+            })
+        };
+        json!({
+            "rule": *terms.rule,
+            "id": counter.to_string(),
+            "quota": terms.quota,
+            "free": budget.free(terms.quota),
+            "grants": seen.grants,
+            "give_backs": seen.give_backs,
+            "regions": terms.floors.iter().map(region).collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn rule_view(ledger: &Ledger, terms: &Terms) -> Value {
+    let floor = |(region, _): &(Region, u64)| (region.to_string(), json!(ledger.floor_of_all(&terms.rule, region)));
+    json!({
+        "rule": *terms.rule,
+        "generation": terms.generation,
+        "quota": terms.quota,
+        "window_ms": terms.window_ms,
+        "term_ms": terms.term_ms,
+        "lost_transfer_ms": expires_after_ms(terms.term_ms, terms.window_ms),
+        "floors": terms.floors.iter().map(floor).collect::<serde_json::Map<_, _>>(),
+    })
+}
