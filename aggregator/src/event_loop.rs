@@ -165,7 +165,7 @@ impl<B: Bus> EventLoop<B> {
                 }
             }
             WorkerEffect::DeadLetter { letter, unlogged } => {
-                self.metrics.count_dead_letter(letter.topic);
+                self.metrics.dead_letters.count(letter.topic);
                 self.dead_letters.keep(letter, unlogged, record);
             }
             WorkerEffect::Notice(notice @ WorkerNotice::Recreated(_)) => {

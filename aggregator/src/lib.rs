@@ -6,8 +6,8 @@
 
 mod dead_letters;
 mod queries;
-pub mod regions;
 mod metrics;
+pub mod regions;
 mod event_loop;
 mod runtime;
 pub mod rule_mirror;

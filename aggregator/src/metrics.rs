@@ -62,11 +62,31 @@ pub(crate) struct AggregatorMetrics {
     lag_records: PartitionGauges,
     watermark_lag: PartitionSeconds,
     missed: Counter,
-    dead_letters: Family<TopicLabel, Counter>,
+    pub(crate) dead_letters: DeadLetterTotals,
     /// 1 while the bus can be used; set by the thread that prepares it.
     pub(crate) bus_connected: Gauge<u64, AtomicU64>,
     members: Gauge<u64, AtomicU64>,
     updated: HashMap<Partition, CountingTally>,
+}
+
+/// Numbers of dead letters, by topic.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DeadLetterTotals(Family<TopicLabel, Counter>);
+
+impl DeadLetterTotals {
+    /// Registers the numbers of these topics.
+    pub(crate) fn register(&self, registry: &mut Registry, topics: &[Topic]) {
+        let help = "Records that changed nothing: undecodable ones, and those that report what cannot be";
+        registry.register("tollgate_dead_letters", help, self.0.clone());
+        for topic in topics {
+            drop(self.0.get_or_create(&label(*topic)));
+        }
+    }
+
+    /// Counts a dead letter.
+    pub(crate) fn count(&self, topic: Topic) {
+        self.0.get_or_create(&label(topic)).inc();
+    }
 }
 
 impl AggregatorMetrics {
@@ -74,11 +94,7 @@ impl AggregatorMetrics {
     pub(crate) fn register(registry: &mut Registry, partitions: u32) -> Self {
         let metrics = Self::default();
         let m = &metrics;
-        let help = "Records that changed nothing: undecodable ones, and those that report what cannot be";
-        registry.register("tollgate_dead_letters", help, m.dead_letters.clone());
-        for topic in DEAD_LETTER_TOPICS {
-            drop(m.dead_letters.get_or_create(&label(topic)));
-        }
+        m.dead_letters.register(registry, &DEAD_LETTER_TOPICS);
         let r = registry.sub_registry_with_prefix("tollgate_aggregator");
         for ((name, help, _), family) in TALLIES.iter().zip(&m.tallies) {
             r.register(*name, *help, family.clone());
@@ -95,11 +111,6 @@ impl AggregatorMetrics {
         r.register("bus_connected", "1 while calls can be read", m.bus_connected.clone());
         r.register("members", "Live aggregators, this one included", m.members.clone());
         metrics
-    }
-
-    /// Counts a dead letter.
-    pub(crate) fn count_dead_letter(&self, topic: Topic) {
-        self.dead_letters.get_or_create(&label(topic)).inc();
     }
 
     /// Updates all metrics; `missed` is the number of records that the reader missed so far.

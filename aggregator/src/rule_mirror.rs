@@ -63,7 +63,9 @@ impl RuleCopier {
     ) -> std::io::Result<Self> {
         if let Some(rules) = pinned {
             replay_window.cover(rules);
-            global_rules.into_iter().for_each(|global| global.set(rules));
+            if let Some(global) = global_rules {
+                global.set(rules);
+            }
         }
         // Pinned rules are those that the agents enforce.
         let global_rules = global_rules.filter(|_| pinned.is_none()).cloned();
@@ -133,7 +135,9 @@ impl<R: LogReader> RulesTopic<R> {
             match decode(&payload, offset) {
                 Ok((rules, published)) => {
                     self.replay_window.cover(&rules);
-                    self.global_rules.iter().for_each(|global| global.set(&rules));
+                    if let Some(global) = &self.global_rules {
+                        global.set(&rules);
+                    }
                     tracing::info!(generation = offset, file = published.name, "rules are published");
                     self.newest = Some((offset, published));
                 }

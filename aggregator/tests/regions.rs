@@ -23,7 +23,7 @@ use tollgate_core::rules::{Rule, RuleSet, Scope};
 use tollgate_core::window::{Estimate, Ring, Window};
 use tollgate_wire::Record;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Time between two calls of the traffic.
 const PAUSE: Duration = Duration::from_millis(10);
 const PARTITIONS: u32 = 2;
@@ -134,7 +134,7 @@ struct Region {
 
 /// A running aggregator; dropping it is its end.
 struct Member {
-    _role: RegionRole,
+    _part: RegionRole,
     _aggregator: Aggregator,
     http: SocketAddr,
 }
@@ -221,14 +221,15 @@ impl World {
         let buses = LedgerBuses { home: self.ledger.clone(), mirror: None };
         let store = Some(region.store.clone());
         let queries = aggregator.queries();
-        let role = RegionRole::start(settings, buses, store, global_rules, (feed, queries.clone()), self.clock.clone());
-        let role = role.expect("threads");
+        let facts = (feed, queries.clone());
+        let started = RegionRole::start(settings, buses, store, global_rules, facts, self.clock.clone());
+        let part = started.expect("threads");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let http = listener.local_addr().expect("an address");
         let router = api::router(id.into(), queries.clone(), aggregator.metrics());
-        let router = router.merge(api::regions_router(role.queries(), queries));
+        let router = router.merge(api::regions_router(part.queries(), queries));
         tokio::spawn(async { axum::serve(listener, router).await });
-        Member { _role: role, _aggregator: aggregator, http }
+        Member { _part: part, _aggregator: aggregator, http }
     }
 
     /// Lets callers of one region call until a condition holds.

@@ -3,14 +3,14 @@
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::bail;
-use tollgate::{Agent, Builder, read_text};
+use tollgate::{Agent, Builder};
 use tollgate_core::clock::SystemClock;
-use tollgate_core::counter::DigestKey;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
+use crate::digest_key::digest_key;
 use crate::exit::{Exit, Usage};
 use crate::limited_calls;
 use crate::limits::Limits;
@@ -20,9 +20,6 @@ use crate::process_metrics;
 use crate::serve;
 use crate::servers::{KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
-
-/// Maximum length of a file with a digest key, in bytes.
-const DIGEST_KEY_LEN_MAX: usize = 1 << 10;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
@@ -163,21 +160,4 @@ fn sketch_bytes(text: &str) -> Result<u64, String> {
 
 fn within(text: &str, range: &RangeInclusive<u64>) -> Option<u64> {
     text.parse().ok().filter(|number| range.contains(number))
-}
-
-fn digest_key(path: &Path) -> anyhow::Result<DigestKey> {
-    // A file that exists may hold something else, so only the remedy for a missing file writes to the path.
-    let shown = path.display();
-    if !path.try_exists()? {
-        let remedy = format!("create a key with `openssl rand -hex 16 > {shown}` and give it to all agents");
-        return Err(Usage(format!("{shown}: there is no such file; {remedy}")).into());
-    }
-    let text = read_text(path, DIGEST_KEY_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
-    let digits = text.trim();
-    let key = u128::from_str_radix(digits, 16).ok().filter(|_| digits.len() == 32);
-    let refuse = || {
-        let remedy = "check the path, or create a key in a new file with `openssl rand -hex 16`";
-        Usage(format!("{shown}: this is no digest key, which is 32 hexadecimal digits; {remedy}"))
-    };
-    Ok(DigestKey::new(key.ok_or_else(refuse)?.to_be_bytes()))
 }

@@ -8,12 +8,15 @@ use anyhow::bail;
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
+use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionSettings};
 use tollgate_aggregator::rule_mirror::RuleCopier;
 use tollgate_aggregator::{Aggregator, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_redis::RuleMirror;
 
+use crate::digest_key::digest_key;
 use crate::exit::{Exit, Usage};
+use crate::ledger::{LedgerArgs, region_settings};
 use crate::logging::LogArgs;
 use crate::output;
 use crate::process_metrics;
@@ -29,6 +32,11 @@ pub(crate) struct AggregatorArgs {
     kafka: KafkaArgs,
     #[command(flatten)]
     redis: RedisArgs,
+    #[command(flatten)]
+    ledger: LedgerArgs,
+    /// File with the key of all digests, the same as that of the agents; needed with --ledger [default: a public key]
+    #[arg(long, value_name = "FILE")]
+    digest_key_file: Option<PathBuf>,
     /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a
     /// restore reads
     #[arg(long, value_name = "FILE")]
@@ -67,17 +75,33 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
-    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window)?;
-    reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), clock.clone());
+    let key = args.digest_key_file.as_deref().map(digest_key).transpose()?.unwrap_or_default();
+    let global_rules = args.ledger.is_named()?.then(|| GlobalRules::new(&key, &settings.region));
+    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window, global_rules.as_ref())?;
+    reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), global_rules.clone(), clock.clone());
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
-    let mut aggregator = Aggregator::start(&kafka, settings, dead_letters, clock)?;
+    let part = RegionSettings { dead_letters: dead_letters.clone(), ..region_settings(&settings, &*clock) };
+    let feed = global_rules.as_ref().map(|_| RegionFeed::default());
+    let mut aggregator = Aggregator::start_with(&kafka, settings, dead_letters, feed.clone(), clock.clone())?;
+    let mut role = None;
+    if let (Some(rules), Some(feed)) = (global_rules, feed) {
+        role = Some(args.ledger.start(&args.kafka, part, rules, (feed, &aggregator), clock)?);
+    }
     output::announce(format_args!("listening on http://{}", listener.local_addr()?));
-    let metrics = aggregator.metrics();
-    let metrics = move || tollgate_metrics::join([metrics(), process_metrics::encode()]);
-    let router = api::router(id, aggregator.queries(), metrics);
+    let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
+    let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
+    let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);
+    let mut router = api::router(id, aggregator.queries(), metrics);
+    if let Some(role) = &role {
+        router = router.merge(api::regions_router(role.queries(), aggregator.queries()));
+    }
     tollgate_http::serve(listener, router, stopping).await?;
-    spawn_blocking(move || aggregator.stop()).await?;
+    spawn_blocking(move || {
+        drop(role);
+        aggregator.stop();
+    })
+    .await?;
     drop(copier);
     tracing::info!("stopped");
     Ok(Exit::Done)
@@ -95,18 +119,28 @@ impl AggregatorArgs {
             region: self.region.as_str().into(),
             threshold_permille: self.threshold * 10,
             shares: true,
+            coordinates: self.ledger.coordinates(),
             ..WorkerSettings::new(&id)
         }
     }
 }
 
 /// Reads the file with rules again at each SIGHUP; its windows decide how much of the log the next restore reads.
-fn reload_at(mut hang_ups: Signal, rules: Option<PathBuf>, replay_window: ReplayWindow, clock: Arc<dyn Clock>) {
+fn reload_at(
+    mut hang_ups: Signal,
+    rules: Option<PathBuf>,
+    replay_window: ReplayWindow,
+    global_rules: Option<GlobalRules>,
+    clock: Arc<dyn Clock>,
+) {
     tokio::spawn(async move {
         while hang_ups.recv().await.is_some() {
             match rules.as_ref().map(|path| read_rules(path, clock.now())) {
                 Some(Ok(rules)) => {
                     replay_window.cover(&rules);
+                    if let Some(global) = &global_rules {
+                        global.set(&rules);
+                    }
                     tracing::info!("SIGHUP: the file with rules is read again");
                 }
                 Some(Err(error)) => {

@@ -1,10 +1,10 @@
-//! HTTP client for a running agent.
+//! HTTP client for a running agent or aggregator.
 
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use http::header::{CONTENT_TYPE, HOST};
-use http::{Request, StatusCode, Uri};
+use http::{Request, StatusCode, Uri, request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
@@ -18,6 +18,18 @@ use crate::output;
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
 
+/// Kind of the process that is asked.
+#[derive(Clone, Copy)]
+struct Server {
+    name: &'static str,
+    flag: &'static str,
+    start: &'static str,
+}
+
+const AGENT: Server = Server { name: "agent", flag: "--agent", start: "start an agent with `tollgate up`" };
+const AGGREGATOR: Server =
+    Server { name: "aggregator", flag: "--aggregator", start: "start one with `tollgate aggregator`" };
+
 /// Posts a body to an agent and returns the status and the body of its answer. Returns `None` and prints a message on
 /// standard error if no agent answers.
 ///
@@ -29,14 +41,36 @@ pub(crate) fn post(
     body: &Value,
     wait: Duration,
 ) -> anyhow::Result<Option<(StatusCode, Value)>> {
-    let authority = authority(agent)?;
+    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+    ask(AGENT, agent, request, body.to_string(), wait)
+}
+
+/// Returns the body at a path of an aggregator. Returns `None` and prints a message on standard error if none answers.
+///
+/// # Errors
+/// If the address is not valid, or the answer is not an aggregator's.
+pub(crate) fn get(aggregator: &str, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
+    let answer = ask(AGGREGATOR, aggregator, Request::get(path), String::new(), wait)?;
+    Ok(answer.map(|(_, body)| body))
+}
+
+fn ask(
+    server: Server,
+    address: &str,
+    request: request::Builder,
+    body: String,
+    wait: Duration,
+) -> anyhow::Result<Option<(StatusCode, Value)>> {
+    let authority = authority(server, address)?;
+    let request = request.header(HOST, &authority).body(Full::new(Bytes::from(body)))?;
+    let Server { name, flag, start } = server;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let asked = runtime.block_on(async { tokio::time::timeout(wait, send(&authority, path, body.to_string())).await });
+    let asked = runtime.block_on(async { tokio::time::timeout(wait, send(&authority, request)).await });
     let (status, body) = match asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} ms", wait.as_millis()))) {
         Ok(answer) => answer,
         Err(error) => {
             output::note(format_args!(
-                "error: no agent answers at http://{authority}: {error:#}; start an agent with `tollgate up`, or name another with --agent"
+                "error: no {name} answers at http://{authority}: {error:#}; {start}, or name another with {flag}"
             ));
             return Ok(None);
         }
@@ -46,31 +80,32 @@ pub(crate) fn post(
     match body {
         Some(body) if is_answer => Ok(Some((status, body))),
         body => {
-            let detail = body.as_ref().and_then(|body| body["detail"].as_str());
-            let detail = detail.unwrap_or("this is not the answer of an agent; name one with --agent");
+            let detail = body.as_ref().and_then(|body| body["detail"].as_str()).map(str::to_owned);
+            let detail = detail.unwrap_or_else(|| format!("this is not the answer of an {name}; name one with {flag}"));
             bail!("http://{authority} answers {status}: {detail}")
         }
     }
 }
 
-async fn send(authority: &str, path: &str, body: String) -> anyhow::Result<(StatusCode, Bytes)> {
+async fn send(authority: &str, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
     let tcp = TcpStream::connect(authority).await?;
     let (mut client, connection) = handshake(TokioIo::new(tcp)).await?;
     tokio::spawn(connection);
-    let request = Request::post(path).header(HOST, authority).header(CONTENT_TYPE, "application/json");
-    let (parts, body) = client.send_request(request.body(Full::new(Bytes::from(body)))?).await?.into_parts();
+    let (parts, body) = client.send_request(request).await?.into_parts();
     let body = Limited::new(body, ANSWER_LEN_MAX).collect().await;
     let body = body.map_err(|error| anyhow!("the answer cannot be read: {error}"))?.to_bytes();
     Ok((parts.status, body))
 }
 
 /// Returns host:port of `http://host:port`; the scheme may be missing.
-fn authority(agent: &str) -> Result<String, Usage> {
-    let wrong = |reason: &str| Usage(format!("--agent {agent}: {reason}; write http://127.0.0.1:8080"));
-    let with_scheme = if agent.contains("://") { agent.to_owned() } else { format!("http://{agent}") };
+fn authority(server: Server, address: &str) -> Result<String, Usage> {
+    let Server { name, flag, .. } = server;
+    let example = if name == AGENT.name { "http://127.0.0.1:8080" } else { "http://127.0.0.1:8090" };
+    let wrong = |reason: &str| Usage(format!("{flag} {address}: {reason}; write {example}"));
+    let with_scheme = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
     let uri: Uri = with_scheme.parse().map_err(|_| wrong("this is no URL"))?;
     if uri.scheme_str() != Some("http") {
-        return Err(wrong("agents are asked over plain HTTP"));
+        return Err(wrong(&format!("{name}s are asked over plain HTTP")));
     }
     if !matches!(uri.path(), "" | "/") {
         return Err(wrong("a path is not expected"));

@@ -10,6 +10,7 @@ mod logging;
 mod secret;
 mod config;
 mod limits;
+mod digest_key;
 mod serve;
 mod servers;
 mod process_metrics;
@@ -20,9 +21,11 @@ mod demo;
 mod replay;
 mod agent;
 mod up;
+mod ledger;
 mod aggregator;
 mod client;
 mod check;
+mod regions;
 mod rules;
 mod experiment;
 
@@ -68,6 +71,7 @@ enum Command {
     Agent(agent::AgentArgs),
     Aggregator(aggregator::AggregatorArgs),
     Check(check::CheckArgs),
+    Regions(regions::RegionsArgs),
     #[command(subcommand)]
     Rules(rules::RulesCommand),
     #[command(subcommand)]
@@ -121,6 +125,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Agent(args)) => agent::run(args),
         Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Regions(args)) => regions::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),
         Some(Command::Experiment(command)) => experiment::run(&command),
         Some(Command::Config(args)) => config::run(&args, &command()),

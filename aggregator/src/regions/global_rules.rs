@@ -35,15 +35,16 @@ impl GlobalRules {
             let Terms { rule, quota, window_ms, term_ms, .. } = terms;
             let lost_s = seconds(expires_after_ms(*term_ms, *window_ms));
             let floor = terms.floors.iter().find(|(name, _)| **name == *region).map(|(_, units)| *units);
-            match floor {
-                Some(floor) => tracing::info!(
+            if let Some(floor) = floor {
+                tracing::info!(
                     %rule, region, quota, floor,
                     "without the ledger, this region has its floor of {floor} units; a lost transfer returns its units after at most term + window + margin = {lost_s} s"
-                ),
-                None => tracing::error!(
+                );
+            } else {
+                tracing::error!(
                     %rule, region,
                     "the rules do not name this region, so it has no units of this rule; add it under `regions:`, or correct --region"
-                ),
+                );
             }
         }
         *self.terms.lock() = terms;

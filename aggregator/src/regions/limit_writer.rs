@@ -67,7 +67,7 @@ impl<S: LimitStore> LimitWriter<S> {
     }
 
     /// Executes writes until none of those at a time is answered. Returns the answers.
-    pub(super) fn write(&mut self, writes: Vec<StoreWrite>) -> Vec<(Timestamp, StoreAnswer)> {
+    pub(super) fn write(&mut self, writes: &[StoreWrite]) -> Vec<(Timestamp, StoreAnswer)> {
         let mut answers = Vec::new();
         for some in writes.chunks(WRITES_MAX) {
             let before = answers.len();
@@ -117,16 +117,12 @@ async fn write_some<S: LimitStore>(
 
 async fn write_one<S: LimitStore>(store: &S, write: StoreWrite) -> Result<(Timestamp, StoreAnswer), StoreError> {
     let StoreWrite { rule, counter, write } = write;
-    match counter {
-        Some(counter) => {
-            let (time, answer) = store.write_limit(&rule, counter, &write).await?;
-            Ok((time, StoreAnswer::Limit(counter, answer)))
-        }
-        None => {
-            let (time, floor) = store.write_floor(&rule, &write).await?;
-            Ok((time, StoreAnswer::Floor(rule, floor)))
-        }
+    if let Some(counter) = counter {
+        let (time, answer) = store.write_limit(&rule, counter, &write).await?;
+        return Ok((time, StoreAnswer::Limit(counter, answer)));
     }
+    let (time, floor) = store.write_floor(&rule, &write).await?;
+    Ok((time, StoreAnswer::Floor(rule, floor)))
 }
 
 impl LimitStore for NoLimitStore {

@@ -9,6 +9,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
+use tollgate_core::messages::Topic;
+
+use crate::metrics::DeadLetterTotals;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct HeldLabel {
@@ -20,7 +23,7 @@ struct HeldLabel {
 pub(super) struct RegionMetrics {
     pub(super) appended: Counter,
     pub(super) voids: Counter,
-    pub(super) dead_letters: Counter,
+    pub(super) dead_letters: DeadLetterTotals,
     /// 1 while the ledger can be read and written; set by the thread that prepares its bus.
     pub(super) connected: Gauge<u64, AtomicU64>,
     held: Family<HeldLabel, Gauge<u64, AtomicU64>>,
@@ -32,10 +35,9 @@ impl RegionMetrics {
         let r = registry.sub_registry_with_prefix("tollgate_regions");
         r.register("entries_appended", "Entries that this aggregator appended to the ledger", metrics.appended.clone());
         r.register("void_entries", "Entries of the ledger that changed nothing", metrics.voids.clone());
-        let help = "Records of the ledger that cannot be decoded and changed nothing";
-        r.register("dead_letters", help, metrics.dead_letters.clone());
         r.register("ledger_connected", "1 while the ledger can be read and written", metrics.connected.clone());
         r.register("held_units", "Units that this region holds beside its floors", metrics.held.clone());
+        metrics.dead_letters.register(registry, &[Topic::Ledger]);
         metrics
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_aggregator_engine::budget::coordinator::Coordinator;
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
-use tollgate_bus::{Bus, BusRecord};
+use tollgate_bus::{Bus, BusRecord, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerRecord;
@@ -95,7 +95,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             match LedgerRecord::decode(&record.payload) {
                 Ok(entry) => state.read(now, &entry),
                 Err(error) => {
-                    self.metrics.dead_letters.inc();
+                    self.metrics.dead_letters.count(Topic::Ledger);
                     self.dead_entries.keep(now, record, error.to_string());
                 }
             }
@@ -157,7 +157,9 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         }
         entries.extend(engine.tick(now));
         drop(state);
-        entries.iter().for_each(|entry| self.append(now, entry));
+        for entry in &entries {
+            self.append(now, entry);
+        }
     }
 
     /// Ends an interval of the demand that began with the tick before.
@@ -178,7 +180,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         self.ask_time(now);
         self.state.lock().budgets.poll(now, RegionInput::Tick, &mut effects);
         let writes = self.execute(now, effects);
-        self.write(writes);
+        self.write(&writes);
     }
 
     /// Asks the store for its time. Without it, the end of a term is unknown.
@@ -211,17 +213,17 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         writes
     }
 
-    fn write(&mut self, writes: Vec<StoreWrite>) {
+    fn write(&mut self, writes: &[StoreWrite]) {
         let Some(limits) = self.limits.as_mut().filter(|_| !writes.is_empty()) else { return };
         let answers = limits.write(writes);
         let runtime = limits.runtime.clone();
         let error = limits.error.clone();
         let counters: Vec<CounterId> = answers.iter().filter_map(|(_, answer)| answer.counter()).collect();
-        let counted = runtime.block_on(self.queries.ask(move |aggregator| {
+        let own = runtime.block_on(self.queries.ask(move |aggregator| {
             let used = |counter: &CounterId| aggregator.worker.used(aggregator.now, *counter);
             counters.iter().map(used).collect::<Vec<_>>()
         }));
-        let mut counted = counted.unwrap_or_default().into_iter();
+        let mut own = own.unwrap_or_default().into_iter();
         let (now, mut effects) = (self.clock.now(), Vec::new());
         let mut state = self.state.lock();
         state.store_error = error;
@@ -230,7 +232,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             self.store_time_at = Some(now);
             match answer {
                 StoreAnswer::Limit(counter, answer) => {
-                    let used = answer.used.max(counted.next().flatten().unwrap_or(0));
+                    let used = answer.used.max(own.next().flatten().unwrap_or(0));
                     let answer = LimitAnswer { used, ..answer };
                     state.budgets.poll(now, RegionInput::Written { counter, answer }, &mut effects);
                 }

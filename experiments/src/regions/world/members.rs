@@ -76,7 +76,7 @@ impl RegionsWorld {
         let LedgerMember::Region(region, process) = member else { return };
         let (counter, write) = match effect {
             RegionEffect::Append(record) => return self.send(member, record),
-            RegionEffect::Write { counter, write } => (Some(counter), write),
+            RegionEffect::Write { counter, write, .. } => (Some(counter), write),
             RegionEffect::WriteFloor { write, .. } => (None, write),
         };
         let from_ms = self.suspended_until(member);

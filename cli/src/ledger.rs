@@ -1,0 +1,82 @@
+//! Flags of the ledger of regions, and the part of an aggregator in it.
+
+use std::sync::Arc;
+
+use anyhow::bail;
+use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, NoLimitStore, RegionFeed, RegionRole, RegionSettings};
+use tollgate_aggregator::{Aggregator, WorkerSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
+use tollgate_core::clock::Clock;
+
+use crate::exit::Usage;
+use crate::serve;
+use crate::servers::KafkaArgs;
+
+/// Ledger of a command.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct LedgerArgs {
+    /// Kafka brokers of the home cluster, which holds the ledger of all regions: `home-1:9092`; --kafka-prefix and --kafka-set
+    /// hold for it, too
+    #[arg(long, value_name = "BROKERS")]
+    ledger: Option<String>,
+    /// Topic in the region's own cluster to which a mirror copies the ledger, such as `home.ledger` [default: none; the ledger is
+    /// read from the home cluster]
+    #[arg(long, value_name = "NAME")]
+    ledger_topic: Option<String>,
+    /// Lets this aggregator coordinate the budgets of all regions; for each aggregator of the home region, of which the first by
+    /// name does
+    #[arg(long)]
+    coordinator: bool,
+}
+
+impl LedgerArgs {
+    /// Returns true if an aggregator takes part in the ledger.
+    ///
+    /// # Errors
+    /// If a flag needs the ledger, and no brokers are named.
+    pub(crate) fn is_named(&self) -> Result<bool, Usage> {
+        let flag = if self.coordinator { "--coordinator" } else { "--ledger-topic" };
+        if self.ledger.is_none() && (self.coordinator || self.ledger_topic.is_some()) {
+            return Err(Usage(format!("{flag} needs --ledger BROKERS, the home cluster of the regions")));
+        }
+        Ok(self.ledger.is_some())
+    }
+
+    /// Returns true if the aggregator may coordinate.
+    pub(crate) const fn coordinates(&self) -> bool {
+        self.coordinator
+    }
+
+    /// Starts the part of an aggregator. `kafka` are the flags of the region's own cluster.
+    pub(crate) fn start(
+        &self,
+        kafka: &KafkaArgs,
+        settings: RegionSettings,
+        rules: GlobalRules,
+        facts: (RegionFeed, &Aggregator),
+        clock: Arc<dyn Clock>,
+    ) -> anyhow::Result<RegionRole> {
+        let (Some(own), Some(ledger)) = (kafka.settings(), &self.ledger) else {
+            bail!(Usage("an aggregator needs --kafka BROKERS and --ledger BROKERS".to_owned()));
+        };
+        let home = KafkaSettings::new(ledger).prefixed(own.topic_prefix.clone()).with(own.settings.clone());
+        let home = KafkaBus::new(home.carrying(TopicSet::Ledger))?;
+        let mirror = self.ledger_topic.clone().map(|topic| KafkaBus::new(own.carrying(TopicSet::LedgerMirror(topic))));
+        let buses = LedgerBuses { home, mirror: mirror.transpose()? };
+        let (feed, aggregator) = facts;
+        let facts = (feed, aggregator.queries());
+        Ok(RegionRole::start(settings, buses, None::<NoLimitStore>, rules, facts, clock)?)
+    }
+}
+
+/// Returns the part of an aggregator with these settings.
+pub(crate) fn region_settings(settings: &WorkerSettings, clock: &dyn Clock) -> RegionSettings {
+    RegionSettings {
+        id: settings.id.clone(),
+        region: settings.region.clone(),
+        coordinates: settings.coordinates,
+        // The time of the start, and random bits: no other life of a process has it.
+        life: (clock.now().as_ms() << 20) ^ (serve::random_number() >> 44),
+        dead_letters: None,
+    }
+}

@@ -1,0 +1,122 @@
+//! `tollgate regions`: the budgets of regions, as an aggregator has read them from the ledger.
+
+use std::time::Duration;
+
+use clap::builder::NonEmptyStringValueParser;
+use serde_json::Value;
+
+use crate::client;
+use crate::exit::Exit;
+use crate::output::{self, Format};
+
+/// Maximum time for an answer.
+const WAIT: Duration = Duration::from_secs(5);
+/// Number of digits of a counter without a label.
+const ID_LEN: usize = 8;
+
+/// Shows the budgets that regions hold of the quotas of global rules
+///
+/// An aggregator with --ledger answers. Exit code: 0 done, 4 no aggregator answered.
+#[derive(clap::Args)]
+pub(crate) struct RegionsArgs {
+    /// Address of the aggregator
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8090", value_parser = NonEmptyStringValueParser::new())]
+    aggregator: String,
+    /// Maximum number of counters, those that are wanted most
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    limit: u32,
+    /// Form of the output
+    #[arg(long, default_value = "text")]
+    format: Format,
+}
+
+pub(crate) fn run(args: &RegionsArgs) -> anyhow::Result<Exit> {
+    let path = format!("/regions?limit={}", args.limit);
+    let Some(answer) = client::get(&args.aggregator, &path, WAIT)? else { return Ok(Exit::Unanswered) };
+    output::say_as(args.format, text_of(&answer), &answer)?;
+    Ok(Exit::Done)
+}
+
+/// Formats the answer as a table; a rule without budgets beside its floors has a row for each region.
+fn text_of(answer: &Value) -> String {
+    let rows: Vec<[String; 7]> =
+        answer["counters"].as_array().into_iter().flatten().flat_map(rows_of_counter).collect();
+    let has_rows = |rule: &Value| rows.iter().any(|row| rule["rule"].as_str() == Some(&*row[0]));
+    let idle = answer["rules"].as_array().into_iter().flatten().filter(|rule| !has_rows(rule)).flat_map(rows_of_rule);
+    let rows: Vec<[String; 7]> = idle.chain(rows.iter().cloned()).collect();
+    let table = output::table(&["rule", "counter", "region", "floor", "held", "wants", "age"], rows);
+    let coordinator = answer["coordinator"].as_str().unwrap_or("not known in this region");
+    let (ledger, shown) = (&answer["ledger"], answer["counters"].as_array().map_or(0, Vec::len));
+    let mut text = format!(
+        "{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}; counters above their floors: {}, shown: {shown}",
+        text(&answer["region"]),
+        text(&ledger["entries"]),
+        text(&ledger["void"]),
+        text(&answer["matched"]),
+    );
+    for (name, error) in [("ledger", &ledger["error"]), ("store", &answer["store_error"])] {
+        if let Some(error) = error.as_str() {
+            text += &format!("\n{name}: {error}");
+        }
+    }
+    text
+}
+
+fn rows_of_counter(counter: &Value) -> Vec<[String; 7]> {
+    let id: String = counter["id"].as_str().unwrap_or_default().chars().take(ID_LEN).collect();
+    let label = counter["label"].as_str().map_or(id, str::to_owned);
+    let regions = counter["regions"].as_array().into_iter().flatten();
+    let row = |region: &Value| {
+        let [name, floor, held, wants] = ["region", "floor", "held", "wants"].map(|key| text(&region[key]));
+        let age = region["age_ms"].as_u64().map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1_000));
+        [text(&counter["rule"]), label.clone(), name, floor, held, wants, age]
+    };
+    regions.map(row).collect()
+}
+
+/// Returns the floors of a rule: its counters hold no more.
+fn rows_of_rule(rule: &Value) -> Vec<[String; 7]> {
+    let row = |(region, floor): (&String, &Value)| {
+        let (floor, none) = (text(floor), || "-".to_owned());
+        [text(&rule["rule"]), "(all others)".to_owned(), region.clone(), floor.clone(), floor, none(), none()]
+    };
+    rule["floors"].as_object().into_iter().flatten().map(row).collect()
+}
+
+/// Returns a value without quotes.
+fn text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_table_of_budgets_fits_80_columns() {
+        let region = |region, held, wants, age_ms: Option<u64>| json!({ "region": region, "floor": 10, "held": held, "wants": wants, "age_ms": age_ms });
+        let counter = |label: Option<&str>, regions: Value| json!({ "rule": "per-key", "id": "78c649e77c2905a1ef6b0cfdb3bebf8f", "label": label, "quota": 100, "regions": regions });
+        let answer = json!({
+            "region": "eu",
+            "coordinator": "eu-a",
+            "ledger": { "entries": 12, "void": 1, "error": null },
+            "store_error": "no answer in time",
+            "rules": [{ "rule": "per-key", "floors": { "eu": 10 } }, { "rule": "idle", "floors": { "eu": 5, "us": 7 } }],
+            "matched": 2,
+            "counters": [
+                counter(Some("api_key=sk_a…12345678"), json!([region("eu", 80, 120, Some(3_400)), region("us", 20, 0, None)])),
+                counter(None, json!([region("eu", 11, 11, Some(900))])),
+            ],
+        });
+        let text = text_of(&answer);
+        assert!(text.lines().take_while(|line| !line.is_empty()).all(|line| line.chars().count() <= 80), "{text}");
+        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[1], ["idle", "(all", "others)", "eu", "5", "5", "-", "-"]);
+        assert_eq!(rows[3], ["per-key", "api_key=sk_a…12345678", "eu", "10", "80", "120", "3", "s"]);
+        assert_eq!(rows[4], ["per-key", "api_key=sk_a…12345678", "us", "10", "20", "0", "-"]);
+        assert_eq!(rows[5], ["per-key", "78c649e7", "eu", "10", "11", "11", "0", "s"]);
+        assert!(text.contains("coordinator: eu-a") && text.ends_with("store: no answer in time"), "{text}");
+    }
+}
