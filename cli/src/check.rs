@@ -6,11 +6,11 @@ use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use tollgate_core::rules::parse_duration_ms;
 
 use crate::client;
 use crate::exit::{Exit, Usage};
 use crate::output::{self, Format};
+use crate::serve;
 
 /// Asks a running agent whether a call may pass
 ///
@@ -27,7 +27,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
     /// Time to wait for an answer
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = serve::duration)]
     timeout: Duration,
     /// Form of the answer
     #[arg(long, default_value = "text")]
@@ -87,9 +87,4 @@ pub(crate) fn descriptor(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE, such as api_key=k1".to_owned()),
     }
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let ms = parse_duration_ms(text).filter(|ms| *ms > 0);
-    ms.map(Duration::from_millis).ok_or_else(|| "write a duration, such as 500ms or 2s".to_owned())
 }

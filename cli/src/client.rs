@@ -54,6 +54,21 @@ pub(crate) fn get(aggregator: &str, path: &str, wait: Duration) -> anyhow::Resul
     Ok(answer.map(|(_, body)| body))
 }
 
+/// Posts a body to an aggregator and returns the body of its answer. Returns `None` and prints a message on standard error if none
+/// answers.
+///
+/// # Errors
+/// If the address is not valid, or the aggregator refuses.
+pub(crate) fn post_to_aggregator(
+    aggregator: &str,
+    path: &str,
+    body: &Value,
+    wait: Duration,
+) -> anyhow::Result<Option<Value>> {
+    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+    Ok(ask(AGGREGATOR, aggregator, request, body.to_string(), wait)?.map(|(_, body)| body))
+}
+
 fn ask(
     server: Server,
     address: &str,

@@ -1,8 +1,8 @@
-//! `tollgate demo`: a fleet, an abuser and an outage, in ten seconds.
+//! `tollgate demo`: a fleet, an abuser and an outage, in ten seconds; `--regions`: one quota over three regions.
 
 use std::io::{ErrorKind, IsTerminal, stdout};
 
-use tollgate_experiments::{ExperimentError, demo};
+use tollgate_experiments::{ExperimentError, demo, region_demo};
 
 use crate::exit::Exit;
 use crate::output;
@@ -25,12 +25,20 @@ pub(crate) struct DemoArgs {
     redis: RedisArgs,
     #[command(flatten)]
     kafka: KafkaArgs,
+    /// Shows one quota over three regions instead, in twenty seconds and in memory
+    #[arg(long, conflicts_with_all = ["redis", "kafka"])]
+    regions: bool,
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<Exit> {
     serve::block_on(async {
         let terminal = stdout().is_terminal();
-        match demo::run(&mut stdout(), terminal, args.redis.settings(), args.kafka.settings()).await {
+        let shown = if args.regions {
+            region_demo::run(&mut stdout(), terminal).await
+        } else {
+            demo::run(&mut stdout(), terminal, args.redis.settings(), args.kafka.settings()).await
+        };
+        match shown {
             Err(ExperimentError::Io(error))
                 if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::StorageFull) =>
             {

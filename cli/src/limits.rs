@@ -13,6 +13,9 @@ use tollgate_rules::{from_shorthand, hint};
 
 use crate::exit::Usage;
 
+/// Rule of `tollgate up` without a source.
+pub(crate) const LIMIT_DEFAULT: &str = "100/min per api_key";
+
 /// The chosen source. A flag wins over an environment variable, as for every flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {

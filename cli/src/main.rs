@@ -20,6 +20,7 @@ mod limited_calls;
 mod demo;
 mod replay;
 mod agent;
+mod local_regions;
 mod up;
 mod ledger;
 mod aggregator;
@@ -64,10 +65,7 @@ struct Cli {
 enum Command {
     Demo(demo::DemoArgs),
     Replay(replay::ReplayArgs),
-    /// Starts a limiter: agent and aggregator in one process
-    ///
-    /// In memory by itself; with --redis and --kafka it is one agent and one aggregator of a fleet.
-    Up(agent::AgentArgs),
+    Up(Box<up::UpArgs>),
     Agent(agent::AgentArgs),
     Aggregator(aggregator::AggregatorArgs),
     Check(check::CheckArgs),
@@ -97,7 +95,8 @@ fn parse() -> anyhow::Result<Cli> {
 
 fn run(cli: Cli) -> anyhow::Result<Exit> {
     let format = match &cli.command {
-        Some(Command::Up(args) | Command::Agent(args)) => args.log.log_format,
+        Some(Command::Up(args)) => args.agent.log.log_format,
+        Some(Command::Agent(args)) => args.log.log_format,
         Some(Command::Aggregator(args)) => args.log.log_format,
         _ => Format::Text,
     };
@@ -121,7 +120,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         }
         Some(Command::Demo(args)) => demo::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
-        Some(Command::Up(args)) => up::run(args),
+        Some(Command::Up(args)) => up::run(*args),
         Some(Command::Agent(args)) => agent::run(args),
         Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client;
 use crate::exit::Exit;
@@ -16,11 +16,14 @@ const ID_LEN: usize = 8;
 
 /// Shows the budgets that regions hold of the quotas of global rules
 ///
-/// An aggregator with --ledger answers. Exit code: 0 done, 4 no aggregator answered.
+/// An aggregator with --ledger answers, or `tollgate up --regions`, which also moves units and cuts links. Exit code: 0 done, 4 no
+/// aggregator answered.
 #[derive(clap::Args)]
 pub(crate) struct RegionsArgs {
+    #[command(subcommand)]
+    switch: Option<RegionsSwitch>,
     /// Address of the aggregator
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8090", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:8090", value_parser = NonEmptyStringValueParser::new())]
     aggregator: String,
     /// Maximum number of counters, those that are wanted most
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -30,7 +33,59 @@ pub(crate) struct RegionsArgs {
     format: Format,
 }
 
+/// Change of the regions of `tollgate up --regions`.
+#[derive(clap::Subcommand)]
+enum RegionsSwitch {
+    /// Moves the units of one region to another for one term; then the demand decides again
+    Move {
+        /// Region that gives its units back
+        from: String,
+        /// Region that asks for them
+        to: String,
+    },
+    /// Cuts the link of a region to the ledger
+    Cut {
+        /// Name of the region
+        region: String,
+    },
+    /// Heals the link of a region to the ledger
+    Heal {
+        /// Name of the region
+        region: String,
+    },
+}
+
+impl RegionsSwitch {
+    /// Path and body of the request.
+    fn request(&self) -> (&'static str, Value) {
+        match self {
+            Self::Move { from, to } => ("/regions/move", json!({ "from": from, "to": to })),
+            Self::Cut { region } => ("/regions/cut", json!({ "region": region })),
+            Self::Heal { region } => ("/regions/heal", json!({ "region": region })),
+        }
+    }
+
+    /// Describes the change that was made.
+    fn done(&self, answer: &Value) -> String {
+        match self {
+            Self::Move { from, to } => {
+                format!("{from} gives back what it can, and {to} asks for it; counters: {}", answer["counters"])
+            }
+            Self::Cut { region } => format!("{region} is cut off from the ledger"),
+            Self::Heal { region } => format!("{region} reaches the ledger again"),
+        }
+    }
+}
+
 pub(crate) fn run(args: &RegionsArgs) -> anyhow::Result<Exit> {
+    if let Some(switch) = &args.switch {
+        let (path, body) = switch.request();
+        let Some(answer) = client::post_to_aggregator(&args.aggregator, path, &body, WAIT)? else {
+            return Ok(Exit::Unanswered);
+        };
+        output::say_as(args.format, switch.done(&answer), &answer)?;
+        return Ok(Exit::Done);
+    }
     let path = format!("/regions?limit={}", args.limit);
     let Some(answer) = client::get(&args.aggregator, &path, WAIT)? else { return Ok(Exit::Unanswered) };
     output::say_as(args.format, text_of(&answer), &answer)?;
@@ -90,8 +145,6 @@ fn text(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -4,12 +4,14 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate::Agent;
 use tollgate_core::call::NAME_LEN_MAX;
+use tollgate_core::rules::parse_duration_ms;
 
 use crate::exit::Exit;
 
@@ -95,6 +97,12 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
 /// Parses a number above 0.
 pub(crate) fn positive(text: &str) -> Result<NonZeroU32, &'static str> {
     text.parse().map_err(|_| "write a whole number from 1 to 4294967295")
+}
+
+/// Parses a time above 0.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let ms = parse_duration_ms(text).filter(|ms| *ms > 0);
+    ms.map(Duration::from_millis).ok_or_else(|| "write a duration, such as 500ms or 2s".to_owned())
 }
 
 /// Parses a name that fits in a header.

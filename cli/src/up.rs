@@ -1,7 +1,8 @@
-//! `tollgate up`: agent and aggregator in one process, in memory or over the named servers.
+//! `tollgate up`: agent and aggregator in one process, in memory or over the named servers, or several regions in memory.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tollgate::Agent;
@@ -12,16 +13,37 @@ use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::Exit;
-use crate::limits::Limits;
+use crate::limits::{LIMIT_DEFAULT, Limits};
+use crate::local_regions;
 use crate::process_metrics;
 use crate::serve;
 use crate::{output, sample};
 
-const LIMIT_DEFAULT: &str = "100/min per api_key";
 const PARTITIONS: u32 = 4;
 
-pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
-    serve::block_on(up(args))
+/// Starts a limiter: agent and aggregator in one process
+///
+/// In memory by itself; with --redis and --kafka it is one agent and one aggregator of a fleet. With --regions it is several
+/// regions that share quotas.
+#[derive(clap::Args)]
+pub(crate) struct UpArgs {
+    #[command(flatten)]
+    pub(crate) agent: AgentArgs,
+    /// Number of regions in this process that share the quotas, each in memory, with HTTP on the next port
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=8), conflicts_with_all = ["redis", "kafka"])]
+    regions: Option<u8>,
+    /// Time of one way between a region and the ledger, which is in the first one; with --regions
+    #[arg(long, value_name = "DURATION", default_value = "40ms", value_parser = serve::duration)]
+    link_delay: Duration,
+}
+
+pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
+    serve::block_on(async {
+        match args.regions {
+            Some(count) => local_regions::run(&args.agent.limits, args.agent.http, count, args.link_delay).await,
+            None => up(args.agent).await,
+        }
+    })
 }
 
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {

@@ -13,7 +13,9 @@ pub mod replay;
 pub mod regions;
 pub mod scenario;
 pub mod servers;
+pub mod local_regions;
 pub mod demo;
+pub mod region_demo;
 pub mod live;
 #[cfg(feature = "report")]
 pub mod report;

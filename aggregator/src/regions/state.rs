@@ -54,6 +54,21 @@ pub(crate) struct RegionsView {
 }
 
 impl RegionQueries {
+    /// Moves units of all counters to another region. For one term, this region wants none beside its floors, and the other one wants
+    /// what both hold; then the demand decides again. Returns the number of counters.
+    pub fn move_units(&self, to: &Self) -> usize {
+        let other = to.state.lock().region.clone();
+        let moves = self.state.lock().moves_to(&other);
+        for (rule, counter, units) in &moves {
+            for (region, units) in [(self, 0), (to, *units)] {
+                let input = RegionInput::Wanted { rule, counter: *counter, units };
+                region.state.lock().budgets.poll(region.clock.now(), input, &mut Vec::new());
+            }
+        }
+        tracing::info!(to = %other, counters = moves.len(), "an operator moves units");
+        moves.len()
+    }
+
     /// Returns the budgets, the most wanted counters first, up to a limit.
     pub(crate) fn view(&self, limit: usize) -> RegionsView {
         self.state.lock().view(self.clock.now(), limit)
@@ -81,6 +96,15 @@ impl RegionState {
             *held.entry(terms.rule.clone()).or_default() += units;
         }
         held
+    }
+
+    /// Returns the counters of which the region holds units beside its floor, with the units of this region and another one.
+    fn moves_to(&self, other: &str) -> Vec<(Arc<str>, CounterId, u64)> {
+        let held = self.ledger().counters().filter(|(_, _, budget)| budget.grants_of(&self.region).next().is_some());
+        held.map(|(counter, terms, budget)| {
+            (terms.rule.clone(), counter, budget.held(&self.region).saturating_add(budget.held(other)))
+        })
+        .collect()
     }
 
     pub(super) fn ledger(&self) -> &Ledger {

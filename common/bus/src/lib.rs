@@ -9,6 +9,7 @@
 mod error;
 mod reports;
 pub mod embedded;
+pub mod link;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 mod supervise;

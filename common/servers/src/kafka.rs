@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::Command;
 
+use crate::proxy::Proxy;
 use crate::server::{Server, ServerError, ServerKind, free_port, require};
 
 /// Kafka's own commands and their classes.
@@ -20,6 +21,14 @@ const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 
 /// Apache Kafka.
 pub struct KafkaKind;
+
+/// Listener for clients that reach the node by a proxy.
+#[derive(Clone, Copy)]
+struct FarListener {
+    port: u16,
+    /// Port that the node tells clients.
+    advertised: u16,
+}
 
 impl ServerKind for KafkaKind {
     const NAME: &'static str = "Kafka";
@@ -45,7 +54,19 @@ impl Server<KafkaKind> {
     /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start_with(protocol: &str, properties: &str) -> Self {
-        launch(Path::new(DISTRIBUTION), protocol, properties).unwrap_or_else(|error| panic!("{error}"))
+        launch(Path::new(DISTRIBUTION), protocol, properties, None).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts a node with a further listener, which clients reach by a proxy: the node tells them the proxy's port.
+    ///
+    /// # Panics
+    /// Panics if Java or Kafka is not installed.
+    #[must_use]
+    pub fn start_behind(proxy: &Proxy) -> Self {
+        let far = free_port();
+        proxy.forward_to(far);
+        let far = Some(FarListener { port: far, advertised: proxy.port() });
+        launch(Path::new(DISTRIBUTION), "PLAINTEXT", "", far).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a node without authentication, of the Kafka in this folder.
@@ -53,7 +74,7 @@ impl Server<KafkaKind> {
     /// # Errors
     /// If Java or Kafka is missing, or the node does not answer.
     pub fn try_start(distribution: &Path) -> Result<Self, ServerError> {
-        launch(distribution, "PLAINTEXT", "")
+        launch(distribution, "PLAINTEXT", "", None)
     }
 
     /// Returns the address as `127.0.0.1:PORT`.
@@ -89,7 +110,12 @@ fn function(name: &str, command: &[String]) -> String {
     format!("{name}() {{ {} \"$@\"; }}", quoted.join(" "))
 }
 
-fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Server<KafkaKind>, ServerError> {
+fn launch(
+    distribution: &Path,
+    protocol: &str,
+    properties: &str,
+    far: Option<FarListener>,
+) -> Result<Server<KafkaKind>, ServerError> {
     require("java", "-version", "run scripts/servers, or apt-get install openjdk-17-jre-headless")?;
     let jars = distribution.join("libs");
     if !jars.is_dir() {
@@ -101,7 +127,7 @@ fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Serve
     let port = free_port();
     Server::launch(port, |folder| {
         let file = folder.join("server.properties");
-        fs::write(&file, properties_file(folder, port, protocol) + properties)?;
+        fs::write(&file, properties_file(folder, port, protocol, far) + properties)?;
         let file = file.display().to_string();
         let format = java(&jars, &["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
         let output = Command::new(&format[0]).args(&format[1..]).output()?;
@@ -113,18 +139,22 @@ fn launch(distribution: &Path, protocol: &str, properties: &str) -> Result<Serve
     })
 }
 
-fn properties_file(folder: &Path, port: u16, protocol: &str) -> String {
+fn properties_file(folder: &Path, port: u16, protocol: &str, far: Option<FarListener>) -> String {
     let (controller, logs) = (free_port(), folder.join("logs"));
     let logs = logs.display();
+    let listener = |port: u16| format!("FAR://127.0.0.1:{port},");
+    let listens = far.map_or_else(String::new, |far| listener(far.port));
+    let advertised = far.map_or_else(String::new, |far| listener(far.advertised));
     format!(
         "process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listeners={protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+listeners={listens}{protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={advertised}{protocol}://127.0.0.1:{port}
 inter.broker.listener.name={protocol}
 # The controller's listener is always plain text.
-listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT,FAR:PLAINTEXT
 log.dirs={logs}
 offsets.topic.replication.factor=1
 # The controller readmits a killed broker after its session has expired; the default is 9 s.

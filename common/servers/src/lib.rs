@@ -4,12 +4,14 @@
 //! [`kill`](Server::kill) sends SIGKILL, [`pause`](Server::pause) SIGSTOP.
 
 mod server;
+mod proxy;
 mod redis;
 mod kafka;
 mod envoy;
 
 pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
+pub use proxy::Proxy;
 pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
 

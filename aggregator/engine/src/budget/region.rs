@@ -79,6 +79,10 @@ impl RegionBudgets {
                 let new = || (rule.clone(), RegionCounter::new(now));
                 self.counters.entry(counter).or_insert_with(new).1.demand.offer(units);
             }
+            RegionInput::Wanted { rule, counter, units } => {
+                let new = || (rule.clone(), RegionCounter::new(now));
+                self.counters.entry(counter).or_insert_with(new).1.wanted = Some((units, now));
+            }
             RegionInput::Assigned(part) => self.part = Some(part.clone()),
             RegionInput::StoreTime(store) => self.store_clock = Some((store, now)),
             RegionInput::Written { counter, answer } => self.written(now, counter, &answer, effects),

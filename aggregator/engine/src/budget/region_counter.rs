@@ -19,6 +19,8 @@ const STEADY_PARTS: u64 = 256;
 #[derive(Clone, Debug)]
 pub(super) struct RegionCounter {
     pub(super) demand: DemandMeter,
+    /// Units that an operator wants in place of the demand, and the instant of this wish.
+    pub(super) wanted: Option<(u64, Timestamp)>,
     pub(super) held: HeldGrants,
     pub(super) giving: Option<GiveBack>,
     /// Limit in the store, as its last answer said; none before the first one.
@@ -51,6 +53,7 @@ impl RegionCounter {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
             demand: DemandMeter::new(now),
+            wanted: None,
             held: HeldGrants::default(),
             giving: None,
             stored: None,
@@ -63,6 +66,7 @@ impl RegionCounter {
     /// Returns true if the region neither holds nor wants anything beside its floor.
     pub(super) fn is_idle(&self, facts: &LedgerFacts<'_>) -> bool {
         self.wants == 0
+            && self.wanted.is_none()
             && self.giving.is_none()
             && self.stored.is_none_or(|stored| stored.units == 0)
             && facts.budget.grants_of(facts.region).next().is_none()
@@ -76,7 +80,9 @@ impl RegionCounter {
         is_read: impl Fn(EntryId) -> bool,
     ) -> Vec<Need> {
         let LedgerFacts { terms, budget, region } = *facts;
-        let demand = self.demand.tick(now, terms.window_ms);
+        let measured = self.demand.tick(now, terms.window_ms);
+        self.wanted.take_if(|(_, since)| now.ms_since(*since) >= terms.term_ms);
+        let demand = self.wanted.map_or(measured, |(units, _)| units);
         let is_scarce = is_scarce(facts, wanted(demand, false));
         self.wants = wanted(demand, is_scarce);
         let (held, floor) = (budget.held(region), budget.floor(region));
@@ -105,7 +111,8 @@ impl RegionCounter {
             0
         };
         // A successor does not give back what its predecessor holds before it knows the demand: by time, or as it wanted more.
-        let knows_demand = self.asked.is_some() || self.demand.is_settled(now, terms.window_ms);
+        let knows_demand =
+            self.asked.is_some() || self.wanted.is_some() || self.demand.is_settled(now, terms.window_ms);
         let may_give = self.giving.is_none() && knows_demand;
         let chosen = chosen(budget, region, units).filter(|_| may_give);
         if let Some((grant, keeps)) = chosen {

@@ -42,6 +42,15 @@ pub enum RegionInput<'a> {
         /// Units, admitted or not.
         units: u64,
     },
+    /// An operator wants the region to have so many units of a counter for one term, whatever its demand.
+    Wanted {
+        /// Rule of the counter.
+        rule: &'a Arc<str>,
+        /// The counter.
+        counter: CounterId,
+        /// Units, with those of the floor.
+        units: u64,
+    },
     /// The process takes care of this part of the counters from now on; first it is all of them.
     Assigned(&'a RegionPart),
     /// The store has answered with its time.

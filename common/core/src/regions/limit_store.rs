@@ -1,6 +1,7 @@
 //! Access to the limits that the store of a region holds for the counters of global rules.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use super::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 use crate::clock::Timestamp;
@@ -27,4 +28,27 @@ pub trait LimitStore: Send + Sync + 'static {
 
     /// Returns the store's time.
     fn time(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+}
+
+impl<S: LimitStore> LimitStore for Arc<S> {
+    fn write_limit(
+        &self,
+        rule: &str,
+        counter: CounterId,
+        write: &LimitWrite,
+    ) -> impl Future<Output = Result<(Timestamp, LimitAnswer), StoreError>> + Send {
+        (**self).write_limit(rule, counter, write)
+    }
+
+    fn write_floor(
+        &self,
+        rule: &str,
+        write: &LimitWrite,
+    ) -> impl Future<Output = Result<(Timestamp, StoredLimit), StoreError>> + Send {
+        (**self).write_floor(rule, write)
+    }
+
+    fn time(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send {
+        (**self).time()
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! An embedder who builds rules here needs no parser; `tollgate-rules` reads the same rules from text.
 
-use super::{Consistency, LimitPolicy, Matches, Pattern, Quota, Rule};
+use super::{Consistency, LimitPolicy, Matches, Pattern, Quota, Rule, Scope};
 use crate::algorithm::Algorithm;
 
 impl Rule {
@@ -70,6 +70,12 @@ impl Rule {
     #[must_use]
     pub fn strict(self) -> Self {
         self.with(|policy| policy.set_consistency(Consistency::Strict))
+    }
+
+    /// Returns the same rule with one quota over all regions of the set: strict, in budgets that move to the demand.
+    #[must_use]
+    pub fn global(self) -> Self {
+        Self { scope: Scope::Global, ..self.strict() }
     }
 
     /// Returns the same rule without a store: signals of the aggregator and the agent's own admissions decide.

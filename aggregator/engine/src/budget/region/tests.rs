@@ -164,3 +164,20 @@ fn a_give_back_that_is_lost_is_repeated() {
     assert_eq!(written(&tick(&mut region, 8_001, 0)), Some(write));
     assert_eq!(poll(&mut region, 8_002, RegionInput::Written { counter: X, answer }), give_back);
 }
+
+/// A wish takes the place of the demand for one term.
+#[test]
+fn an_operator_moves_units_for_a_term() {
+    let mut taker = process(7, 42, &[]);
+    poll(&mut taker, 1_000, RegionInput::Wanted { rule: &"rule".into(), counter: X, units: 40 });
+    let request = appended(&tick(&mut taker, 1_000, 0)).pop().expect("it has no demand, and asks");
+    assert!(matches!(&request.entry, LedgerEntry::Request(request) if request.wants == 58), "{request:?}");
+    assert_eq!(appended(&tick(&mut taker, 13_000, 0)), [], "the term has passed");
+
+    let records = granted(&mut process(7, 42, &[]));
+    let mut giver = process(8, 42, &records);
+    let fence = |effects: &[RegionEffect]| written(effects).and_then(|write| write.limit.fence);
+    assert_eq!(fence(&tick(&mut giver, 2_000, 20)), None, "it has a demand");
+    poll(&mut giver, 2_000, RegionInput::Wanted { rule: &"rule".into(), counter: X, units: 0 });
+    assert_eq!(fence(&tick(&mut giver, 2_200, 2)).map(|fence| fence.keeps), Some(0));
+}

@@ -1,0 +1,193 @@
+//! `tollgate up --regions N`: several regions in one process, for a look at budgets that move.
+//!
+//! Each region listens on a port of its own, with the routes of an agent, `/regions`, and the switches that `tollgate regions move`,
+//! `cut` and `heal` use.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::bail;
+use axum::Router;
+use axum::extract::{Json, State};
+use axum::http::StatusCode;
+use axum::routing::post;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tollgate::{RuleSet, RulesSource, read_rules};
+use tollgate_aggregator::api::regions_router;
+use tollgate_aggregator::regions::RegionQueries;
+use tollgate_bus::link::Link;
+use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::regions::{FLOOR_PPM_DEFAULT, RegionFloorPart};
+use tollgate_core::rules::Scope;
+use tollgate_experiments::local_regions::{LocalRegion, start_local_regions};
+use tollgate_rules::from_shorthand;
+
+use crate::exit::{Exit, Usage};
+use crate::limits::{LIMIT_DEFAULT, Limits};
+use crate::output;
+use crate::sample;
+use crate::serve;
+
+/// Names of regions if the rules name none.
+const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];
+
+/// Switches of a region.
+struct RegionSwitch {
+    name: Arc<str>,
+    link: Link,
+    budgets: RegionQueries,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OneRegion {
+    region: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RegionMove {
+    from: String,
+    to: String,
+}
+
+/// Answer to a switch: its status, and a body as JSON.
+type Switched = (StatusCode, Json<Value>);
+
+/// Runs so many regions until a signal stops them. The first one listens on `http`.
+pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay: Duration) -> anyhow::Result<Exit> {
+    let stopping = serve::stop_requested()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let rules = rules(limits, usize::from(count), &*clock)?;
+    let mut listeners = Vec::new();
+    for number in 0..u16::from(count) {
+        let port = if http.port() == 0 { 0 } else { http.port().saturating_add(number) };
+        listeners.push(serve::listen(SocketAddr::new(http.ip(), port)).await?);
+    }
+    let regions = start_local_regions(&rules, link_delay, &clock)?;
+    let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
+    let (stop, stopped) = tokio::sync::watch::channel(false);
+    let mut servers = JoinSet::new();
+    for (region, listener) in regions.iter().zip(listeners) {
+        let address = listener.local_addr()?;
+        output::announce(format_args!("region {} listens on http://{address}", region.name));
+        if servers.is_empty() {
+            output::announce(format_args!(
+                "try: {}",
+                region.agent.engine().with_rules(|rules| sample::curl(rules, address))
+            ));
+            output::announce(format_args!("     tollgate regions --aggregator http://{address}"));
+            output::announce(format_args!(
+                "     tollgate regions cut {} --aggregator http://{address}",
+                regions[1].name
+            ));
+        }
+        let (budgets, counters) = region.queries();
+        let router = tollgate_http::router(region.agent.clone())
+            .merge(regions_router(budgets, counters))
+            .merge(switch_router(switches.clone()));
+        let mut stopped = stopped.clone();
+        // The channel is closed at the end of the process at the latest.
+        let ends = async move {
+            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
+        };
+        servers.spawn(tollgate_http::serve(listener, router, ends));
+    }
+    stopping.await;
+    stop.send_replace(true);
+    for served in servers.join_all().await {
+        served?;
+    }
+    for region in regions {
+        region.stop().await;
+    }
+    Ok(Exit::Done)
+}
+
+/// Returns the rules of the command, which name so many regions. Rules in short form become global ones.
+fn rules(limits: &Limits, count: usize, clock: &dyn Clock) -> anyhow::Result<RuleSet> {
+    let short = |limits: &[String]| -> anyhow::Result<RuleSet> {
+        let mut set = from_shorthand(limits, clock.now().as_ms())?;
+        for rule in &mut set.rules {
+            *rule = Arc::new((**rule).clone().global());
+        }
+        let part = |name: &&str| RegionFloorPart { region: (*name).into(), floor_ppm: FLOOR_PPM_DEFAULT };
+        set.regions = NAMES[..count].iter().map(part).collect();
+        Ok(set)
+    };
+    match limits {
+        Limits::Unset => {
+            tracing::info!("no --rules and no --limit: {LIMIT_DEFAULT} over all regions is enforced");
+            short(&[LIMIT_DEFAULT.to_owned()])
+        }
+        Limits::Short(limits) => short(limits),
+        Limits::From(RulesSource::File(path)) => {
+            let set = read_rules(path, clock.now())?;
+            let shown = path.display();
+            let named = set.regions.len();
+            if named != count {
+                bail!(Usage(format!(
+                    "{shown} names {named} regions under `regions:`, and --regions says {count}; write --regions {named}, or name {count} regions"
+                )));
+            }
+            if !set.rules.iter().any(|rule| rule.scope == Scope::Global) {
+                bail!(Usage(format!(
+                    "{shown} has no rule with `scope: global`, so the regions share nothing; add it to a rule"
+                )));
+            }
+            Ok(set)
+        }
+        Limits::From(_) => bail!(Usage(
+            "--regions needs rules that name regions, which --envoy-config has not; use --rules FILE or --limit"
+                .to_owned()
+        )),
+    }
+}
+
+impl RegionSwitch {
+    fn of(region: &LocalRegion) -> Self {
+        Self { name: region.name.clone(), link: region.link.clone(), budgets: region.queries().0 }
+    }
+}
+
+fn switch_router(regions: Arc<[RegionSwitch]>) -> Router {
+    Router::new()
+        .route("/regions/cut", post(|State(regions), Json(body)| async move { set_cut(&regions, &body, true) }))
+        .route("/regions/heal", post(|State(regions), Json(body)| async move { set_cut(&regions, &body, false) }))
+        .route("/regions/move", post(|State(regions), Json(body)| async move { move_units(&regions, &body) }))
+        .with_state(regions)
+}
+
+/// Cuts the link of a region to the ledger, or heals it.
+fn set_cut(regions: &Arc<[RegionSwitch]>, OneRegion { region }: &OneRegion, is_cut: bool) -> Switched {
+    match found(regions, region) {
+        Ok(found) => {
+            found.link.set_cut(is_cut);
+            tracing::info!(%region, "the link to the ledger is {}", if is_cut { "cut" } else { "healed" });
+            (StatusCode::OK, Json(json!({ "region": region, "cut": is_cut })))
+        }
+        Err(refusal) => refusal,
+    }
+}
+
+/// Moves the units of all counters from one region to another.
+fn move_units(regions: &Arc<[RegionSwitch]>, RegionMove { from, to }: &RegionMove) -> Switched {
+    match (found(regions, from), found(regions, to)) {
+        (Ok(giver), Ok(taker)) => {
+            let counters = giver.budgets.move_units(&taker.budgets);
+            (StatusCode::OK, Json(json!({ "from": from, "to": to, "counters": counters })))
+        }
+        (Err(refusal), _) | (_, Err(refusal)) => refusal,
+    }
+}
+
+fn found<'r>(regions: &'r [RegionSwitch], name: &str) -> Result<&'r RegionSwitch, Switched> {
+    regions.iter().find(|region| *region.name == *name).ok_or_else(|| {
+        let known: Vec<&str> = regions.iter().map(|region| &*region.name).collect();
+        let detail = format!("there is no region `{name}`; write one of {}", known.join(", "));
+        (StatusCode::NOT_FOUND, Json(json!({ "title": "Not Found", "status": 404, "detail": detail })))
+    })
+}

@@ -1,0 +1,12 @@
+//! Two regions with real servers: one quota, budgets that follow the demand, a partition, and processes that are killed.
+//!
+//! Everything is judged from the log of the callers: each call with the times of its request and its answer.
+
+#[path = "../commands/support.rs"]
+#[allow(dead_code, reason = "shared with the tests of single commands")]
+mod support;
+mod calls;
+mod regions;
+mod shift;
+mod partition;
+mod crashes;

@@ -1,0 +1,144 @@
+//! Two regions under test: servers, agents and aggregators, and the link between them.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tollgate_servers::{Kafka, Proxy, Redis, free_port};
+
+use crate::calls::{QUOTA, WIDTH_MS};
+use crate::support::{Client, Up, file, tollgate, wait_for};
+
+/// Key of all calls.
+pub(crate) const KEY: &str = "k";
+/// Part of the quota that each region holds always, in percent.
+pub(crate) const FLOOR_PERCENT: u64 = 10;
+
+/// Two regions. The ledger is in the Kafka of the first one, which the second one reaches by a proxy.
+pub(crate) struct TwoRegions {
+    pub(crate) link: Proxy,
+    pub(crate) home: RegionServers,
+    pub(crate) far: RegionServers,
+    rules: PathBuf,
+}
+
+/// Servers and processes of one region.
+pub(crate) struct RegionServers {
+    name: &'static str,
+    redis: Redis,
+    pub(crate) kafka: Kafka,
+    agents: Vec<Up>,
+    pub(crate) aggregators: Vec<Process>,
+}
+
+/// Aggregator that can be killed and restarted.
+pub(crate) struct Process {
+    args: Vec<String>,
+    up: Option<Up>,
+}
+
+impl TwoRegions {
+    /// Starts the servers, two agents for each region, an aggregator for the second one, and `home_aggregators` for the first.
+    pub(crate) fn start(name: &str, home_aggregators: usize) -> Self {
+        let rules = format!(
+            "regions: {{ eu: {{ floor: {FLOOR_PERCENT}% }}, us: {{ floor: {FLOOR_PERCENT}% }} }}
+rules:
+  - {{ name: shared, per: [api_key], quota: {QUOTA}/{}s, scope: global, sub_windows: 60, deadline: 100ms }}",
+            WIDTH_MS / 1_000
+        );
+        let link = Proxy::start();
+        let home = RegionServers::start("eu", Kafka::start_behind(&link));
+        let far = RegionServers::start("us", Kafka::start());
+        let mut regions = Self { link, home, far, rules: file(&format!("{name}.yaml"), &rules) };
+        let (ledger, link) = (regions.home.kafka.brokers(), format!("127.0.0.1:{}", regions.link.port()));
+        for _ in 0..home_aggregators {
+            regions.home.start_aggregator(&regions.rules, &["--ledger", &ledger, "--coordinator"]);
+        }
+        regions.far.start_aggregator(&regions.rules, &["--ledger", &link]);
+        for region in [&mut regions.home, &mut regions.far] {
+            region.start_agents(&regions.rules);
+        }
+        wait_for("the terms in both regions", || {
+            let knows = |region: &RegionServers| {
+                region.budgets().is_some_and(|body| !body["rules"].as_array().is_some_and(Vec::is_empty))
+            };
+            (knows(&regions.home) && knows(&regions.far)).then_some(())
+        });
+        regions
+    }
+
+    /// Returns the number of the home aggregator that coordinates.
+    pub(crate) fn coordinator(&self) -> usize {
+        wait_for("a coordinator", || {
+            let coordinates =
+                |process: &Process| process.get("/regions").is_some_and(|body| body["coordinates"] == true);
+            self.home.aggregators.iter().position(coordinates)
+        })
+    }
+
+    /// Returns the units that the ledger says that a region holds of the counter, as the home region shows them.
+    pub(crate) fn held(&self, region: &str) -> Option<u64> {
+        let body = self.home.budgets()?;
+        let counter = body["counters"].as_array()?.first()?.clone();
+        let held = counter["regions"].as_array()?.iter().find(|held| held["region"] == region)?;
+        held["held"].as_u64()
+    }
+}
+
+impl RegionServers {
+    fn start(name: &'static str, kafka: Kafka) -> Self {
+        Self { name, redis: Redis::start(), kafka, agents: Vec::new(), aggregators: Vec::new() }
+    }
+
+    fn args(&self, command: &str, rules: &PathBuf, node: &str) -> Vec<String> {
+        let (redis, kafka, http) = (self.redis.url(), self.kafka.brokers(), format!("127.0.0.1:{}", free_port()));
+        let rules = rules.display().to_string();
+        let args = [command, "--region", self.name, "--redis", &redis, "--kafka", &kafka, "--rules", &rules];
+        args.iter().chain(&["--http", &http, "--node", node]).map(ToString::to_string).collect()
+    }
+
+    fn start_agents(&mut self, rules: &PathBuf) {
+        for number in 0..2 {
+            let args = self.args("agent", rules, &format!("{}-{number}", self.name));
+            self.agents.push(Up::of(&mut tollgate(&args.iter().map(String::as_str).collect::<Vec<_>>())));
+        }
+        for agent in &self.agents {
+            wait_for("an agent", || (agent.client().get("/readyz", &[]).status == 200).then_some(()));
+        }
+    }
+
+    fn start_aggregator(&mut self, rules: &PathBuf, more: &[&str]) {
+        let node = format!("aggregator-{}-{}", self.name, self.aggregators.len());
+        let mut process = Process { args: self.args("aggregator", rules, &node), up: None };
+        process.args.extend(more.iter().map(ToString::to_string));
+        process.restart();
+        self.aggregators.push(process);
+    }
+
+    /// Returns the addresses of the agents.
+    pub(crate) fn agents(&self) -> Vec<SocketAddr> {
+        self.agents.iter().map(|agent| agent.address).collect()
+    }
+
+    /// Returns the answer of the first aggregator that runs to `/regions`.
+    pub(crate) fn budgets(&self) -> Option<Value> {
+        self.aggregators.iter().find_map(|process| process.get("/regions"))
+    }
+}
+
+impl Process {
+    /// Starts the process, which has ended.
+    pub(crate) fn restart(&mut self) {
+        self.up = Some(Up::of(&mut tollgate(&self.args.iter().map(String::as_str).collect::<Vec<_>>())));
+    }
+
+    fn get(&self, path: &str) -> Option<Value> {
+        let answer = Client::connect(self.up.as_ref()?.address)?.get(path, &[]);
+        (answer.status == 200).then(|| answer.json())
+    }
+
+    /// Sends SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.up = None;
+    }
+}

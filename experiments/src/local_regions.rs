@@ -1,0 +1,106 @@
+//! Regions in one process, each with an agent, a store, a bus and an aggregator of its own, and a link to the ledger.
+//!
+//! The parts are the production ones, in wall time. The ledger's bus is in the first region; the links of the others have a delay
+//! and can be cut.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::store::MemoryStore;
+use tollgate::{Agent, RuleSet};
+use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionQueries, RegionRole, RegionSettings};
+use tollgate_aggregator::{Aggregator, Queries, WorkerSettings};
+use tollgate_bus::embedded::EmbeddedBus;
+use tollgate_bus::link::{Link, LinkedBus};
+use tollgate_core::clock::Clock;
+use tollgate_core::counter::DigestKey;
+use tollgate_core::messages::ledger::Region;
+
+use crate::error::ExperimentError;
+
+/// Partitions of `calls` in each region.
+const PARTITIONS: u32 = 4;
+
+/// One of several regions in this process.
+pub struct LocalRegion {
+    /// Name of the region.
+    pub name: Region,
+    /// Agent of the region.
+    pub agent: Agent<MemoryStore>,
+    /// Link to the ledger. It has no delay in the region that holds the ledger.
+    pub link: Link,
+    aggregator: Aggregator,
+    role: RegionRole,
+}
+
+/// Starts the regions that the rules name, inside a tokio runtime. The first one holds the ledger. `delay` is the time of one way
+/// to it.
+///
+/// # Errors
+/// If the system provides no thread, or an agent does not start.
+pub fn start_local_regions(
+    rules: &RuleSet,
+    delay: Duration,
+    clock: &Arc<dyn Clock>,
+) -> Result<Vec<LocalRegion>, ExperimentError> {
+    let ledger = EmbeddedBus::new(clock.clone(), 1);
+    let names = rules.regions.iter().map(|part| part.region.clone()).enumerate();
+    names
+        .map(|(number, name)| {
+            let link = Link::new(if number == 0 { Duration::ZERO } else { delay });
+            let far = LinkedBus::new(ledger.clone(), link.clone(), clock.clone());
+            LocalRegion::start(name, rules, (far, link), number == 0, clock)
+        })
+        .collect()
+}
+
+impl LocalRegion {
+    fn start(
+        name: Region,
+        rules: &RuleSet,
+        (ledger, link): (LinkedBus<EmbeddedBus>, Link),
+        coordinates: bool,
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, ExperimentError> {
+        let (bus, store) = (EmbeddedBus::new(clock.clone(), PARTITIONS), Arc::new(MemoryStore::new(clock.clone())));
+        let id = format!("aggregator-{name}");
+        let (epoch, region) = (clock.now(), name.clone());
+        let settings = WorkerSettings { epoch, region, coordinates, ..WorkerSettings::new(&id) };
+        let feed = RegionFeed::default();
+        let aggregator = Aggregator::start_with(&bus, settings, None, Some(feed.clone()), clock.clone())?;
+        let global = GlobalRules::new(&DigestKey::default(), &name);
+        global.set(rules);
+        let life = fastrand::u64(..);
+        let settings = RegionSettings { id: id.into(), region: name.clone(), coordinates, life, dead_letters: None };
+        let (buses, feed) = (LedgerBuses { home: ledger, mirror: None }, (feed, aggregator.queries()));
+        let role = RegionRole::start(settings, buses, Some(store.clone()), global, feed, clock.clone())?;
+        let agent = Agent::builder()
+            .node(format!("agent-{name}"))
+            .region(&*name)
+            .clock(clock.clone())
+            .rules(rules.clone())
+            .agents_expected(NonZeroU32::MIN)
+            .bus(bus)
+            .metrics_from(aggregator.metrics())
+            .metrics_from(role.metrics());
+        Ok(Self { name, agent: agent.store(store).start_with_store()?, link, aggregator, role })
+    }
+
+    /// Returns handles for queries of the budgets and of the counters.
+    #[must_use]
+    pub fn queries(&self) -> (RegionQueries, Queries) {
+        (self.role.queries(), self.aggregator.queries())
+    }
+
+    /// Ends the threads of the region.
+    pub async fn stop(mut self) {
+        self.agent.shutdown().await;
+        // The ends of the threads are awaited.
+        let _ = tokio::task::spawn_blocking(move || {
+            self.role.stop();
+            self.aggregator.stop();
+        })
+        .await;
+    }
+}
