@@ -140,7 +140,21 @@ fn whole(policy: &LimitPolicy) -> LimitPolicy {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::rules::{Rule, Scope};
+
     use super::*;
+
+    /// J2: a global rule is shown with its whole quota, and with the floor that the region enforces without any grant.
+    #[test]
+    fn a_global_rule_is_shown_with_its_quota_and_the_floor() {
+        let mut global = Rule::per("global", &[], "100/min".parse().expect("a quota")).strict();
+        global.scope = Scope::Global;
+        let regional = Rule::per("regional", &[], "70/min".parse().expect("a quota")).strict();
+        let set = RuleSet::new(1, [global, regional]).in_region("eu");
+        let json = explain(&set, &DigestKey::default(), &Call::new());
+        let shown = [0, 1].map(|place| (json["rules"][place]["allows"].clone(), json["rules"][place]["floor"].clone()));
+        assert_eq!(shown, [("100/min".into(), 1.into()), ("70/min".into(), Value::Null)]);
+    }
 
     /// Patterns of rules that do not match a call once showed the keys of other callers.
     #[test]
