@@ -7,9 +7,7 @@ use serde_json::{Value, json};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{
-    ExplainedRule, LimitPolicy, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet, Scope,
-};
+use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet, Scope};
 use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, QUOTA_COLUMN, Shown};
 
@@ -76,12 +74,7 @@ impl ExplanationWriter<'_> {
         json["applies"] = matches!(explained.result, MatchResult::Applies { .. }).into();
         json["why"] = self.reason(explained).into();
         if let MatchResult::Applies { policy, origin, cost } = &explained.result {
-            let policy = policy.as_ref();
-            let (floor, whole) = (policy.filter(|policy| policy.global_quota.is_some()), policy.map(whole));
-            if let Some(floor) = floor {
-                json["floor"] = floor.quota.units().into();
-            }
-            let shown = Shown::of_policy(rule, whole.as_ref());
+            let shown = Shown::of_policy(rule, policy.as_ref());
             json["allows"] = shown.cell(QUOTA_COLUMN).into();
             json["terms"] = shown.json.into();
             json["scope"] = Shown::of_rule(rule).json.remove("scope").into();
@@ -138,13 +131,6 @@ impl ExplanationWriter<'_> {
             MatchResult::Replaced { by } => format!("{by} replaces it"),
         }
     }
-}
-
-/// Returns the policy with the quota of all regions: a region enforces its part of it.
-fn whole(policy: &LimitPolicy) -> LimitPolicy {
-    let mut whole = *policy;
-    whole.quota = policy.quota.with_units(policy.units_over_regions()).unwrap_or(policy.quota);
-    whole
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollgate_core::regions::Region;
 use tollgate_core::rules::{Consistency, Rule, RuleSet, Scope, show_units};
-use tollgate_engine::EngineSettings;
+use tollgate_engine::{ChargeableRules, EngineSettings};
 
 /// Rule that an agent cannot enforce.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ impl Unenforceable {
         needs_store.or_else(|| {
             let is_known = rules.regions.iter().any(|part| part.region == settings.region);
             let global = rules.rules.iter().find(|rule| rule.scope == Scope::Global)?;
-            if settings.lacks_budgets {
+            if settings.charges == ChargeableRules::Regional {
                 return Some(Self::NeedsOneServer(global.name.clone()));
             }
             if is_known {
@@ -124,6 +124,26 @@ mod tests {
                 known: known.to_owned(),
             };
             assert_eq!(Unenforceable::of(&settings, &set(scope, regions)), known.map(error), "{scope:?} {regions:?}");
+        }
+    }
+
+    /// J2: a global rule is refused where its floor and its counters may lie on several servers.
+    #[test]
+    fn a_global_rule_needs_one_server() {
+        let mut rule = Rule::per("shared", &["api_key"], "100/min".parse().expect("a quota")).strict();
+        for (scope, charges, is_refused) in [
+            (Scope::Regional, ChargeableRules::Regional, false),
+            (Scope::Global, ChargeableRules::All, false),
+            (Scope::Global, ChargeableRules::Regional, true),
+        ] {
+            rule.scope = scope;
+            let settings = EngineSettings { charges, ..EngineSettings::new("a", Timestamp::from_ms(1)) };
+            let mut set = RuleSet::new(1, [rule.clone()]);
+            set.regions = vec![RegionFloorPart { region: settings.region.clone(), floor_ppm: 0 }];
+            let error = Unenforceable::of(&settings, &set);
+            assert_eq!(error, is_refused.then(|| Unenforceable::NeedsOneServer("shared".into())));
+            let text = error.map(|error| error.to_string()).unwrap_or_default();
+            assert_eq!(text.contains("rule `shared`") && text.contains("--redis-slots multi"), is_refused, "{text}");
         }
     }
 }

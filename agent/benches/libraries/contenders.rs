@@ -279,17 +279,8 @@ impl InstantStore {
         let (admitted, retry_at) = (self.admits, if self.admits { at } else { at.plus_ms(DENIED_MS) });
         let remaining = if admitted { limit } else { 0 };
         let verdict = Verdict { admitted, remaining, retry_at, reset_at: retry_at, delay_ms: 0 };
-        ChargeResult {
-            verdict,
-            charged: admitted,
-            repeated: false,
-            leased,
-            at,
-            limit,
-            limit_until: None,
-            born: at,
-            previous: at,
-        }
+        let (charged, born, previous) = (admitted, at, at);
+        ChargeResult { verdict, charged, repeated: false, leased, at, limit, limit_until: None, born, previous }
     }
 }
 

@@ -115,7 +115,7 @@ mod tests {
     use tollgate_core::rules::{Rule, RuleSet};
 
     use super::*;
-    use crate::engine::EngineSettings;
+    use crate::engine_settings::EngineSettings;
     use crate::operation::{Operation, Output, Progress};
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);

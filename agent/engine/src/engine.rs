@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use atomic_waker::AtomicWaker;
 use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{DigestKey, RequestId};
+use tollgate_core::counter::RequestId;
 use tollgate_core::decision::{DENY_LIST, EMERGENCY};
 use tollgate_core::messages::presence::INTERVAL_MS;
 use tollgate_core::name::Name;
@@ -21,6 +21,7 @@ use crate::corrections::Corrections;
 use crate::dead_letters::DeadLetterCounts;
 use crate::emergency_limit::LearnedEmergency;
 use crate::enforce::Breaker;
+use crate::engine_settings::EngineSettings;
 use crate::fleet::{AgentIds, Fleet, FleetPart, newcomers_len_max};
 use crate::lease_epoch::LeaseEpochs;
 use crate::losses::Losses;
@@ -28,50 +29,15 @@ use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
-use crate::sketch::{SKETCH_BYTES_DEFAULT, Sketches};
+use crate::sketch::Sketches;
 use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
 use crate::time_bounds::{ServerClock, TimeBounds};
 use crate::unsynced_queue::UnsyncedQueue;
 
-/// Default cap on the counters of one agent.
-pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
-
 /// Time from an agent's first heartbeat to the one from which on it counts, in ms: less than one interval, and more than a
 /// repetition of the same record takes.
 const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
-
-/// Identity of an agent, and its caps.
-#[derive(Clone, Debug)]
-pub struct EngineSettings {
-    /// Name of the agent, unique in the fleet.
-    pub node: Arc<str>,
-    /// Region of the agent.
-    pub region: Arc<str>,
-    /// Start of this life of the agent.
-    pub epoch: Timestamp,
-    /// Key of all digests.
-    pub digest_key: DigestKey,
-    /// Cap on counters. Past the cap, a sketch limits unknown callers.
-    pub counters_max: usize,
-    /// Memory of the sketch, in bytes.
-    pub sketch_bytes: usize,
-    /// Number of partitions of the bus.
-    pub partitions: u32,
-    /// True if calls are published; without a bus nobody reads them.
-    pub publishes: bool,
-    /// Number of agents to assume while neither heartbeats nor saved members tell another one.
-    pub agents_expected: Option<NonZeroU32>,
-    /// Ids of the other agents that a former life knew last, if it knew them.
-    pub saved_agents: Option<Vec<Arc<str>>>,
-    /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
-    /// the agent's own clock. Otherwise they are in a store, which several agents may share.
-    pub owns_table: bool,
-    /// True if there is no store in a fleet: signals decide, as under `consistency: eventual`, by the time of the bus.
-    pub lacks_store: bool,
-    /// True if the store cannot charge counters that several regions share.
-    pub lacks_budgets: bool,
-}
 
 /// One agent without its input and output.
 pub struct Engine {
@@ -128,28 +94,6 @@ pub(crate) struct Context<'a> {
     /// Bounds of the store's time.
     pub(crate) bounds: TimeBounds,
     pub(crate) active: &'a Arc<ActiveRules>,
-}
-
-impl EngineSettings {
-    /// Returns the settings of an agent of this name that starts now.
-    #[must_use]
-    pub fn new(node: &str, epoch: Timestamp) -> Self {
-        Self {
-            node: node.into(),
-            region: "default".into(),
-            epoch,
-            digest_key: DigestKey::default(),
-            counters_max: COUNTERS_MAX_DEFAULT,
-            sketch_bytes: SKETCH_BYTES_DEFAULT,
-            partitions: 1,
-            publishes: true,
-            agents_expected: None,
-            saved_agents: None,
-            owns_table: false,
-            lacks_store: false,
-            lacks_budgets: false,
-        }
-    }
 }
 
 impl Engine {

@@ -12,7 +12,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, Rule, RuleSet};
 
 use crate::check::PlannedCalls;
-use crate::engine::{Engine, EngineSettings};
+use crate::engine::Engine;
+use crate::engine_settings::EngineSettings;
 use crate::matched_rule::MatchedRule;
 use crate::view::ViewEvent;
 

@@ -215,7 +215,7 @@ mod tests {
     use tollgate_core::window::Ring;
 
     use super::*;
-    use crate::engine::EngineSettings;
+    use crate::engine_settings::EngineSettings;
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
 

@@ -66,7 +66,8 @@ mod tests {
     use tollgate_core::rules::{Rule, RuleSet};
 
     use super::*;
-    use crate::engine::{Engine, EngineSettings};
+    use crate::engine::Engine;
+    use crate::engine_settings::EngineSettings;
     use crate::operation::{Operation, Progress};
 
     const NOW: Timestamp = Timestamp::from_ms(1_000_000);

@@ -122,7 +122,9 @@ impl<S: ChargeStore> Builder<S> {
         let ids = |saved: &Vec<String>| saved.iter().map(|id| (&**id).into()).collect();
         self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
         self.engine.lacks_store = self.store.is_none() && self.parts.shares_bus;
-        self.engine.lacks_budgets = self.store.as_ref().is_some_and(|store| !store.has_budgets());
+        if let Some(store) = &self.store {
+            self.engine.charges = store.chargeable_rules();
+        }
         self.engine.owns_table = self.store.is_none() && !self.engine.lacks_store;
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]

@@ -24,6 +24,21 @@ fn an_agent_does_not_start_without_timers() {
     assert!(matches!(started, Err(StartError::NoTimers)));
 }
 
+/// J2: the floor of a global rule and its counters may lie on several servers.
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn an_agent_over_several_slots_refuses_global_rules() {
+    let start = |slots| {
+        let mut rule = strict("100/min");
+        rule.scope = tollgate_core::rules::Scope::Global;
+        let redis = crate::store::RedisSettings::new("redis://127.0.0.1:1").with_slots(slots);
+        Agent::builder().rule(rule).redis(redis).start().err()
+    };
+    let refused = start(crate::store::Slots::Multi);
+    assert!(matches!(refused, Some(StartError::NeedsStore(crate::NeedsStore::OneServer(_)))), "{refused:?}");
+    assert!(start(crate::store::Slots::Together).is_none());
+}
+
 /// capped: a cap that is none is refused at the start.
 #[tokio::test]
 async fn an_agent_does_not_start_with_a_cap_outside_its_range() {

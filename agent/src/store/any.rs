@@ -2,6 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_engine::ChargeableRules;
 
 #[cfg(feature = "redis")]
 use super::RedisStore;
@@ -36,11 +37,11 @@ impl ChargeStore for AnyStore {
         }
     }
 
-    fn has_budgets(&self) -> bool {
+    fn chargeable_rules(&self) -> ChargeableRules {
         match self {
-            Self::Memory(store) => store.has_budgets(),
+            Self::Memory(store) => store.chargeable_rules(),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.has_budgets(),
+            Self::Redis(store) => store.chargeable_rules(),
         }
     }
 

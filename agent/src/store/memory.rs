@@ -203,10 +203,12 @@ mod tests {
     /// J2: the limits of a region decide charges with a budget.
     #[test]
     fn it_is_a_store_of_a_region() {
-        conformance::run_budgets(|clock| {
+        let region = |clock: Arc<conformance::HandClock>| {
             let store = Arc::new(MemoryStore::new(clock));
             conformance::RegionUnderTest { limits: store.clone(), store }
-        });
+        };
+        conformance::run_budgets(region);
+        conformance::run_budget_histories(region);
     }
 
     /// capped: past the cap idle counters make room; when none is idle, the store says so and charges nothing.

@@ -16,6 +16,7 @@ use std::future::Future;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
+use tollgate_engine::ChargeableRules;
 
 pub use any::AnyStore;
 pub(crate) use fleet_services::FleetServices;
@@ -39,10 +40,10 @@ pub trait ChargeStore: Send + Sync + 'static {
         None
     }
 
-    /// Returns true if the store can charge counters that several regions share.
+    /// Returns the rules that the store can charge.
     #[doc(hidden)]
-    fn has_budgets(&self) -> bool {
-        true
+    fn chargeable_rules(&self) -> ChargeableRules {
+        ChargeableRules::All
     }
 
     /// Returns the store's time.

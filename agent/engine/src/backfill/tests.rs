@@ -7,7 +7,7 @@ use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
-use crate::engine::EngineSettings;
+use crate::engine_settings::EngineSettings;
 use crate::unsynced_queue::UNSYNCED_COUNTERS_MAX;
 use crate::view::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 use crate::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};

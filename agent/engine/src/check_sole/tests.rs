@@ -9,7 +9,7 @@ use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Lists, Pattern, Quota, Rule, RuleSet};
 
 use super::*;
-use crate::engine::EngineSettings;
+use crate::engine_settings::EngineSettings;
 use crate::operation::{Operation, Progress};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);

@@ -11,7 +11,8 @@ use tollgate_core::messages::calls::{Batch, Outcome, Row};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, RuleSet};
 
 use super::{Exchange, ExchangeEffect, ExchangeInput};
-use crate::engine::{Context, Engine, EngineSettings};
+use crate::engine::{Context, Engine};
+use crate::engine_settings::EngineSettings;
 use crate::operation::{Operation, Progress};
 use crate::record::CallRow;
 use crate::time_bounds::TimeBounds;

@@ -26,7 +26,8 @@ use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
 use tollgate_core::messages::signals::Offset;
 
 use crate::batcher::{BatchRounds, Batcher, ClosedBatch};
-use crate::engine::{Engine, EngineSettings};
+use crate::engine::Engine;
+use crate::engine_settings::EngineSettings;
 use crate::row_buffer::{LINGER_MS, RowBuffers, RowCollector};
 use crate::stripes::STRIPES;
 

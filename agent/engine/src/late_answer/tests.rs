@@ -6,7 +6,7 @@ use tollgate_core::counter::ChargeResult;
 use tollgate_core::rules::{LimitPolicy, Rule, RuleSet};
 
 use super::*;
-use crate::engine::EngineSettings;
+use crate::engine_settings::EngineSettings;
 use crate::operation::{Operation, Output, Progress};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);

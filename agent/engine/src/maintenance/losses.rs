@@ -128,7 +128,8 @@ mod tests {
 
     use super::super::{MaintenanceInput, MaintenanceSettings};
     use super::*;
-    use crate::engine::{Engine, EngineSettings};
+    use crate::engine::Engine;
+    use crate::engine_settings::EngineSettings;
     use crate::notice::Notice;
     use crate::operation::UNATTENDED_DEADLINE;
 

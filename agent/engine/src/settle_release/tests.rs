@@ -6,7 +6,7 @@ use tollgate_core::decision::Decision;
 use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
-use crate::engine::EngineSettings;
+use crate::engine_settings::EngineSettings;
 use crate::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);

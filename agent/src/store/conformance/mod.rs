@@ -1,9 +1,11 @@
 //! Conformance suite of the containers of counters: the stores and the engine's own table run it.
 //!
-//! [`histories`] compares random histories with the reference semantics, and [`budgets`] those of a region's limits.
+//! [`histories`] compares random histories with the reference semantics, and [`budget_histories`] those of the limits of a
+//! region.
 
 mod histories;
 mod budgets;
+mod budget_histories;
 mod own_table;
 
 use std::future::Future;
@@ -55,6 +57,7 @@ pub(super) trait Loses: ChargeStore {
     fn lose(&self, counter: CounterId);
 }
 
+pub(super) use budget_histories::run_budget_histories;
 pub(super) use budgets::{RegionUnderTest, run_budgets};
 #[cfg(feature = "redis")]
 pub(super) use histories::{KINDS, slot_of};

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_engine::ChargeableRules;
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses};
 
 use super::{ChargeStore, FleetServices, StoreError};
@@ -74,9 +75,12 @@ impl ChargeStore for RedisStore {
         }
     }
 
-    /// The floor of a rule and its counters have different slots.
-    fn has_budgets(&self) -> bool {
-        self.slots == Slots::Together
+    /// The floor of a global rule and its counters have different slots.
+    fn chargeable_rules(&self) -> ChargeableRules {
+        match self.slots {
+            Slots::Together => ChargeableRules::All,
+            Slots::Multi => ChargeableRules::Regional,
+        }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {

@@ -13,7 +13,7 @@ use tollgate_core::decision::{Decision, Source};
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
-use crate::engine::EngineSettings;
+use crate::engine_settings::EngineSettings;
 use crate::losses::WitnessedLoss;
 use crate::{Operation, Output, Progress};
 

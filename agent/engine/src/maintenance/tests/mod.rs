@@ -8,7 +8,7 @@ use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
-use crate::engine::EngineSettings;
+use crate::engine_settings::EngineSettings;
 use crate::notice::Notice;
 use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};
 use crate::receive::{Incoming, Receipt};

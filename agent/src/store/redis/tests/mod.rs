@@ -129,12 +129,14 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
 /// J2: the limits of a region decide charges with a budget.
 #[test]
 fn it_is_a_store_of_a_region() {
-    conformance::run_budgets(|clock| {
+    let region = |clock: Arc<conformance::HandClock>| {
         let store = Arc::new(by_hand(Slots::Together, clock.clone()));
         let steps = &store.gathered.steps;
         let limits = RegionLimits::on(steps.connection.clone(), &steps.prefix).at_test_time(clock);
         conformance::RegionUnderTest { limits: Arc::new(limits), store }
-    });
+    };
+    conformance::run_budgets(region);
+    conformance::run_budget_histories(region);
 }
 
 /// A1, A9, A10, A12, B4: as every store.

@@ -1,0 +1,76 @@
+//! Settings of an engine: the identity of its agent, its caps, and the servers that it has.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::DigestKey;
+
+use crate::sketch::SKETCH_BYTES_DEFAULT;
+
+/// Default cap on the counters of one agent.
+pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
+
+/// Identity of an agent, and its caps.
+#[derive(Clone, Debug)]
+pub struct EngineSettings {
+    /// Name of the agent, unique in the fleet.
+    pub node: Arc<str>,
+    /// Region of the agent.
+    pub region: Arc<str>,
+    /// Start of this life of the agent.
+    pub epoch: Timestamp,
+    /// Key of all digests.
+    pub digest_key: DigestKey,
+    /// Cap on counters. Past the cap, a sketch limits unknown callers.
+    pub counters_max: usize,
+    /// Memory of the sketch, in bytes.
+    pub sketch_bytes: usize,
+    /// Number of partitions of the bus.
+    pub partitions: u32,
+    /// True if calls are published; without a bus nobody reads them.
+    pub publishes: bool,
+    /// Number of agents to assume while neither heartbeats nor saved members tell another one.
+    pub agents_expected: Option<NonZeroU32>,
+    /// Ids of the other agents that a former life knew last, if it knew them.
+    pub saved_agents: Option<Vec<Arc<str>>>,
+    /// True if the counts are in the engine's own table, for one agent without a store: every operation is done at once, by
+    /// the agent's own clock. Otherwise they are in a store, which several agents may share.
+    pub owns_table: bool,
+    /// True if there is no store and the agent is one of a fleet: signals and the agent's own admissions decide, as under
+    /// `consistency: eventual`. The time of the counts is that of the bus.
+    pub lacks_store: bool,
+    /// Rules that the store can charge.
+    pub charges: ChargeableRules,
+}
+
+/// Rules that a store can charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChargeableRules {
+    /// All rules.
+    All,
+    /// Those that each region limits on its own.
+    Regional,
+}
+
+impl EngineSettings {
+    /// Returns the settings of an agent of this name that starts now.
+    #[must_use]
+    pub fn new(node: &str, epoch: Timestamp) -> Self {
+        Self {
+            node: node.into(),
+            region: "default".into(),
+            epoch,
+            digest_key: DigestKey::default(),
+            counters_max: COUNTERS_MAX_DEFAULT,
+            sketch_bytes: SKETCH_BYTES_DEFAULT,
+            partitions: 1,
+            publishes: true,
+            agents_expected: None,
+            saved_agents: None,
+            owns_table: false,
+            lacks_store: false,
+            charges: ChargeableRules::All,
+        }
+    }
+}

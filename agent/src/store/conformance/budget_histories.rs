@@ -1,0 +1,122 @@
+//! Random histories of charges with a budget and of writes of limits, compared with [`StoredLimit::after`] and the reference
+//! step.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use tollgate_core::algorithm::Limit;
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, StoredCounter, step_at_once};
+use tollgate_core::regions::EntryId;
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+
+use super::budgets::{COUNTER, RegionUnderTest, START_MS, ask_global};
+use super::{FOREVER, HandClock, histories};
+use crate::store::ChargeStore;
+
+#[derive(Clone, Debug)]
+enum BudgetEvent {
+    Pass(u64),
+    Write(LimitWrite, u64),
+    WriteFloor(LimitWrite),
+    Charge { cost: u64, units_max: u32, generation: u64 },
+}
+
+/// The expected store.
+#[derive(Default)]
+struct BudgetModel {
+    counters: HashMap<CounterId, StoredCounter>,
+    limit: StoredLimit,
+    kept_until_ms: u64,
+    floor: Option<StoredLimit>,
+}
+
+impl BudgetModel {
+    fn write(&mut self, write: &LimitWrite, now_ms: u64) -> LimitAnswer {
+        if self.kept_until_ms <= now_ms {
+            (self.limit, self.kept_until_ms) = (StoredLimit::default(), 0);
+        }
+        self.limit = self.limit.after(write);
+        self.kept_until_ms = self.kept_until_ms.max(self.limit.until.as_ms().saturating_add(CLOCK_ERROR_MAX_MS));
+        let counter = self.counters.get(&CounterId::from_u128(COUNTER));
+        let used = counter.map_or(0, |counter| counter.used_at(Timestamp::from_ms(now_ms)));
+        LimitAnswer { limit: self.limit, floor: self.floor.map_or(0, |floor| floor.units), used }
+    }
+
+    fn charge(&mut self, charge: &Charge, now_ms: u64) -> ChargeResult {
+        let now = Timestamp::from_ms(now_ms);
+        let floor = self.floor.map_or(charge.limit.units, |floor| floor.units);
+        let units = floor.saturating_add(self.limit.units_at(now));
+        let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
+        let results = step_at_once(&mut self.counters, &[charge], now).expect("a map has room");
+        ChargeResult { limit_until: (now < self.limit.until).then_some(self.limit.until), ..results[0] }
+    }
+}
+
+fn writes() -> impl Strategy<Value = LimitWrite> {
+    let units = prop_oneof![0..30_u64, Just(1 << 50)];
+    let entry = || (prop_oneof![Just(1), Just(u64::MAX), Just(u64::MAX - 1)], 1..3_u64);
+    let entry = || entry().prop_map(|(writer, sequence)| EntryId { writer, sequence });
+    let fence = (entry(), entry(), prop_oneof![Just(4), Just(u64::MAX)]);
+    let fence = prop::option::of(fence.prop_map(|(id, grant, keeps)| Fence { id, grant, keeps }));
+    let until = prop_oneof![0..200_000_u64, Just(1 << 40)];
+    (units, until, 0..4_u64, fence, prop::option::of(entry())).prop_map(|(units, until_ms, as_of, fence, seen)| {
+        let until = Timestamp::from_ms(START_MS + until_ms);
+        LimitWrite { limit: StoredLimit { units, until, as_of, fence }, seen }
+    })
+}
+
+fn events() -> impl Strategy<Value = BudgetEvent> {
+    prop_oneof![
+        2 => (0..13_u64).prop_map(|parts| BudgetEvent::Pass(5_000 * parts)),
+        1 => (0..20_000_u64).prop_map(BudgetEvent::Pass),
+        4 => (writes(), 0..2_u64).prop_map(|(write, raised)| BudgetEvent::Write(write, raised)),
+        1 => writes().prop_map(BudgetEvent::WriteFloor),
+        4 => (0..6_u64, prop_oneof![Just(0), 0..20_u32], 1..3_u64)
+            .prop_map(|(cost, units_max, generation)| BudgetEvent::Charge { cost, units_max, generation }),
+    ]
+}
+
+/// J2: the store decides on each write as [`StoredLimit::after`], and on each charge as the reference with the quota in force.
+pub(in crate::store) fn run_budget_histories<S: ChargeStore, L: LimitStore>(
+    make: impl Fn(Arc<HandClock>) -> RegionUnderTest<S, L>,
+) {
+    let config = Config { cases: histories::cases(), failure_persistence: None, ..Config::default() };
+    let outcome = TestRunner::new(config).run(&prop::collection::vec(events(), 1..60), |history| {
+        let clock = Arc::new(HandClock::at(START_MS));
+        let (region, mut model, mut now_ms) = (make(clock.clone()), BudgetModel::default(), START_MS);
+        for event in history {
+            match event {
+                BudgetEvent::Pass(by_ms) => now_ms += by_ms,
+                BudgetEvent::Write(write, newer_by) => {
+                    clock.set(now_ms);
+                    // Most writers have read as much as the one before, or a little more.
+                    let as_of = (model.limit.as_of + newer_by).max(write.limit.as_of);
+                    let limit =
+                        StoredLimit { as_of: if newer_by > 0 { as_of } else { write.limit.as_of }, ..write.limit };
+                    let write = LimitWrite { limit, ..write };
+                    prop_assert_eq!(region.write(&write), model.write(&write, now_ms), "{:?}", write);
+                }
+                BudgetEvent::WriteFloor(write) => {
+                    let floor = model.floor.unwrap_or_default().after(&write);
+                    model.floor = Some(floor);
+                    prop_assert_eq!(region.write_floor(&write), floor);
+                }
+                BudgetEvent::Charge { cost, units_max, generation } => {
+                    clock.set(now_ms);
+                    let mode = match units_max {
+                        0 => ChargeMode::Enforce { expires_at: FOREVER },
+                        units_max => ChargeMode::Lease { expires_at: FOREVER, units_max, agents: 1 },
+                    };
+                    let charge = Charge { cost, mode, generation, ..ask_global(COUNTER) };
+                    prop_assert_eq!(region.charge(&charge), model.charge(&charge, now_ms), "{:?}", charge);
+                }
+            }
+        }
+        Ok(())
+    });
+    outcome.unwrap();
+}
