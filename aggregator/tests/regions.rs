@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionRole, RegionSettings};
+use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::{Aggregator, WorkerSettings, api};
 use tollgate_bus::embedded::{EmbeddedBus, EmbeddedWriter};
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
@@ -217,7 +217,7 @@ impl World {
         let aggregator = Aggregator::start_with(&region.bus, settings, None, Some(feed.clone()), self.clock.clone())
             .expect("threads");
         let settings =
-            RegionSettings { id: id.into(), region: region.name.into(), coordinates, life, dead_letters: None };
+            RegionRoleSettings { id: id.into(), region: region.name.into(), coordinates, life, dead_letters: None };
         let buses = LedgerBuses { home: self.ledger.clone(), mirror: None };
         let store = Some(region.store.clone());
         let queries = aggregator.queries();

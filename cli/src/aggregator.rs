@@ -8,7 +8,7 @@ use anyhow::bail;
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
 use tollgate::read_rules;
-use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionSettings};
+use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::rule_mirror::RuleCopier;
 use tollgate_aggregator::{Aggregator, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
 use tollgate_core::clock::{Clock, SystemClock};
@@ -81,7 +81,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), global_rules.clone(), clock.clone());
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
-    let part = RegionSettings { dead_letters: dead_letters.clone(), ..region_settings(&settings, &*clock) };
+    let part = RegionRoleSettings { dead_letters: dead_letters.clone(), ..region_settings(&settings, &*clock) };
     let feed = global_rules.as_ref().map(|_| RegionFeed::default());
     let mut aggregator = Aggregator::start_with(&kafka, settings, dead_letters, feed.clone(), clock.clone())?;
     let mut role = None;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, NoLimitStore, RegionFeed, RegionRole, RegionSettings};
+use tollgate_aggregator::regions::{
+    GlobalRules, LedgerBuses, NoLimitStore, RegionFeed, RegionRole, RegionRoleSettings,
+};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_core::clock::Clock;
@@ -51,7 +53,7 @@ impl LedgerArgs {
     pub(crate) fn start(
         &self,
         kafka: &KafkaArgs,
-        settings: RegionSettings,
+        settings: RegionRoleSettings,
         rules: GlobalRules,
         facts: (RegionFeed, &Aggregator),
         clock: Arc<dyn Clock>,
@@ -70,8 +72,8 @@ impl LedgerArgs {
 }
 
 /// Returns the part of an aggregator with these settings.
-pub(crate) fn region_settings(settings: &WorkerSettings, clock: &dyn Clock) -> RegionSettings {
-    RegionSettings {
+pub(crate) fn region_settings(settings: &WorkerSettings, clock: &dyn Clock) -> RegionRoleSettings {
+    RegionRoleSettings {
         id: settings.id.clone(),
         region: settings.region.clone(),
         coordinates: settings.coordinates,

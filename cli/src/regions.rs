@@ -102,19 +102,16 @@ fn text_of(answer: &Value) -> String {
     let table = output::table(&["rule", "counter", "region", "floor", "held", "wants", "age"], rows);
     let coordinator = answer["coordinator"].as_str().unwrap_or("not known in this region");
     let (ledger, shown) = (&answer["ledger"], answer["counters"].as_array().map_or(0, Vec::len));
-    let mut text = format!(
-        "{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}; counters above their floors: {}, shown: {shown}",
+    let errors = [("ledger", &ledger["error"]), ("store", &answer["store_error"])];
+    let errors = errors.iter().filter_map(|(name, error)| Some(format!("\n{name}: {}", error.as_str()?)));
+    format!(
+        "{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}\ncounters above their floors: {}, shown: {shown}{}",
         text(&answer["region"]),
         text(&ledger["entries"]),
         text(&ledger["void"]),
         text(&answer["matched"]),
-    );
-    for (name, error) in [("ledger", &ledger["error"]), ("store", &answer["store_error"])] {
-        if let Some(error) = error.as_str() {
-            text += &format!("\n{name}: {error}");
-        }
-    }
-    text
+        errors.collect::<String>(),
+    )
 }
 
 fn rows_of_counter(counter: &Value) -> Vec<[String; 7]> {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use tollgate::store::MemoryStore;
 use tollgate::{Agent, RuleSet};
-use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionQueries, RegionRole, RegionSettings};
+use tollgate_aggregator::regions::{
+    GlobalRules, LedgerBuses, RegionFeed, RegionQueries, RegionRole, RegionRoleSettings,
+};
 use tollgate_aggregator::{Aggregator, Queries, WorkerSettings};
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::link::{Link, LinkedBus};
@@ -72,7 +74,8 @@ impl LocalRegion {
         let global = GlobalRules::new(&DigestKey::default(), &name);
         global.set(rules);
         let life = fastrand::u64(..);
-        let settings = RegionSettings { id: id.into(), region: name.clone(), coordinates, life, dead_letters: None };
+        let settings =
+            RegionRoleSettings { id: id.into(), region: name.clone(), coordinates, life, dead_letters: None };
         let (buses, feed) = (LedgerBuses { home: ledger, mirror: None }, (feed, aggregator.queries()));
         let role = RegionRole::start(settings, buses, Some(store.clone()), global, feed, clock.clone())?;
         let agent = Agent::builder()

@@ -19,26 +19,28 @@ use super::dead_entries::DeadEntries;
 use super::feed::RegionFeed;
 use super::global_rules::{GlobalRules, differ};
 use super::ledger_link::LedgerLink;
-use super::limit_writer::{LimitWriter, StoreAnswer, StoreWrite};
+use super::limit_writer::{LimitWriter, StoreWrite, WriteAnswer};
 use super::metrics::RegionMetrics;
-use super::role::RegionSettings;
+use super::role::RegionRoleSettings;
 use super::state::RegionState;
 use crate::queries::Queries;
 
 /// Interval of ticks, in ms. A transfer needs several of them: the demand, the give-back, and the rise of the limit.
 const TICK_MS: u64 = 200;
+/// Minimum time between two looks of the coordinator at all counters, in ms.
+const ANSWER_MS: u64 = 50;
 /// Age of the store's time that is asked for again, in ms.
 const STORE_TIME_MS: u64 = 1_000;
-/// Interval at which terms are proposed again until they are in the ledger, in ms; also that of the metric of held units.
+/// Interval at which terms are proposed again until they are in the ledger, in ms.
 const TERMS_MS: u64 = 2_000;
 /// Maximum time for which the last entries are awaited at the end.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
 pub(super) struct RegionLoop<B: Bus, S> {
-    pub(super) settings: RegionSettings,
+    pub(super) settings: RegionRoleSettings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) link: LedgerLink<B>,
-    /// Nothing at an aggregator that only coordinates.
+    /// Writer of the limits; none at an aggregator that only coordinates.
     pub(super) limits: Option<LimitWriter<S>>,
     pub(super) feed: RegionFeed,
     pub(super) rules: GlobalRules,
@@ -47,13 +49,16 @@ pub(super) struct RegionLoop<B: Bus, S> {
     pub(super) metrics: RegionMetrics,
     pub(super) dead_entries: DeadEntries,
     pub(super) ticked_at: Timestamp,
+    pub(super) coordinated_at: Timestamp,
+    /// True if records were read that the coordinator has not looked at.
+    pub(super) has_news: bool,
     pub(super) store_time_at: Option<Timestamp>,
     pub(super) terms_at: Option<Timestamp>,
     /// True once a reason for which this aggregator takes no part is logged.
     pub(super) is_excluded: bool,
 }
 
-impl RegionSettings {
+impl RegionRoleSettings {
     /// Creates the engines of one life of this process.
     pub(super) fn engines(&self, rules: &GlobalRules) -> (RegionBudgets, Option<Coordinator>) {
         let writer = self.writer();
@@ -67,14 +72,20 @@ impl RegionSettings {
 impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
     pub(super) fn run(&mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            let wait_ms = TICK_MS.saturating_sub(self.clock.now().ms_since(self.ticked_at)).max(1);
+            let now = self.clock.now();
+            let due_ms = TICK_MS.saturating_sub(now.ms_since(self.ticked_at));
+            let answer_ms = ANSWER_MS.saturating_sub(now.ms_since(self.coordinated_at));
+            let wait_ms = if self.has_news { due_ms.min(answer_ms) } else { due_ms }.max(1);
             let records = self.link.poll(Duration::from_millis(wait_ms));
             let now = self.clock.now();
             self.read(now, &records);
             let is_due = now.ms_since(self.ticked_at) >= TICK_MS;
             let may_act = self.link.is_complete(now) && !self.link.has_lost_records();
             self.state.lock().is_complete = may_act;
-            if may_act && (is_due || !records.is_empty()) {
+            self.has_news |= !records.is_empty();
+            let may_answer = self.has_news && now.ms_since(self.coordinated_at) >= ANSWER_MS;
+            if may_act && (is_due || may_answer) {
+                (self.has_news, self.coordinated_at) = (false, now);
                 self.coordinate(now);
             }
             if is_due {
@@ -170,6 +181,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             let mut state = self.state.lock();
             self.feed.follow(state.ledger().rules().map(|terms| terms.rule.clone()).collect());
             self.metrics.hold(&state.held());
+            state.forget();
             let (Some(part), Some(_)) = (&part, &self.limits) else { return };
             state.budgets.poll(now, RegionInput::Assigned(part), &mut effects);
             for (counter, (rule, units)) in &offered {
@@ -231,12 +243,12 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             state.budgets.poll(now, RegionInput::StoreTime(time), &mut effects);
             self.store_time_at = Some(now);
             match answer {
-                StoreAnswer::Limit(counter, answer) => {
+                WriteAnswer::Limit(counter, answer) => {
                     let used = answer.used.max(own.next().flatten().unwrap_or(0));
                     let answer = LimitAnswer { used, ..answer };
                     state.budgets.poll(now, RegionInput::Written { counter, answer }, &mut effects);
                 }
-                StoreAnswer::Floor(rule, limit) => {
+                WriteAnswer::Floor(rule, limit) => {
                     state.budgets.poll(now, RegionInput::FloorWritten { rule: &rule, limit }, &mut effects);
                 }
             }

@@ -25,7 +25,7 @@ use crate::queries::Queries;
 
 /// Part of an aggregator in the budgets of regions.
 #[derive(Clone, Debug)]
-pub struct RegionSettings {
+pub struct RegionRoleSettings {
     /// Name of the aggregator, as its presence has it.
     pub id: Arc<str>,
     /// Name of the region.
@@ -55,7 +55,7 @@ pub struct RegionRole {
     registry: Arc<Registry>,
 }
 
-impl RegionSettings {
+impl RegionRoleSettings {
     pub(super) const fn writer(&self) -> u64 {
         self.life
     }
@@ -68,7 +68,7 @@ impl RegionRole {
     /// # Errors
     /// Fails if the system provides no thread.
     pub fn start<B: Bus, S: LimitStore>(
-        settings: RegionSettings,
+        settings: RegionRoleSettings,
         ledger: LedgerBuses<B>,
         store: Option<S>,
         rules: GlobalRules,
@@ -118,6 +118,8 @@ impl RegionRole {
             state: state.clone(),
             metrics,
             ticked_at: clock.now(),
+            coordinated_at: clock.now(),
+            has_news: false,
             store_time_at: None,
             terms_at: None,
             is_excluded: false,

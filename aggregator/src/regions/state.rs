@@ -1,7 +1,7 @@
 //! State of the budgets at an aggregator: the engines, and what was seen in the ledger. Queries read it between two rounds.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ pub struct RegionQueries {
 pub(super) struct RegionState {
     pub(super) region: Region,
     pub(super) budgets: RegionBudgets,
-    /// Nothing at an aggregator that never coordinates.
+    /// The coordinator; none at an aggregator that never is one.
     pub(super) coordinator: Option<Coordinator>,
     /// Name of the aggregator of this region's bus that coordinates.
     pub(super) coordinated_by: Option<Arc<str>>,
@@ -119,17 +119,18 @@ impl RegionState {
         else {
             return;
         };
-        let budget = self.budgets.ledger().counters().find(|(id, ..)| *id == counter).map(|(_, _, budget)| budget);
+        let budget = self.budgets.ledger().counter(counter);
         let holder = budget.and_then(|budget| budget.grants().iter().find(|grant| grant.last == record.id));
         let seen = self.seen.entry(counter).or_default();
         seen.grants += u64::from(matches!(record.entry, LedgerEntry::Grant { units: 1.., .. }));
         seen.give_backs += u64::from(matches!(record.entry, LedgerEntry::GiveBack { .. }));
         seen.renewed_at.extend(holder.map(|grant| (grant.region.clone(), now)));
-        let counters = self.budgets.ledger().counters().count();
-        if self.seen.len() > 64 + 2 * counters {
-            let known: BTreeSet<_> = self.budgets.ledger().counters().map(|(id, ..)| id).collect();
-            self.seen.retain(|id, _| known.contains(id));
-        }
+    }
+
+    /// Forgets the entries about counters that hold no more than their floors.
+    pub(super) fn forget(&mut self) {
+        let ledger = self.budgets.ledger();
+        self.seen.retain(|counter, _| ledger.counter(*counter).is_some());
     }
 
     fn view(&self, now: Timestamp, limit: usize) -> RegionsView {

@@ -138,6 +138,12 @@ impl Ledger {
         named.or_else(|| self.rules.get(rule).map(|rule| CounterBudget::new(rule.floors.clone())))
     }
 
+    /// Returns the budget of a counter that holds more than its floors or waits for a grant.
+    #[must_use]
+    pub fn counter(&self, counter: CounterId) -> Option<&CounterBudget> {
+        self.counters.get(&counter).map(|named| &named.budget)
+    }
+
     /// Returns the counters that hold more than their floors or wait for a grant, with their terms.
     pub fn counters(&self) -> impl Iterator<Item = (CounterId, &Terms, &CounterBudget)> {
         let terms = |named: &RuleCounter| self.rules.get(&named.rule).map(|rule| &rule.terms);

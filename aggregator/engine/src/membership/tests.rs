@@ -178,3 +178,15 @@ fn a_peer_that_was_silent_is_a_peer_again_at_once() {
     apply(&mut both[..1], &["b"], 3_100, 3_100);
     assert_eq!(both[0].members(), 2);
 }
+
+#[test]
+fn the_peers_that_may_coordinate_say_so() {
+    let mut membership = Membership::new(("a".into(), 1));
+    apply(std::slice::from_mut(&mut membership), &["a", "b"], 0, 1_000);
+    assert_eq!(membership.coordinating_peers().count(), 0);
+    let coordinating = Presence { coordinates: true, ..heartbeat("b", false) };
+    membership.apply(&coordinating, at(1_200)).expect("a credible record");
+    assert_eq!(membership.coordinating_peers().map(|name| &**name).collect::<Vec<_>>(), ["b"]);
+    membership.apply(&heartbeat("b", true), at(1_400)).expect("a credible record");
+    assert_eq!(membership.coordinating_peers().count(), 0, "it has left");
+}

@@ -139,10 +139,7 @@ impl TopicAdmin<'_> {
 
     fn check_ledger(&self, found: &TopicDescriptions) -> Result<(), BusError> {
         found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))?;
-        for setting in KEPT_FOR_EVER {
-            self.check_setting(Topic::Ledger, setting, "so entries of the ledger are lost")?;
-        }
-        Ok(())
+        self.check_settings(Topic::Ledger, &KEPT_FOR_EVER, "so entries of the ledger are lost")
     }
 
     fn describe(&self) -> Result<Vec<(Topic, Option<TopicDescription>)>, BusError> {
@@ -228,26 +225,28 @@ impl TopicAdmin<'_> {
     }
 
     fn check_timestamps_of_calls(&self) -> Result<(), BusError> {
-        self.check_setting(Topic::Calls, BY_BROKERS_CLOCK, "so its timestamps are those of its writers")
+        self.check_settings(Topic::Calls, &[BY_BROKERS_CLOCK], "so its timestamps are those of its writers")
     }
 
-    /// Refuses a topic with another value of a setting.
-    fn check_setting(&self, topic: Topic, setting: (&str, &str), consequence: &str) -> Result<(), BusError> {
-        let ((setting, wanted), name) = (setting, self.settings.name(topic));
+    /// Refuses a topic with another value of one of the settings.
+    fn check_settings(&self, topic: Topic, settings: &[(&str, &str)], consequence: &str) -> Result<(), BusError> {
+        let name = self.settings.name(topic);
         let topics = [ResourceSpecifier::Topic(&name)];
         let failed = |code| self.failed("read the settings of topics", code);
         let described = block_on(self.client()?.describe_configs(&topics, &self.options()));
         for topic in described.map_err(|error| failed(code(&error)))? {
             let topic = topic.map_err(failed)?;
-            let value = topic.get(setting).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
-            if value != wanted {
-                return Err(BusError::refused(
-                    format!("the topic `{name}` has {setting}={value}, {consequence}"),
-                    format!(
-                        "change it: `kafka-configs.sh --bootstrap-server {} --entity-type topics --entity-name {name} --alter --add-config {setting}={wanted}`",
-                        self.settings.brokers
-                    ),
-                ));
+            for (setting, wanted) in settings {
+                let value = topic.get(setting).and_then(|entry| entry.value.as_deref()).unwrap_or("unknown");
+                if value != *wanted {
+                    return Err(BusError::refused(
+                        format!("the topic `{name}` has {setting}={value}, {consequence}"),
+                        format!(
+                            "change it: `kafka-configs.sh --bootstrap-server {} --entity-type topics --entity-name {name} --alter --add-config {setting}={wanted}`",
+                            self.settings.brokers
+                        ),
+                    ));
+                }
             }
         }
         Ok(())

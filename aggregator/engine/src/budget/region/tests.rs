@@ -181,3 +181,27 @@ fn an_operator_moves_units_for_a_term() {
     poll(&mut giver, 2_000, RegionInput::Wanted { rule: &"rule".into(), counter: X, units: 0 });
     assert_eq!(fence(&tick(&mut giver, 2_200, 2)).map(|fence| fence.keeps), Some(0));
 }
+
+/// Several processes of a region share its counters. The one with the first partition sets the floors.
+#[test]
+fn a_process_takes_care_of_its_part_only() {
+    let partition = X.partition(8);
+    let part = |own: &[u32]| RegionPart { partitions: 8, own: own.iter().copied().collect() };
+    let other = (partition + 1) % 8;
+    for (own, asks, sets_floors) in [(partition, true, partition == 0), (other, false, other == 0)] {
+        let mut process = process(7, 42, &[]);
+        poll(&mut process, 0, RegionInput::Assigned(&part(&[own])));
+        offer(&mut process, 0, 10);
+        let effects = tick(&mut process, 1_000, 0);
+        assert_eq!(appended(&effects).len(), usize::from(asks), "{own}");
+        let floors = effects.iter().filter(|effect| matches!(effect, RegionEffect::WriteFloor { .. })).count();
+        assert_eq!(floors, usize::from(sets_floors), "{own}");
+    }
+    let records = granted(&mut process(7, 42, &[]));
+    let mut successor = process(8, 42, &records);
+    poll(&mut successor, 0, RegionInput::Assigned(&part(&[other])));
+    assert_eq!(written(&tick(&mut successor, 2_000, 2)), None, "another process has the grant");
+    poll(&mut successor, 2_100, RegionInput::Assigned(&part(&[partition])));
+    tick(&mut successor, 2_200, 2);
+    assert!(written(&tick(&mut successor, 3_000, 2)).is_some(), "the partition was handed over");
+}
