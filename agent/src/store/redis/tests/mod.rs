@@ -130,7 +130,10 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
 #[test]
 fn it_is_a_store_of_a_region() {
     let region = |clock: Arc<conformance::HandClock>| {
-        let store = Arc::new(by_hand(Slots::Together, clock.clone()));
+        let mut store = by_hand(Slots::Together, clock.clone());
+        // Also where every simple step shares a script.
+        store.gathered.shared_len_min = Some(1);
+        let store = Arc::new(store);
         let steps = &store.gathered.steps;
         let limits = RegionLimits::on(steps.connection.clone(), &steps.prefix).at_test_time(clock);
         conformance::RegionUnderTest { limits: Arc::new(limits), store }
