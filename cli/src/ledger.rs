@@ -65,6 +65,10 @@ impl LedgerArgs {
         let home = KafkaBus::new(home.carrying(TopicSet::Ledger))?;
         let mirror = self.ledger_topic.clone().map(|topic| KafkaBus::new(own.carrying(TopicSet::LedgerMirror(topic))));
         let buses = LedgerBuses { home, mirror: mirror.transpose()? };
+        tracing::warn!(
+            region = %settings.region,
+            "this aggregator reads the ledger and writes no limits, so its region has its floors only"
+        );
         let (feed, aggregator) = facts;
         let facts = (feed, aggregator.queries());
         Ok(RegionRole::start(settings, buses, None::<NoLimitStore>, rules, facts, clock)?)

@@ -29,12 +29,12 @@ pub(super) struct StoreWrite {
 
 /// Answer of the store, with its time.
 #[derive(Clone, Debug)]
-pub(super) enum WriteAnswer {
+pub(super) enum LimitWriteAnswer {
     Limit(CounterId, LimitAnswer),
     Floor(Arc<str>, StoredLimit),
 }
 
-impl WriteAnswer {
+impl LimitWriteAnswer {
     /// Returns the counter of a limit.
     pub(super) const fn counter(&self) -> Option<CounterId> {
         match self {
@@ -67,7 +67,7 @@ impl<S: LimitStore> LimitWriter<S> {
     }
 
     /// Executes writes until none of those at a time is answered. Returns the answers.
-    pub(super) fn write(&mut self, writes: &[StoreWrite]) -> Vec<(Timestamp, WriteAnswer)> {
+    pub(super) fn write(&mut self, writes: &[StoreWrite]) -> Vec<(Timestamp, LimitWriteAnswer)> {
         let mut answers = Vec::new();
         for some in writes.chunks(WRITES_MAX) {
             let before = answers.len();
@@ -96,7 +96,7 @@ impl<S: LimitStore> LimitWriter<S> {
 async fn write_some<S: LimitStore>(
     store: &Arc<S>,
     writes: &[StoreWrite],
-    answers: &mut Vec<(Timestamp, WriteAnswer)>,
+    answers: &mut Vec<(Timestamp, LimitWriteAnswer)>,
 ) -> Result<(), String> {
     let mut tasks = JoinSet::new();
     for write in writes {
@@ -115,14 +115,14 @@ async fn write_some<S: LimitStore>(
     result
 }
 
-async fn write_one<S: LimitStore>(store: &S, write: StoreWrite) -> Result<(Timestamp, WriteAnswer), StoreError> {
+async fn write_one<S: LimitStore>(store: &S, write: StoreWrite) -> Result<(Timestamp, LimitWriteAnswer), StoreError> {
     let StoreWrite { rule, counter, write } = write;
     if let Some(counter) = counter {
         let (time, answer) = store.write_limit(&rule, counter, &write).await?;
-        return Ok((time, WriteAnswer::Limit(counter, answer)));
+        return Ok((time, LimitWriteAnswer::Limit(counter, answer)));
     }
     let (time, floor) = store.write_floor(&rule, &write).await?;
-    Ok((time, WriteAnswer::Floor(rule, floor)))
+    Ok((time, LimitWriteAnswer::Floor(rule, floor)))
 }
 
 impl LimitStore for NoLimitStore {

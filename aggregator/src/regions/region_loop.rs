@@ -19,7 +19,7 @@ use super::dead_entries::DeadEntries;
 use super::feed::RegionFeed;
 use super::global_rules::{GlobalRules, differ};
 use super::ledger_link::LedgerLink;
-use super::limit_writer::{LimitWriter, StoreWrite, WriteAnswer};
+use super::limit_writer::{LimitWriteAnswer, LimitWriter, StoreWrite};
 use super::metrics::RegionMetrics;
 use super::role::RegionRoleSettings;
 use super::state::RegionState;
@@ -243,12 +243,12 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             state.budgets.poll(now, RegionInput::StoreTime(time), &mut effects);
             self.store_time_at = Some(now);
             match answer {
-                WriteAnswer::Limit(counter, answer) => {
+                LimitWriteAnswer::Limit(counter, answer) => {
                     let used = answer.used.max(own.next().flatten().unwrap_or(0));
                     let answer = LimitAnswer { used, ..answer };
                     state.budgets.poll(now, RegionInput::Written { counter, answer }, &mut effects);
                 }
-                WriteAnswer::Floor(rule, limit) => {
+                LimitWriteAnswer::Floor(rule, limit) => {
                     state.budgets.poll(now, RegionInput::FloorWritten { rule: &rule, limit }, &mut effects);
                 }
             }
