@@ -86,7 +86,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let mut aggregator = Aggregator::start_with(&kafka, settings, dead_letters, feed.clone(), clock.clone())?;
     let mut role = None;
     if let (Some(rules), Some(feed)) = (global_rules, feed) {
-        role = Some(args.ledger.start(&args.kafka, part, rules, (feed, &aggregator), clock)?);
+        role = Some(args.ledger.start((&args.kafka, &args.redis), part, rules, (feed, &aggregator), clock)?);
     }
     output::announce(format_args!("listening on http://{}", listener.local_addr()?));
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));

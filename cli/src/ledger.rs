@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use tollgate_aggregator::regions::{
-    GlobalRules, LedgerBuses, NoLimitStore, RegionFeed, RegionRole, RegionRoleSettings,
-};
+use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_core::clock::Clock;
+use tollgate_redis::{RegionLimits, Slots};
 
 use crate::exit::Usage;
 use crate::serve;
-use crate::servers::KafkaArgs;
+use crate::servers::{KafkaArgs, RedisArgs};
 
 /// Ledger of a command.
 #[derive(Clone, Debug, clap::Args)]
@@ -49,10 +48,13 @@ impl LedgerArgs {
         self.coordinator
     }
 
-    /// Starts the part of an aggregator. `kafka` are the flags of the region's own cluster.
+    /// Starts the part of an aggregator. `servers` are the flags of the region's own Kafka and Redis.
+    ///
+    /// # Errors
+    /// If a server is not named, or cannot be used.
     pub(crate) fn start(
         &self,
-        kafka: &KafkaArgs,
+        (kafka, redis): (&KafkaArgs, &RedisArgs),
         settings: RegionRoleSettings,
         rules: GlobalRules,
         facts: (RegionFeed, &Aggregator),
@@ -65,13 +67,22 @@ impl LedgerArgs {
         let home = KafkaBus::new(home.carrying(TopicSet::Ledger))?;
         let mirror = self.ledger_topic.clone().map(|topic| KafkaBus::new(own.carrying(TopicSet::LedgerMirror(topic))));
         let buses = LedgerBuses { home, mirror: mirror.transpose()? };
-        tracing::warn!(
-            region = %settings.region,
-            "this aggregator reads the ledger and writes no limits, so its region has its floors only"
-        );
+        let Some(redis) = redis.settings() else {
+            bail!(Usage(
+                "--ledger needs --redis URL: the Redis of the region's agents, which enforces the region's budgets"
+                    .to_owned()
+            ));
+        };
+        if redis.slots == Slots::Multi {
+            bail!(Usage(
+                "--ledger needs one Redis that holds all counters of the region, because a floor and its counters have different slots: leave out --redis-slots multi"
+                    .to_owned()
+            ));
+        }
+        let limits = RegionLimits::new(&redis, clock.clone())?;
         let (feed, aggregator) = facts;
         let facts = (feed, aggregator.queries());
-        Ok(RegionRole::start(settings, buses, None::<NoLimitStore>, rules, facts, clock)?)
+        Ok(RegionRole::start(settings, buses, Some(limits), rules, facts, clock)?)
     }
 }
 

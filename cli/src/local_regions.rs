@@ -71,20 +71,19 @@ pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay
     let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut servers = JoinSet::new();
-    for (region, listener) in regions.iter().zip(listeners) {
+    for (number, (region, listener)) in regions.iter().zip(listeners).enumerate() {
         let address = listener.local_addr()?;
-        output::announce(format_args!("region {} listens on http://{address}", region.name));
-        if servers.is_empty() {
-            output::announce(format_args!(
-                "try: {}",
-                region.agent.engine().with_rules(|rules| sample::curl(rules, address))
-            ));
+        if number == 0 {
+            let curl = region.agent.engine().with_rules(|rules| sample::curl(rules, address));
+            output::announce(format_args!("listening on http://{address}"));
+            output::announce(format_args!("try: {curl}"));
             output::announce(format_args!("     tollgate regions --aggregator http://{address}"));
             output::announce(format_args!(
                 "     tollgate regions cut {} --aggregator http://{address}",
                 regions[1].name
             ));
         }
+        output::announce(format_args!("region {}: http://{address}", region.name));
         let (budgets, counters) = region.queries();
         let router = tollgate_http::router(region.agent.clone())
             .merge(regions_router(budgets, counters))
@@ -129,8 +128,9 @@ fn rules(limits: &Limits, count: usize, clock: &dyn Clock) -> anyhow::Result<Rul
             let shown = path.display();
             let named = set.regions.len();
             if named != count {
+                let remedy = if named < 2 { String::new() } else { format!("write --regions {named}, or ") };
                 bail!(Usage(format!(
-                    "{shown} names {named} regions under `regions:`, and --regions says {count}; write --regions {named}, or name {count} regions"
+                    "{shown} names {named} regions under `regions:`, and --regions says {count}; {remedy}name {count} regions there"
                 )));
             }
             if !set.rules.iter().any(|rule| rule.scope == Scope::Global) {

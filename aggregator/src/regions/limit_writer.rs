@@ -44,10 +44,6 @@ impl LimitWriteAnswer {
     }
 }
 
-/// Store of an aggregator that coordinates and takes no part for its region.
-#[derive(Clone, Copy, Debug)]
-pub enum NoLimitStore {}
-
 /// Writer to the store of a region.
 pub(super) struct LimitWriter<S> {
     pub(super) store: Arc<S>,
@@ -123,18 +119,4 @@ async fn write_one<S: LimitStore>(store: &S, write: StoreWrite) -> Result<(Times
     }
     let (time, floor) = store.write_floor(&rule, &write).await?;
     Ok((time, LimitWriteAnswer::Floor(rule, floor)))
-}
-
-impl LimitStore for NoLimitStore {
-    async fn write_limit(&self, _: &str, _: CounterId, _: &LimitWrite) -> Result<(Timestamp, LimitAnswer), StoreError> {
-        match *self {}
-    }
-
-    async fn write_floor(&self, _: &str, _: &LimitWrite) -> Result<(Timestamp, StoredLimit), StoreError> {
-        match *self {}
-    }
-
-    async fn time(&self) -> Result<Timestamp, StoreError> {
-        match *self {}
-    }
 }

@@ -16,6 +16,5 @@ mod role;
 
 pub use feed::RegionFeed;
 pub use global_rules::GlobalRules;
-pub use limit_writer::NoLimitStore;
 pub use role::{LedgerBuses, RegionRole, RegionRoleSettings};
 pub use state::RegionQueries;

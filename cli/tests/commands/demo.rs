@@ -55,3 +55,22 @@ fn the_demo_names_the_server_that_does_not_answer() {
     assert_eq!((done.exit, &*done.out), (1, ""));
     assert!(done.err.contains("Redis at redis://127.0.0.1:1 does not answer"), "{}", done.err);
 }
+
+/// J3, J4: the demo of regions prints its story and a summary, and no window holds more than the quota.
+#[test]
+fn the_demo_of_regions_tells_its_story() {
+    let done = finish(&mut tollgate(&["demo", "--regions"]));
+    assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.err);
+    for expected in
+        ["it is day in eu", "the load moves to us", "us is cut off", "us is back", "units over all regions: never over"]
+    {
+        assert!(done.out.contains(expected), "{expected}: {}", done.out);
+    }
+    let has_most = |region: &str| {
+        let units =
+            done.out.split(region).skip(1).filter_map(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+        units.max() >= Some(200)
+    };
+    assert!(has_most(" eu ") && has_most(" us ") && has_most(" ap "), "{}", done.out);
+    assert!(done.out.lines().all(|line| line.chars().count() <= 80), "{}", done.out);
+}

@@ -10,6 +10,7 @@ mod rules_output;
 mod rules_settings;
 mod regions;
 mod up;
+mod up_regions;
 mod limit;
 mod reload;
 mod metrics;

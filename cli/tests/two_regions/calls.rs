@@ -102,8 +102,9 @@ impl CallLog {
         let admitted: Vec<&LoggedCall> = self.0.iter().filter(|call| call.is_admitted).collect();
         let within = |first: usize| {
             let end_ms = admitted[first].sent_ms + WIDTH_MS;
-            admitted[first..].iter().take_while(|call| call.sent_ms < end_ms).filter(|call| call.answered_ms < end_ms)
+            let sent = admitted[first..].iter().take_while(|call| call.sent_ms < end_ms);
+            sent.filter(|call| call.answered_ms < end_ms).count() as u64
         };
-        (0..admitted.len()).map(|first| within(first).count() as u64).max().unwrap_or(0)
+        (0..admitted.len()).map(within).max().unwrap_or(0)
     }
 }

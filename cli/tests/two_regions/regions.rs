@@ -75,14 +75,6 @@ rules:
             self.home.aggregators.iter().position(coordinates)
         })
     }
-
-    /// Returns the units that the ledger says that a region holds of the counter, as the home region shows them.
-    pub(crate) fn held(&self, region: &str) -> Option<u64> {
-        let body = self.home.budgets()?;
-        let counter = body["counters"].as_array()?.first()?.clone();
-        let held = counter["regions"].as_array()?.iter().find(|held| held["region"] == region)?;
-        held["held"].as_u64()
-    }
 }
 
 impl RegionServers {

@@ -14,6 +14,7 @@ use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, Store
 use crate::connection::Connection;
 use crate::keys::{counter_key, floor_key, limit_key};
 use crate::script::Script;
+use crate::settings::{RedisAddressError, RedisSettings};
 
 /// Largest number of a script that is exact. It stands for itself and for all larger ones.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
@@ -35,6 +36,15 @@ pub struct RegionLimits {
 type ScriptAnswer = (u64, Vec<u8>, u64, u64);
 
 impl RegionLimits {
+    /// Limits with a connection of their own, which the first question for the time opens.
+    ///
+    /// # Errors
+    /// When the address is not that of a Redis.
+    pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
+        let connection = Connection::new(settings, clock, Script::store_time())?;
+        Ok(Self::on(Arc::new(connection), &settings.prefix))
+    }
+
     /// Limits on this connection; the connection's owner pings it. Keys have the prefix of the counters.
     #[must_use]
     pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {

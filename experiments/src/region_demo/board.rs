@@ -29,11 +29,15 @@ impl<'a> RegionBoard<'a> {
     pub(super) fn begin(&mut self) -> Result<()> {
         writeln!(
             self.out,
-            "{} regions, each with a store, a bus, an agent and an aggregator, share one quota\nof {} for a partner. Budgets of it move to the demand; the ledger is in {}.\n",
+            "{} regions, each with a store, a bus, an agent and an aggregator, share one quota\nof {} for a partner. Budgets of it move to the demand; the ledger is in {}.",
             REGIONS.len(),
             quota(),
             REGIONS[0]
-        )
+        )?;
+        if self.terminal {
+            return writeln!(self.out);
+        }
+        writeln!(self.out, "A line shows the units of each region, and the calls that it admitted.\n")
     }
 
     /// Returns the time between two displays.
@@ -58,17 +62,12 @@ impl<'a> RegionBoard<'a> {
         let since_ms = at.saturating_sub(std::mem::replace(&mut self.drawn_at, at)).as_millis().max(1);
         let per_second = |number: u64| u128::from(number) * 1_000 / since_ms;
         if !self.terminal {
-            let mut text = format!("{:>4.1} s", at.as_secs_f64());
-            for (name, of) in REGIONS.iter().zip(figures) {
-                let _ = write!(
-                    text,
-                    "  {name} {:>3} units, {:>3} of {:>3}/s",
-                    of.limit,
-                    per_second(of.admitted),
-                    per_second(of.admitted + of.denied)
-                );
-            }
-            return writeln!(self.out, "{text}");
+            let of = |(name, of): (&&str, &RegionFigures)| {
+                let (admitted, made) = (per_second(of.admitted), per_second(of.admitted + of.denied));
+                format!("  {name} {:>3} ({admitted:>3} of {made:>3}/s)", of.limit)
+            };
+            let regions: String = REGIONS.iter().zip(figures).map(of).collect();
+            return writeln!(self.out, "{:>4.1} s{regions}", at.as_secs_f64());
         }
         let mut text = format!("\n  {:<3} {:<40} {:>6} {:>9} {:>8}\n", "", "budget", "units", "admitted", "denied");
         for (number, (name, of)) in REGIONS.iter().zip(figures).enumerate() {

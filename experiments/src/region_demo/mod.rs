@@ -46,7 +46,7 @@ struct Chapter {
 const STORY: [Chapter; 4] = [
     Chapter {
         from: Duration::ZERO,
-        what: "it is day in eu: its budget grows at once, no unit moves twice",
+        what: "it is day in eu, which gets nearly all units",
         load_percent: [150, 2, 2],
         cut_off: None,
     },
@@ -58,13 +58,13 @@ const STORY: [Chapter; 4] = [
     },
     Chapter {
         from: Duration::from_secs(8),
-        what: "us loses the ledger; ap wakes up. us spends its budget until its term ends",
+        what: "us is cut off, and keeps its units until their term ends; ap wakes up",
         load_percent: [2, 150, 150],
         cut_off: Some(1),
     },
     Chapter {
         from: Duration::from_secs(16),
-        what: "us is back: both share",
+        what: "us is back, and shares with ap",
         load_percent: [2, 150, 150],
         cut_off: None,
     },
@@ -94,7 +94,9 @@ pub async fn run(out: &mut (dyn Write + Send), terminal: bool) -> Result<(), Exp
             board.event(at, chapter.what)?;
         }
         let figures = record.lock().figures();
-        board.show(at, &figures, chapter_at(at).cut_off)?;
+        if let Some(figures) = figures {
+            board.show(at, &figures, chapter_at(at).cut_off)?;
+        }
     }
     callers.join_all().await;
     for region in regions {

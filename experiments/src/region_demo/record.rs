@@ -50,15 +50,18 @@ impl RegionRecord {
         self.decisions.push(decision);
     }
 
-    /// Returns the figures since the last call.
-    pub(super) fn figures(&mut self) -> [RegionFigures; REGIONS.len()] {
+    /// Returns the figures since the last call; none before each region has decided one.
+    pub(super) fn figures(&mut self) -> Option<[RegionFigures; REGIONS.len()]> {
+        if self.limits.contains(&0) {
+            return None;
+        }
         let mut figures = self.limits.map(|limit| RegionFigures { limit, ..RegionFigures::default() });
         for decision in &self.decisions[self.shown..] {
             let of = &mut figures[decision.region];
             *(if decision.is_admitted { &mut of.admitted } else { &mut of.denied }) += 1;
         }
         self.shown = self.decisions.len();
-        figures
+        Some(figures)
     }
 
     pub(super) fn summary(&self) -> RegionSummary {

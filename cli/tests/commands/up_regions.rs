@@ -1,0 +1,87 @@
+//! `tollgate up --regions`, and the switches of its regions.
+
+use serde_json::Value;
+
+use crate::support::{Up, file, finish, tollgate, wait_for};
+
+fn regions(up: &Up, args: &[&str]) -> (i32, String, String) {
+    let done = finish(&mut tollgate(&[&["regions", "--aggregator", &up.url()], args].concat()));
+    (done.exit, done.out, done.err)
+}
+
+/// Returns the units that a region holds of the only counter; none before it is in the ledger.
+fn held(up: &Up, region: &str) -> Option<u64> {
+    let body: Value = up.client().get("/regions", &[]).json();
+    let regions = body["counters"].as_array()?.first()?["regions"].as_array()?.clone();
+    regions.iter().find(|held| held["region"] == region)?["held"].as_u64()
+}
+
+/// J3: the budget follows the calls, and an operator moves it.
+#[test]
+fn budgets_follow_the_calls_and_the_operator() {
+    let up = Up::start(&["--regions", "2", "--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let mut client = up.client();
+    // Calls come until the region holds many times its floor of 10 units.
+    wait_for("units of eu", || {
+        (0..50).for_each(|_| drop(client.check("k")));
+        held(&up, "eu").filter(|held| *held >= 100)
+    });
+    let (exit, table, _) = regions(&up, &[]);
+    assert_eq!(exit, 0);
+    for expected in ["region", "held", "coordinator: aggregator-eu", " eu ", " us "] {
+        assert!(table.contains(expected), "{expected}: {table}");
+    }
+    let before = held(&up, "eu").expect("units");
+    let (exit, said, _) = regions(&up, &["move", "eu", "us"]);
+    assert_eq!((exit, said.trim_end()), (0, "eu gives back what it can, and us asks for it; counters: 1"));
+    wait_for("units of us", || held(&up, "us").filter(|held| *held >= before));
+    assert_eq!(held(&up, "eu"), Some(10), "eu has its floor");
+}
+
+/// J4: a region that is cut off has its floor; it asks for units as soon as the link is healed.
+#[test]
+fn a_link_is_cut_and_healed() {
+    let mut up = Up::start(&["--regions", "2", "--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    assert_eq!(regions(&up, &["cut", "us"]).1.trim_end(), "us is cut off from the ledger");
+    let far = std::iter::from_fn(|| Some(up.line()))
+        .find_map(|line| Some(line.strip_prefix("region us: http://")?.to_owned()));
+    let mut client =
+        crate::support::Client::connect(far.expect("it is named").parse().expect("an address")).expect("it listens");
+    let admitted = (0..100).filter(|_| client.check("k").status == 200).count();
+    assert!((10..=20).contains(&admitted), "{admitted} of 100 calls in one or two windows pass by a floor of 10");
+    assert_eq!(held(&up, "us"), None, "no request arrives");
+    assert_eq!(regions(&up, &["heal", "us"]).1.trim_end(), "us reaches the ledger again");
+    wait_for("units of us", || {
+        (0..50).for_each(|_| drop(client.check("k")));
+        held(&up, "us").filter(|held| *held >= 100)
+    });
+}
+
+#[test]
+fn mistakes_name_the_remedy() {
+    let up = Up::start(&["--regions", "2"]);
+    let (exit, _, err) = regions(&up, &["cut", "mars"]);
+    assert_eq!(exit, 1);
+    assert!(err.contains("there is no region `mars`; write one of eu, us"), "{err}");
+    let one = "rules: [{ name: a, per: [ip], quota: 9/s }]";
+    let three = "regions: { a: {}, b: {}, c: {} }\nrules: [{ name: a, per: [ip], quota: 9/s, scope: global }]";
+    for (name, text, flag, expected) in [
+        ("up-none.yaml", one, "2", "names 0 regions under `regions:`, and --regions says 2; name 2 regions there"),
+        (
+            "up-three.yaml",
+            three,
+            "2",
+            "names 3 regions under `regions:`, and --regions says 2; write --regions 3, or name 2 regions there",
+        ),
+        ("up-three.yaml", three, "1", "1 is not in 2..=8"),
+    ] {
+        let rules = file(name, text);
+        let args = ["up", "--http", "127.0.0.1:0", "--regions", flag, "--rules", rules.to_str().unwrap()];
+        let done = finish(&mut tollgate(&args));
+        assert_eq!(done.exit, 2, "{}", done.err);
+        assert!(done.err.contains(expected), "{}", done.err);
+    }
+    let done = finish(&mut tollgate(&["up", "--regions", "2", "--redis", "redis://127.0.0.1:1"]));
+    assert_eq!(done.exit, 2);
+    assert!(done.err.contains("cannot be used with"), "{}", done.err);
+}
