@@ -76,7 +76,8 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
     let key = args.digest_key_file.as_deref().map(digest_key).transpose()?.unwrap_or_default();
-    let global_rules = args.ledger.is_named()?.then(|| GlobalRules::new(&key, &settings.region));
+    let limits = args.ledger.limits_in(&args.redis)?;
+    let global_rules = limits.as_ref().map(|_| GlobalRules::new(&key, &settings.region));
     let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window, global_rules.as_ref())?;
     reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), global_rules.clone(), clock.clone());
     let id = settings.id.clone();
@@ -85,8 +86,8 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let feed = global_rules.as_ref().map(|_| RegionFeed::default());
     let mut aggregator = Aggregator::start_with(&kafka, settings, dead_letters, feed.clone(), clock.clone())?;
     let mut role = None;
-    if let (Some(rules), Some(feed)) = (global_rules, feed) {
-        role = Some(args.ledger.start((&args.kafka, &args.redis), part, rules, (feed, &aggregator), clock)?);
+    if let (Some(rules), Some(feed), Some(limits)) = (global_rules, feed, &limits) {
+        role = Some(args.ledger.start((&args.kafka, limits), part, rules, (feed, &aggregator), clock)?);
     }
     output::announce(format_args!("listening on http://{}", listener.local_addr()?));
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));

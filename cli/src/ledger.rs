@@ -7,7 +7,7 @@ use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionR
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_core::clock::Clock;
-use tollgate_redis::{RegionLimits, Slots};
+use tollgate_redis::{RedisSettings, RegionLimits, Slots};
 
 use crate::exit::Usage;
 use crate::serve;
@@ -31,16 +31,28 @@ pub(crate) struct LedgerArgs {
 }
 
 impl LedgerArgs {
-    /// Returns true if an aggregator takes part in the ledger.
+    /// Returns the Redis of an aggregator that takes part in the ledger; none if it takes no part.
     ///
     /// # Errors
-    /// If a flag needs the ledger, and no brokers are named.
-    pub(crate) fn is_named(&self) -> Result<bool, Usage> {
+    /// If a flag needs the ledger and no brokers are named, or the Redis cannot hold the limits of a region.
+    pub(crate) fn limits_in(&self, redis: &RedisArgs) -> Result<Option<RedisSettings>, Usage> {
         let flag = if self.coordinator { "--coordinator" } else { "--ledger-topic" };
-        if self.ledger.is_none() && (self.coordinator || self.ledger_topic.is_some()) {
-            return Err(Usage(format!("{flag} needs --ledger BROKERS, the home cluster of the regions")));
+        if self.ledger.is_none() {
+            let needs_ledger = self.coordinator || self.ledger_topic.is_some();
+            let error = || Usage(format!("{flag} needs --ledger BROKERS, the home cluster of the regions"));
+            return if needs_ledger { Err(error()) } else { Ok(None) };
         }
-        Ok(self.ledger.is_some())
+        match redis.settings() {
+            Some(redis) if redis.slots == Slots::Multi => Err(Usage(
+                "--ledger needs one Redis that holds all counters of the region, because a floor and its counters have different slots: leave out --redis-slots multi"
+                    .to_owned(),
+            )),
+            None => Err(Usage(
+                "--ledger needs --redis URL: the Redis of the region's agents, which enforces the region's budgets"
+                    .to_owned(),
+            )),
+            redis => Ok(redis),
+        }
     }
 
     /// Returns true if the aggregator may coordinate.
@@ -48,13 +60,13 @@ impl LedgerArgs {
         self.coordinator
     }
 
-    /// Starts the part of an aggregator. `servers` are the flags of the region's own Kafka and Redis.
+    /// Starts the part of an aggregator, over the region's own Kafka and Redis.
     ///
     /// # Errors
     /// If a server is not named, or cannot be used.
     pub(crate) fn start(
         &self,
-        (kafka, redis): (&KafkaArgs, &RedisArgs),
+        (kafka, redis): (&KafkaArgs, &RedisSettings),
         settings: RegionRoleSettings,
         rules: GlobalRules,
         facts: (RegionFeed, &Aggregator),
@@ -67,19 +79,7 @@ impl LedgerArgs {
         let home = KafkaBus::new(home.carrying(TopicSet::Ledger))?;
         let mirror = self.ledger_topic.clone().map(|topic| KafkaBus::new(own.carrying(TopicSet::LedgerMirror(topic))));
         let buses = LedgerBuses { home, mirror: mirror.transpose()? };
-        let Some(redis) = redis.settings() else {
-            bail!(Usage(
-                "--ledger needs --redis URL: the Redis of the region's agents, which enforces the region's budgets"
-                    .to_owned()
-            ));
-        };
-        if redis.slots == Slots::Multi {
-            bail!(Usage(
-                "--ledger needs one Redis that holds all counters of the region, because a floor and its counters have different slots: leave out --redis-slots multi"
-                    .to_owned()
-            ));
-        }
-        let limits = RegionLimits::new(&redis, clock.clone())?;
+        let limits = RegionLimits::new(redis, clock.clone())?;
         let (feed, aggregator) = facts;
         let facts = (feed, aggregator.queries());
         Ok(RegionRole::start(settings, buses, Some(limits), rules, facts, clock)?)

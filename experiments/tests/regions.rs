@@ -168,6 +168,29 @@ fn suspended_writer(seed: u64) -> RegionsSettings {
     directed(seed, region(NAMES[0], 1, vec![plan(0, RUN_MS, 400)]), holder)
 }
 
+/// Returns a world in which two regions want units by turns, and the link of the second one is cut again and again, also while it gives
+/// units back. After the last cut it alone wants units.
+fn interrupted_giver(seed: u64) -> RegionsSettings {
+    let mut rng = Rng::with_seed(seed);
+    let plan = |from_ms, until_ms, per_minute| CallerPlan { counter: 0, from_ms, until_ms, per_minute };
+    let (mut first, mut second) = (Vec::new(), vec![plan(CALM_MS, RUN_MS, 300)]);
+    let mut from_ms = 0;
+    while from_ms < CALM_MS {
+        let until_ms = (from_ms + rng.u64(5_000..30_000)).min(CALM_MS);
+        let callers = if rng.bool() { &mut first } else { &mut second };
+        callers.push(plan(from_ms, until_ms, 300));
+        from_ms = until_ms;
+    }
+    let mut second = region(NAMES[1], 1, second);
+    let mut from_ms = rng.u64(5_000..20_000);
+    while from_ms < CALM_MS {
+        let until_ms = (from_ms + rng.u64(500..40_000)).min(CALM_MS);
+        second.link.cuts.push((from_ms, until_ms));
+        from_ms = until_ms + rng.u64(500..20_000);
+    }
+    directed(seed, region(NAMES[0], 1, first), second)
+}
+
 fn run(settings: RegionsSettings, mistake: Option<RegionMistake>) -> RegionsOutcome {
     RegionsWorld::new(settings, mistake).run()
 }
@@ -205,6 +228,16 @@ fn regions_never_hold_more_than_the_quota() {
         println!("{name}: {entries} entries, {void} void; {admitted} of {calls} calls admitted");
         assert!(entries > 100 * scaled(SEEDS) && void > 0, "{name}: the regions share nothing");
         assert!(admitted > calls / 10, "{name}: the regions admit nothing");
+    }
+}
+
+/// J4: a region whose link was cut gets units again, whatever was lost on the link. It wants 50 in a window.
+#[test]
+fn a_region_gets_units_after_its_link_is_healed() {
+    for seed in 0..scaled(SEEDS) {
+        let outcome = run_sound("interrupted-giver", seed, interrupted_giver(seed));
+        let held = outcome.budgets.last().map_or(0, |samples| samples[1].held);
+        assert!(held >= 45, "{held} units at the end, interrupted-giver world of seed {seed}");
     }
 }
 

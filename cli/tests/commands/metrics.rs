@@ -13,7 +13,8 @@ const NO_KAFKA: &str = "127.0.0.1:1";
 
 /// Starts an aggregator without its Kafka and its ledger.
 fn aggregator() -> Up {
-    let args = ["aggregator", "--kafka", NO_KAFKA, "--ledger", NO_KAFKA, "--region", "eu", "--http", "127.0.0.1:0"];
+    let servers = ["--kafka", NO_KAFKA, "--ledger", NO_KAFKA, "--redis", "redis://127.0.0.1:1"];
+    let args = [&["aggregator"], &servers[..], &["--region", "eu", "--http", "127.0.0.1:0"]].concat();
     Up::of(&mut tollgate(&args))
 }
 

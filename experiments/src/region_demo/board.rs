@@ -8,7 +8,7 @@ use console::style;
 
 use super::record::{RegionFigures, RegionSummary};
 use super::{QUOTA_UNITS, REGIONS, quota};
-use crate::figures::{count, percent};
+use crate::figures::count;
 
 /// Width of the bar of a budget, in characters.
 const BAR_WIDTH: u64 = 40;
@@ -95,11 +95,11 @@ impl<'a> RegionBoard<'a> {
         let RegionSummary { calls, admitted, exact, fullest } = *summary;
         writeln!(
             self.out,
-            "\nfullest window  {fullest} of {QUOTA_UNITS} units over all regions: {}\nadmitted        {} of {} calls, {} of what one store for all regions would admit\nwithout budgets each region would have the whole quota: up to {} in a window",
+            "\nfullest window  {fullest} of {QUOTA_UNITS} units over all regions: {}\nadmitted        {} of {} calls; one store for all regions would admit {}\nwithout budgets each region would have the whole quota: up to {} in a window",
             if summary.is_within() { "never over" } else { "OVER THE QUOTA" },
             count(admitted),
             count(calls),
-            percent(admitted, exact),
+            count(exact),
             count(QUOTA_UNITS * REGIONS.len() as u64),
         )?;
         self.out.flush()
