@@ -17,18 +17,17 @@ const AWAY_MS: u64 = 4_000;
 const TAKEOVER_MS: u64 = 14_000;
 
 /// Moves the load from home to far, and does something a second after the shift. Returns the log, and the time of the shift.
-fn shift_while(regions: &mut TwoRegions, until_ms: u64, act: impl FnOnce(&mut TwoRegions) + Send) -> (CallLog, u64) {
+fn shift_while(regions: &mut TwoRegions, until_ms: u64, act: impl FnOnce(&mut TwoRegions)) -> (CallLog, u64) {
     let shifted_at = 2 * WIDTH_MS;
     let phase = |agents, time_ms| Phase { agents, time_ms, per_second: PER_SECOND };
     let end = shifted_at + until_ms + WIDTH_MS;
     let phases = [phase(regions.home.agents(), 0..shifted_at), phase(regions.far.agents(), shifted_at..end)];
     let started = Stopwatch::start();
     let log = thread::scope(|scope| {
-        scope.spawn(move || {
-            thread::sleep(Duration::from_millis(shifted_at + 1_000).saturating_sub(started.elapsed()));
-            act(regions);
-        });
-        run(KEY, &phases, started)
+        let load = scope.spawn(|| run(KEY, &phases, started));
+        thread::sleep(Duration::from_millis(shifted_at + 1_000).saturating_sub(started.elapsed()));
+        act(regions);
+        load.join().expect("no panic")
     });
     assert!(log.fullest_window() <= QUOTA, "{} of {QUOTA} in a window", log.fullest_window());
     (log, shifted_at)

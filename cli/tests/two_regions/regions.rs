@@ -76,9 +76,8 @@ rules:
     /// Returns the number of the home aggregator that coordinates.
     pub(crate) fn coordinator(&self) -> usize {
         wait_for("a coordinator", || {
-            let coordinates =
-                |process: &Process| process.get("/regions").is_some_and(|body| body["coordinates"] == true);
-            self.home.aggregators.iter().position(coordinates)
+            let coordinator = self.home.budgets()?["coordinator"].as_str()?.to_owned();
+            self.home.aggregators.iter().position(|process| process.args.contains(&coordinator))
         })
     }
 }

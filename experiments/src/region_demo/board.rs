@@ -95,7 +95,7 @@ impl<'a> RegionBoard<'a> {
         let RegionSummary { calls, admitted, exact, fullest } = *summary;
         writeln!(
             self.out,
-            "\nfullest window  {fullest} of {QUOTA_UNITS} units over all regions: {}\nadmitted        {} of {} calls; one store for all regions would admit {}\nwithout budgets each region would have the whole quota: up to {} in a window",
+            "\nfullest window  {fullest} of {QUOTA_UNITS} units over all regions: {}\nadmitted        {} of {} calls; one store for all regions admits {}\nwithout budgets each region would have the whole quota: up to {} in a window",
             if summary.is_within() { "never over" } else { "OVER THE QUOTA" },
             count(admitted),
             count(calls),
