@@ -148,14 +148,15 @@ impl NeverOver {
             // here, so units that are opened again do not count.
             ChargeMode::Reopen { .. } if steps > 0 => return Ok(()),
             ChargeMode::Reopen { at } => {
-                let window = charge.limit.window;
+                // An agent may believe that the next sub-window has begun; the store opens none before its time.
+                let (at, window) = (at.min(Timestamp::from_ms(now)), charge.limit.window);
                 let in_sub_window =
                     |entry: &&Entry| window.sub_window(Timestamp::from_ms(entry.at)) == window.sub_window(at);
                 let entries = self.entries.get(&key).into_iter().flatten();
                 let held: i64 = entries.filter(in_sub_window).map(|entry| entry.units).sum();
                 let lacking = (units - held).max(0);
                 self.reopened += lacking.unsigned_abs();
-                (at.as_ms().min(now), lacking)
+                (at.as_ms(), lacking)
             }
             _ => (now, units),
         };
