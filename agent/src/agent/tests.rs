@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::decision::Source;
-use tollgate_core::rules::Rule;
+use tollgate_core::rules::{Rule, RuleSet};
 
 use super::*;
 use crate::request::Request;
@@ -29,13 +29,13 @@ fn an_agent_does_not_start_without_timers() {
 #[tokio::test]
 async fn an_agent_over_several_slots_refuses_global_rules() {
     let start = |slots| {
-        let mut rule = strict("100/min");
-        rule.scope = tollgate_core::rules::Scope::Global;
+        let mut rules = RuleSet::new(1, [strict("100/min").global()]);
+        rules.regions = vec![tollgate_core::regions::RegionFloorPart { region: "eu".into(), floor_ppm: 0 }];
         let redis = crate::store::RedisSettings::new("redis://127.0.0.1:1").with_slots(slots);
-        Agent::builder().rule(rule).redis(redis).start().err()
+        Agent::builder().region("eu").rules(rules).redis(redis).start().err()
     };
     let refused = start(crate::store::Slots::Multi);
-    assert!(matches!(refused, Some(StartError::NeedsStore(crate::NeedsStore::OneServer(_)))), "{refused:?}");
+    assert!(matches!(refused, Some(StartError::Unenforceable(crate::Unenforceable::NeedsOneServer(_)))), "{refused:?}");
     assert!(start(crate::store::Slots::Together).is_none());
 }
 

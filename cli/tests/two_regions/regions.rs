@@ -1,7 +1,7 @@
 //! Two regions under test: servers, agents and aggregators, and the link between them.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -87,14 +87,14 @@ impl RegionServers {
         Self { name, redis: Redis::start(), kafka, agents: Vec::new(), aggregators: Vec::new() }
     }
 
-    fn args(&self, command: &str, rules: &PathBuf, node: &str) -> Vec<String> {
+    fn args(&self, command: &str, rules: &Path, node: &str) -> Vec<String> {
         let (redis, kafka, http) = (self.redis.url(), self.kafka.brokers(), format!("127.0.0.1:{}", free_port()));
         let rules = rules.display().to_string();
         let args = [command, "--region", self.name, "--redis", &redis, "--kafka", &kafka, "--rules", &rules];
         args.iter().chain(&["--http", &http, "--node", node]).map(ToString::to_string).collect()
     }
 
-    fn start_agents(&mut self, rules: &PathBuf) {
+    fn start_agents(&mut self, rules: &Path) {
         for number in 0..2 {
             let args = self.args("agent", rules, &format!("{}-{number}", self.name));
             self.agents.push(Up::of(&mut tollgate(&args.iter().map(String::as_str).collect::<Vec<_>>())));
@@ -104,7 +104,7 @@ impl RegionServers {
         }
     }
 
-    fn start_aggregator(&mut self, rules: &PathBuf, more: &[&str]) {
+    fn start_aggregator(&mut self, rules: &Path, more: &[&str]) {
         let node = format!("aggregator-{}-{}", self.name, self.aggregators.len());
         let mut process = Process { args: self.args("aggregator", rules, &node), up: None };
         process.args.extend(more.iter().map(ToString::to_string));

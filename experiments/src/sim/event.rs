@@ -16,6 +16,7 @@ pub(super) type Life = u64;
 
 /// A thing that happens at an instant.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "most events are those of agents")]
 pub(super) enum SimEvent {
     /// A request reaches the store.
     StoreReads(StoreMessage),

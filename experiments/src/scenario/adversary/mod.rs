@@ -48,6 +48,7 @@ pub(super) struct AdversarySettings {
 }
 
 /// A target of attacks.
+#[expect(clippy::large_enum_variant, reason = "there are few targets")]
 enum AttackTarget {
     Store(StoreTarget),
     Fleet(FleetTarget),
