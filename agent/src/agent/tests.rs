@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::decision::Source;
-use tollgate_core::rules::{Rule, RuleSet};
+use tollgate_core::rules::Rule;
 
 use super::*;
 use crate::request::Request;
@@ -29,7 +29,7 @@ fn an_agent_does_not_start_without_timers() {
 #[tokio::test]
 async fn an_agent_over_several_slots_refuses_global_rules() {
     let start = |slots| {
-        let mut rules = RuleSet::new(1, [strict("100/min").global()]);
+        let mut rules = tollgate_core::rules::RuleSet::new(1, [strict("100/min").global()]);
         rules.regions = vec![tollgate_core::regions::RegionFloorPart { region: "eu".into(), floor_ppm: 0 }];
         let redis = crate::store::RedisSettings::new("redis://127.0.0.1:1").with_slots(slots);
         Agent::builder().region("eu").rules(rules).redis(redis).start().err()

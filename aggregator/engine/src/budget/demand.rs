@@ -5,6 +5,9 @@ use tollgate_core::clock::Timestamp;
 /// Time constant of the estimate, as a part of the window, and its maximum in ms.
 const MEMORY_PARTS: u64 = 2;
 const MEMORY_MS_MAX: u64 = 30_000;
+/// Maximum time for which a lower rate is not taken as it is, in ms: callers pause, and a budget that falls at once would move with
+/// each pause.
+const PAUSE_MS_MAX: u64 = 2_000;
 /// Thousandths of a unit.
 const MILLI: u64 = 1_000;
 /// Standard deviations beyond which an interval shows another rate, which is taken as it is.
@@ -45,6 +48,10 @@ impl DemandMeter {
         // Independent calls deviate by the root of their number.
         let expected = scaled(self.milli_per_window, interval_ms, window_ms.saturating_mul(MILLI));
         let is_other = self.offered.abs_diff(expected) > DEVIATIONS * (expected.isqrt() + 1);
+        if is_other && self.offered < expected && interval_ms < PAUSE_MS_MAX.min(memory_ms) {
+            // The interval goes on.
+            return self.milli_per_window / MILLI;
+        }
         self.milli_per_window = if is_other || interval_ms >= memory_ms {
             observed
         } else {
@@ -96,8 +103,9 @@ mod tests {
         assert_eq!(tick(130, 2_000), 6_060, "chance is smoothed over 30 s");
         assert_eq!(tick(130, 2_000), 6_060, "no time, no change");
         assert_eq!(tick(270, 3_000), 24_000, "a rate that chance does not explain is taken as it is");
-        assert_eq!(tick(0, 4_000), 0);
-        assert_eq!(tick(10, 60_000), 10 * 60 / 56, "a long interval is taken as it is");
+        assert_eq!((tick(0, 4_000), tick(0, 4_999)), (24_000, 24_000), "callers may pause");
+        assert_eq!(tick(0, 5_000), 0, "they pause for too long");
+        assert_eq!(tick(10, 60_000), 10 * 60 / 55, "a long interval is taken as it is");
         assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
     }
 
