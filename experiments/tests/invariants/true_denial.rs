@@ -16,7 +16,7 @@ use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, StoreState};
+use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, StoreLoss, StoreState};
 
 use super::facts::Facts;
 
@@ -34,6 +34,8 @@ pub(crate) struct TrueDenial {
     /// Denials under the interpolated estimate, and the instants at which the store would admit their calls.
     denied: HashMap<CounterId, Vec<Timestamp>>,
     charged: HashMap<CounterId, HashMap<Generation, Timestamp>>,
+    /// Charges that a failover brings back.
+    replica: HashMap<CounterId, HashMap<Generation, Timestamp>>,
     disturbed: Option<Timestamp>,
 }
 
@@ -46,7 +48,12 @@ impl TrueDenial {
     ) -> Result<(), String> {
         let now = sim.now();
         match observation {
-            Observation::StoreClockStepped { .. } | Observation::StoreLost(_) => self.disturbed = Some(now),
+            Observation::StoreClockStepped { .. } => self.disturbed = Some(now),
+            Observation::StoreReplicated => self.replica.clone_from(&self.charged),
+            Observation::StoreLost(loss) => {
+                self.disturbed = Some(now);
+                self.lose(*loss);
+            }
             // An expired request leaves the counter under the rules that it had.
             Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
@@ -66,6 +73,20 @@ impl TrueDenial {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Forgets the charges that the store has lost, and with them the generations of its counters.
+    fn lose(&mut self, loss: StoreLoss) {
+        match loss {
+            StoreLoss::Counter(counter) => {
+                self.charged.remove(&counter);
+            }
+            StoreLoss::All => {
+                self.replica.clear();
+                self.charged.clear();
+            }
+            StoreLoss::SinceReplicated => self.charged.clone_from(&self.replica),
+        }
     }
 
     fn check(&self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
