@@ -7,12 +7,22 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
+use tollgate_experiments::size::scaled;
 
 use crate::support::Client;
 
-/// Quota of the rule of these tests over all regions, and its window.
-pub(crate) const QUOTA: u64 = 1_000;
-pub(crate) const WIDTH_MS: u64 = 10_000;
+/// Width of the window, in ms: of the full size, and of the usual one, which halves the time of the tests.
+const WIDTHS_MS: [u64; 2] = [10_000, 5_000];
+
+/// Returns the width of the window of the rule of these tests, in ms.
+pub(crate) fn width_ms() -> u64 {
+    WIDTHS_MS[usize::from(scaled(10) < 10)]
+}
+
+/// Returns the quota of the rule over all regions: 100 calls a second.
+pub(crate) fn quota() -> u64 {
+    width_ms() / 10
+}
 
 /// One call, in ms since the start of the load.
 #[derive(Clone, Copy, Debug)]
@@ -85,11 +95,12 @@ impl CallLog {
     /// Returns the number of the calls in a time that one sliding log over all calls admits.
     pub(crate) fn admitted_by_exact(&self, time_ms: Range<u64>) -> u64 {
         let (mut window, mut admitted) = (VecDeque::new(), 0);
+        let (quota, width_ms) = (quota(), width_ms());
         for call in &self.0 {
-            while window.front().is_some_and(|at| at + WIDTH_MS <= call.sent_ms) {
+            while window.front().is_some_and(|at| at + width_ms <= call.sent_ms) {
                 window.pop_front();
             }
-            if (window.len() as u64) < QUOTA {
+            if (window.len() as u64) < quota {
                 window.push_back(call.sent_ms);
                 admitted += u64::from(time_ms.contains(&call.sent_ms));
             }
@@ -101,7 +112,7 @@ impl CallLog {
     pub(crate) fn fullest_window(&self) -> u64 {
         let admitted: Vec<&LoggedCall> = self.0.iter().filter(|call| call.is_admitted).collect();
         let within = |first: usize| {
-            let end_ms = admitted[first].sent_ms + WIDTH_MS;
+            let end_ms = admitted[first].sent_ms + width_ms();
             let sent = admitted[first..].iter().take_while(|call| call.sent_ms < end_ms);
             sent.filter(|call| call.answered_ms < end_ms).count() as u64
         };

@@ -7,13 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use serde_json::Value;
 use tollgate_servers::{Kafka, Proxy, Redis, free_port};
 
-use crate::calls::{QUOTA, WIDTH_MS};
+use crate::calls::{quota, width_ms};
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
 /// Key of all calls.
 pub(crate) const KEY: &str = "k";
-/// Part of the quota that each region holds always, in percent.
-pub(crate) const FLOOR_PERCENT: u64 = 1;
 
 /// Lock that keeps tests from slowing each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
@@ -44,12 +42,14 @@ pub(crate) struct Process {
 
 impl TwoRegions {
     /// Starts the servers, two agents for each region, an aggregator for the second one, and `home_aggregators` for the first.
-    pub(crate) fn start(name: &str, home_aggregators: usize) -> Self {
+    /// A region holds `floor_percent` of the quota always.
+    pub(crate) fn start(name: &str, home_aggregators: usize, floor_percent: u64) -> Self {
         let rules = format!(
-            "regions: {{ eu: {{ floor: {FLOOR_PERCENT}% }}, us: {{ floor: {FLOOR_PERCENT}% }} }}
+            "regions: {{ eu: {{ floor: {floor_percent}% }}, us: {{ floor: {floor_percent}% }} }}
 rules:
-  - {{ name: shared, per: [api_key], quota: {QUOTA}/{}s, scope: global, sub_windows: 50, deadline: 100ms }}",
-            WIDTH_MS / 1_000
+  - {{ name: shared, per: [api_key], quota: {}/{}s, scope: global, sub_windows: 50, deadline: 100ms }}",
+            quota(),
+            width_ms() / 1_000
         );
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let link = Proxy::start();

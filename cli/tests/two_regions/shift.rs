@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tollgate_core::clock::Stopwatch;
 
-use crate::calls::{CallLog, Phase, QUOTA, WIDTH_MS, run};
+use crate::calls::{CallLog, Phase, quota, run, width_ms};
 use crate::regions::{KEY, TwoRegions};
 
 /// Time after which the budget of an idle region must be where the load is. A busy one first waits for its window.
@@ -15,21 +15,22 @@ const PER_SECOND: u64 = 80;
 /// J1, J3: a region is busy, then the other one is; the first one has been idle for a window when it is busy again.
 #[test]
 fn the_budget_follows_the_load() {
-    let regions = TwoRegions::start("shift", 1);
+    let regions = TwoRegions::start("shift", 1, 1);
     let phase = |agents, time_ms| Phase { agents, time_ms, per_second: PER_SECOND };
-    let shifted_at = TRANSFER_MS + WIDTH_MS;
-    let paused_at = shifted_at + WIDTH_MS + TRANSFER_MS + WIDTH_MS;
-    let back_at = paused_at + WIDTH_MS;
-    let end = back_at + TRANSFER_MS + WIDTH_MS;
+    let shifted_at = TRANSFER_MS + width_ms();
+    let paused_at = shifted_at + width_ms() + TRANSFER_MS + width_ms();
+    let back_at = paused_at + width_ms();
+    let end = back_at + TRANSFER_MS + width_ms();
     let phases = [
         phase(regions.home.agents(), 0..shifted_at),
         phase(regions.far.agents(), shifted_at..paused_at),
         phase(regions.home.agents(), back_at..end),
     ];
     let log = run(KEY, &phases, Stopwatch::start());
-    assert!(log.fullest_window() <= QUOTA, "{} of {QUOTA} in a window", log.fullest_window());
+    let fullest = log.fullest_window();
+    assert!(fullest <= quota(), "{fullest} of {} in a window", quota());
     is_within_5_percent(&log, "the first load", TRANSFER_MS..shifted_at);
-    is_within_5_percent(&log, "after a busy donor", shifted_at + WIDTH_MS + TRANSFER_MS..paused_at);
+    is_within_5_percent(&log, "after a busy donor", shifted_at + width_ms() + TRANSFER_MS..paused_at);
     is_within_5_percent(&log, "after an idle donor", back_at + TRANSFER_MS..end);
 }
 
