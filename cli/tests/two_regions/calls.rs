@@ -11,12 +11,12 @@ use tollgate_experiments::size::scaled;
 
 use crate::support::Client;
 
-/// Width of the window, in ms: of the full size, and of the usual one, which halves the time of the tests.
-const WIDTHS_MS: [u64; 2] = [10_000, 5_000];
+/// Width of the window of the full size, in ms. Half of it halves the time of the tests.
+pub(crate) const WIDTH_FULL_MS: u64 = 10_000;
 
 /// Returns the width of the window of the rule of these tests, in ms.
 pub(crate) fn width_ms() -> u64 {
-    WIDTHS_MS[usize::from(scaled(10) < 10)]
+    if scaled(10) < 10 { WIDTH_FULL_MS / 2 } else { WIDTH_FULL_MS }
 }
 
 /// Returns the quota of the rule over all regions: 100 calls a second.

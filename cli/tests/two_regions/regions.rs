@@ -47,7 +47,7 @@ impl TwoRegions {
         let rules = format!(
             "regions: {{ eu: {{ floor: {floor_percent}% }}, us: {{ floor: {floor_percent}% }} }}
 rules:
-  - {{ name: shared, per: [api_key], quota: {}/{}s, scope: global, sub_windows: 50, deadline: 100ms }}",
+  - {{ name: shared, per: [api_key], quota: {}/{}s, scope: global, sub_windows: 100, deadline: 100ms }}",
             quota(),
             width_ms() / 1_000
         );

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tollgate_core::clock::Stopwatch;
 
-use crate::calls::{CallLog, Phase, quota, run, width_ms};
+use crate::calls::{CallLog, Phase, WIDTH_FULL_MS, quota, run, width_ms};
 use crate::regions::{KEY, TwoRegions};
 
 /// Time after which the budget of an idle region must be where the load is. A busy one first waits for its window.
@@ -29,14 +29,19 @@ fn the_budget_follows_the_load() {
     let log = run(KEY, &phases, Stopwatch::start());
     let fullest = log.fullest_window();
     assert!(fullest <= quota(), "{fullest} of {} in a window", quota());
-    is_within_5_percent(&log, "the first load", TRANSFER_MS..shifted_at);
-    is_within_5_percent(&log, "after a busy donor", shifted_at + width_ms() + TRANSFER_MS..paused_at);
-    is_within_5_percent(&log, "after an idle donor", back_at + TRANSFER_MS..end);
+    is_as_exact(&log, "the first load", TRANSFER_MS..shifted_at);
+    is_as_exact(&log, "after a busy donor", shifted_at + width_ms() + TRANSFER_MS..paused_at);
+    is_as_exact(&log, "after an idle donor", back_at + TRANSFER_MS..end);
 }
 
-/// Asserts that a time has as many admissions as an exact limiter makes of the same calls, within 5%.
-fn is_within_5_percent(log: &CallLog, what: &str, time_ms: Range<u64>) {
+/// Asserts that a time has as many admissions as an exact limiter makes of the same calls, within 5%. Half the window has half the units,
+/// and every delay weighs twice as much.
+fn is_as_exact(log: &CallLog, what: &str, time_ms: Range<u64>) {
     let (admitted, exact) = (log.admitted(time_ms.clone()), log.admitted_by_exact(time_ms.clone()));
     eprintln!("{what}: {} calls, {admitted} admitted, {exact} by one exact limiter", log.sent(time_ms));
-    assert!(exact > 0 && admitted.abs_diff(exact) * 20 <= exact, "{what}: {admitted}, {exact} by one exact limiter");
+    let percent = 5 * WIDTH_FULL_MS / width_ms();
+    assert!(
+        exact > 0 && admitted.abs_diff(exact) * 100 <= exact * percent,
+        "{what}: {admitted}, {exact} by one exact limiter"
+    );
 }
