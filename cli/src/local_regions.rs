@@ -176,6 +176,7 @@ fn set_cut(regions: &Arc<[RegionSwitch]>, OneRegion { region }: &OneRegion, is_c
 /// Moves the units of all counters from one region to another.
 fn move_units(regions: &Arc<[RegionSwitch]>, RegionMove { from, to }: &RegionMove) -> Switched {
     match (found(regions, from), found(regions, to)) {
+        _ if from == to => refusal(StatusCode::BAD_REQUEST, &format!("`{from}` is named twice; name another region")),
         (Ok(giver), Ok(taker)) => {
             let counters = giver.budgets.move_units(&taker.budgets);
             (StatusCode::OK, Json(json!({ "from": from, "to": to, "counters": counters })))
@@ -187,7 +188,11 @@ fn move_units(regions: &Arc<[RegionSwitch]>, RegionMove { from, to }: &RegionMov
 fn found<'r>(regions: &'r [RegionSwitch], name: &str) -> Result<&'r RegionSwitch, Switched> {
     regions.iter().find(|region| *region.name == *name).ok_or_else(|| {
         let known: Vec<&str> = regions.iter().map(|region| &*region.name).collect();
-        let detail = format!("there is no region `{name}`; write one of {}", known.join(", "));
-        (StatusCode::NOT_FOUND, Json(json!({ "title": "Not Found", "status": 404, "detail": detail })))
+        refusal(StatusCode::NOT_FOUND, &format!("there is no region `{name}`; write one of {}", known.join(", ")))
     })
+}
+
+fn refusal(status: StatusCode, detail: &str) -> Switched {
+    let title = status.canonical_reason();
+    (status, Json(json!({ "title": title, "status": status.as_u16(), "detail": detail })))
 }

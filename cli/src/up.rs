@@ -20,6 +20,18 @@ use crate::serve;
 use crate::{output, sample};
 
 const PARTITIONS: u32 = 4;
+/// Flags of one agent, which regions in one process do not have.
+const LOST_BY_REGIONS: [&str; 9] = [
+    "redis",
+    "kafka",
+    "region",
+    "node",
+    "state_dir",
+    "agents_expected",
+    "counters_max",
+    "sketch_bytes",
+    "digest_key_file",
+];
 
 /// Starts a limiter: agent and aggregator in one process
 ///
@@ -30,10 +42,10 @@ pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
     /// Number of regions in this process that share the quotas, each in memory, with HTTP on the next port
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=8), conflicts_with_all = ["redis", "kafka"])]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=8), conflicts_with_all = LOST_BY_REGIONS)]
     regions: Option<u8>,
     /// Time of one way between a region and the ledger, which is in the first one; with --regions
-    #[arg(long, value_name = "DURATION", default_value = "40ms", value_parser = serve::duration)]
+    #[arg(long, value_name = "DURATION", default_value = "40ms", value_parser = serve::duration, requires = "regions")]
     link_delay: Duration,
 }
 

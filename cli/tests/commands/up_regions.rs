@@ -4,6 +4,11 @@ use serde_json::Value;
 
 use crate::support::{Up, file, finish, tollgate, wait_for};
 
+/// Starts so many regions with these arguments.
+fn start(count: &str, args: &[&str]) -> Up {
+    Up::of(tollgate(&["up", "--http", "127.0.0.1:0", "--regions", count]).args(args))
+}
+
 fn regions(up: &Up, args: &[&str]) -> (i32, String, String) {
     let done = finish(&mut tollgate(&[&["regions", "--aggregator", &up.url()], args].concat()));
     (done.exit, done.out, done.err)
@@ -19,7 +24,7 @@ fn held(up: &Up, region: &str) -> Option<u64> {
 /// J3: the budget follows the calls, and an operator moves it.
 #[test]
 fn budgets_follow_the_calls_and_the_operator() {
-    let up = Up::start(&["--regions", "2", "--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
     let mut client = up.client();
     // Calls come until the region holds many times its floor of 10 units.
     wait_for("units of eu", || {
@@ -41,7 +46,7 @@ fn budgets_follow_the_calls_and_the_operator() {
 /// J4: a region that is cut off has its floor; it asks for units as soon as the link is healed.
 #[test]
 fn a_link_is_cut_and_healed() {
-    let mut up = Up::start(&["--regions", "2", "--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let mut up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
     assert_eq!(regions(&up, &["cut", "us"]).1.trim_end(), "us is cut off from the ledger");
     let far = std::iter::from_fn(|| Some(up.line()))
         .find_map(|line| Some(line.strip_prefix("region us: http://")?.to_owned()));
@@ -59,7 +64,7 @@ fn a_link_is_cut_and_healed() {
 
 #[test]
 fn mistakes_name_the_remedy() {
-    let up = Up::start(&["--regions", "2"]);
+    let up = start("2", &[]);
     let (exit, _, err) = regions(&up, &["cut", "mars"]);
     assert_eq!(exit, 1);
     assert!(err.contains("there is no region `mars`; write one of eu, us"), "{err}");
@@ -81,7 +86,14 @@ fn mistakes_name_the_remedy() {
         assert_eq!(done.exit, 2, "{}", done.err);
         assert!(done.err.contains(expected), "{}", done.err);
     }
-    let done = finish(&mut tollgate(&["up", "--regions", "2", "--redis", "redis://127.0.0.1:1"]));
-    assert_eq!(done.exit, 2);
-    assert!(done.err.contains("cannot be used with"), "{}", done.err);
+    let (exit, _, err) = regions(&up, &["move", "eu", "eu"]);
+    assert_eq!((exit, err.contains("`eu` is named twice; name another region")), (1, true), "{err}");
+    for (args, expected) in [
+        (&["--regions", "2", "--redis", "redis://127.0.0.1:1"][..], "cannot be used with"),
+        (&["--regions", "2", "--node", "gw-1"], "cannot be used with"),
+        (&["--link-delay", "5ms"], "--regions <N>"),
+    ] {
+        let done = finish(&mut tollgate(&[&["up"], args].concat()));
+        assert_eq!((done.exit, done.err.contains(expected)), (2, true), "{}", done.err);
+    }
 }

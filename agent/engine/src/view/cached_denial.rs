@@ -2,10 +2,10 @@
 //!
 //! As long as no unit is given back, a count falls only as time passes: until the earliest instant at which the counter
 //! could admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release,
-//! or the refund of a call that was denied elsewhere), change the rules, or restart the store, and no message tells the
-//! others; nor does one tell that a region has been granted units. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock
-//! moves. That is one request for each denied counter in use, at any rate of calls: the first call that finds the check
-//! due asks, and the denial holds for the others for another [`ANSWER_MS`], in which the answer should come. Only for a
+//! or the refund of a call that was denied elsewhere), change the rules, or restart the store. A region may be granted units.
+//! No message tells the agents. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the
+//! store's clock moves. That is one request for each denied counter in use, at any rate of calls: the first call that finds the
+//! check due asks, and the denial holds for the others for another [`ANSWER_MS`], in which the answer should come. Only for a
 //! call that costs more than the counter ever admits, no unit that comes back makes a difference.
 //!
 //! A window with the interpolated estimate frees a unit as often as its quota has units: of 1,000 per second, each ms. The
