@@ -20,7 +20,7 @@
 mod load;
 
 use std::collections::HashMap;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,6 +41,8 @@ const SAMPLE: Duration = Duration::from_millis(3);
 /// Rate by which the first quotas of a closed loop are set, in calls per second, and number of rounds that correct it.
 const GUESSED_PER_SECOND: u64 = 100_000;
 const CALIBRATIONS: usize = 2;
+/// Name of the threads of the runtime.
+const WORKER: &str = "gateway";
 const PIPELINE: usize = 32;
 const INCRS: usize = 200_000;
 /// Time for which the INCRs of a load are measured, in s.
@@ -128,6 +130,7 @@ async fn start(load: &Load, demand: u64, weights: &[f64]) -> Fleet {
 /// Returns the rate of a closed loop. The quotas of each round are those of the rate before, because denials are faster than
 /// admissions.
 async fn demand_at_full_load(load: &Load, weights: &Arc<[f64]>, time: Duration) -> u64 {
+    yield_to_redis();
     let mut demand = GUESSED_PER_SECOND;
     for _ in 0..CALIBRATIONS {
         let (fleet, counts) = (start(load, demand, weights).await, Arc::<Counts>::default());
@@ -137,18 +140,36 @@ async fn demand_at_full_load(load: &Load, weights: &Arc<[f64]>, time: Duration) 
     demand
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> ExitCode {
+/// Gives Redis precedence over the threads of the runtime from now on. Without it, a closed loop takes so much of the CPU that
+/// answers miss their deadline and agents decide without Redis, which has a machine of its own in production.
+fn yield_to_redis() {
+    for thread in std::fs::read_dir("/proc/self/task").expect("Linux").flatten() {
+        let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();
+        if name.starts_with(WORKER) {
+            let output = Command::new("renice").args(["-n", "5", "-p"]).arg(thread.file_name()).output();
+            assert!(output.expect("renice of util-linux").status.success(), "renice");
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name(WORKER).enable_all().build();
+    runtime.expect("threads").block_on(measure())
+}
+
+async fn measure() -> ExitCode {
     let is_quick = std::env::args().any(|argument| argument == "--quick");
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
     let (warm_up_s, measured) = if is_quick { (5, 5) } else { (WIDTH_S, WIDTH_S) };
     let weights: Arc<[f64]> = weights().into();
     let load = |name, leases, per_second, is_limited| Load { name, leases, per_second, is_limited };
+    // Full loads come last: they change the priority of threads.
     let loads = [
         load("leases, 20,000/s", true, Some(20_000), true),
-        load("leases, full load", true, None, true),
         load("leases, 2,000/s", true, Some(2_000), false),
         load(SPARSE, false, Some(5_000), false),
+        load("leases, full load", true, None, true),
         load(FULL, false, None, false),
     ];
     let mut missed = Vec::new();

@@ -8,8 +8,9 @@ use tollgate_core::counter::StoreError;
 use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};
 
-/// Maximum number of backfill requests in one probe. After them, calls use the store again even if units are left.
-const BACKFILLS_MAX: u32 = 10_000;
+/// Time from the ping after which no further backfill is sent, in ms. Calls then use the store again even if units are left:
+/// calls that are decided without the store would make new units as fast as the backfill removes them.
+const BACKFILL_MS_MAX: u64 = 1_000;
 
 /// Answer to the last request that the maintenance itself sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -25,7 +26,6 @@ pub(super) enum LastAnswer {
 #[derive(Default)]
 pub(super) struct Probe {
     pub(super) ping_sent: Timestamp,
-    pub(super) backfills: u32,
     pub(super) ping_took_ms: u64,
     /// True if calls would have missed their deadline.
     pub(super) is_late: bool,
@@ -36,14 +36,13 @@ pub(super) struct Probe {
 }
 
 impl Maintenance {
-    /// Sends the next unsynced units. When the round is over, the store is used again. Units that it has no room for
-    /// are sent again with the next probe.
+    /// Sends the next unsynced units. When the round is over, the store is used again. Units that are left, because
+    /// it has no room for them or the time is over, are sent with the next probe.
     pub(super) fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        if let Some(probe) = &mut self.probe
-            && probe.backfills < BACKFILLS_MAX
+        if let Some(probe) = &self.probe
+            && now.ms_since(probe.ping_sent) < BACKFILL_MS_MAX
             && let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Backfill)
         {
-            probe.backfills += 1;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Backfill(request)));
             return;
         }

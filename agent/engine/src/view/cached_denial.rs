@@ -25,7 +25,7 @@ const CHECKED_MS: u64 = 250;
 /// Part of [`CHECKED_MS`] in which the answer to a check is awaited, in ms.
 const ANSWER_MS: u64 = 15;
 /// Minimum time for which a denial under the interpolated estimate is repeated, in ms.
-const HOLD_MS: u64 = 100;
+const HOLD_MS: u64 = 200;
 /// Maximum time for which any other denial is repeated, in ms.
 const RESYNC_MS: u64 = 10_000;
 

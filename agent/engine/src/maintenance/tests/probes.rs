@@ -72,6 +72,29 @@ fn unsynced_units_are_backfilled_before_the_breaker_closes() {
     assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
 }
 
+/// Calls at full load make units without the store as fast as the backfill removes them.
+#[test]
+fn calls_that_go_on_without_the_store_keep_the_breaker_open_for_a_second_only() {
+    let mut fixture = Fixture::reached(ALONE);
+    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+    fixture.admit_without_store(10, "0");
+    fixture.tick(20);
+    fixture.requests.clear();
+    let mut now_ms = 21;
+    fixture.poll(now_ms, pinged(Ok(START.plus_ms(now_ms))));
+    while let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() {
+        assert!(fixture.engine.is_degraded() && now_ms < 2_000);
+        fixture.admit_without_store(now_ms, &now_ms.to_string());
+        now_ms += 10;
+        fixture.poll(now_ms, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
+    }
+    assert_eq!(now_ms, 1_021);
+    assert!(!fixture.engine.is_degraded() && fixture.engine.has_unsynced(), "the rest is sent by the next probe");
+    fixture.tick(1_200);
+    fixture.answer_all(1_201);
+    assert!(!fixture.engine.has_unsynced());
+}
+
 #[test]
 fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
     let mut fixture = Fixture::reached(ALONE);
