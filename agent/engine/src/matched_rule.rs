@@ -19,6 +19,10 @@ use crate::enforce::{Enforcement, RuleVerdict};
 use crate::row_buffer::ChargedCounter;
 use crate::view::{LineNumber, LineRequest};
 
+/// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms. Units follow
+/// the calls, so a caller that waited for its window would be away when they come, and they would leave again.
+const BUDGET_RETRY_MS_MAX: u64 = 1_000;
+
 pub(crate) type MatchedRules<'a> = SmallVec<[MatchedRule<'a>; 2]>;
 
 /// Charges of one request to the store, in the order of its answer.
@@ -167,7 +171,10 @@ pub(crate) fn status(policy: &LimitPolicy, name: Name, cost: u64, rule: RuleVerd
     // Without the store, another limit than the rule's may have decided.
     status.remaining = verdict.remaining.min(at_once);
     status.reset_ms = verdict.reset_at.ms_since(from);
-    status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(from).max(1) };
+    let wait_ms = verdict.retry_at.ms_since(from).max(1);
+    let may_rise = policy.global_quota.is_some_and(|quota| limit < quota.get());
+    let wait_ms = if may_rise { wait_ms.min(BUDGET_RETRY_MS_MAX) } else { wait_ms };
+    status.retry_after_ms = if verdict.admitted { 0 } else { wait_ms };
     status
 }
 

@@ -28,7 +28,7 @@ use crate::record::{CallRow, signed};
 use crate::row_buffer::ChargedCounter;
 use crate::table::TableEntry;
 use crate::thread_rules::ThreadRules;
-use crate::view::{LeasedCall, RoundNumber, UNPUBLISHED, ViewEvent, update};
+use crate::view::{LeasedCall, RoundNumber, UNPUBLISHED, ViewEvent, spend_lease, update};
 
 /// Decision that a look at the counter has found.
 struct Found {
@@ -134,25 +134,22 @@ impl Engine {
     ) -> Option<Found> {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.set.generation);
-        let facts = Facts {
-            now: bounds,
-            at: bounds.latest,
-            own_now: now,
-            authority: Authority::Store,
-            part: self.fleet.part(),
-            place: None,
-        };
         let leases = self.lease_facts(context, policy);
         let decide = |entry: &mut TableEntry| {
             if let Some(LeasedCall { verdict, span }) = entry.view.leased(&leases, cost) {
                 let (at, round) = (span.nearest(bounds.latest), self.next_round());
-                update(policy, &mut entry.view, ViewEvent::LeaseSpent(cost));
-                let (units, is_planned) = (cost, false);
-                let event = ViewEvent::Admitted { at, units, is_planned, round, unsynced: None, acknowledged: None };
-                update(policy, &mut entry.view, event);
+                spend_lease(policy, &mut entry.view, at, cost, round);
                 let decided = RuleVerdict::local(policy, verdict, entry.view.quota(policy), LocalAnswer::Lease);
                 return Some(Found { decided, counted_at: Some((at, bounds.earliest)), round });
             }
+            let facts = Facts {
+                now: bounds,
+                at: bounds.latest,
+                own_now: now,
+                authority: Authority::Store,
+                part: self.fleet.part(),
+                place: None,
+            };
             let enforcement = Enforcement::Normal;
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };
             let decided = match plan(&charge, &facts) {

@@ -253,6 +253,16 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
     was_live
 }
 
+/// Changes a view by a call that its lease admits: [`ViewEvent::LeaseSpent`] and [`ViewEvent::Admitted`] in one step, which most
+/// admitted calls take.
+#[inline]
+pub(crate) fn spend_lease(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, round: RoundNumber) {
+    if let Some(lease) = view.lease_or_pace.lease_mut() {
+        lease.spend(units);
+    }
+    view.local(policy).admit(at, units, round);
+}
+
 fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {
     let (units, ageing) = (view.unsynced.get_or_insert_default(), Ageing::of(policy));
     if policy.algorithm == Algorithm::Concurrency {

@@ -83,6 +83,20 @@ fn a_denial_of_a_global_rule_is_checked_within_250_ms() {
     assert_eq!(denied.map(|denied| (denied.allowed, limit(&denied))), [(false, 100); 3], "also a repeated denial");
 }
 
+/// J2: a caller that waits as long as it is told is back when units have followed its calls.
+#[test]
+fn a_caller_is_told_to_wait_for_units_and_not_for_its_window() {
+    for (granted, expected_ms) in [(0, 1_000..=1_000), (79, 1_000..=1_000), (80, 55_000..=65_000)] {
+        let mut world = World::with_set(global(1, "100/min"));
+        world.granted = (granted, store_time(START.plus_ms(60_000)));
+        assert!(world.check(&call().costing(20 + granted)).allowed);
+        for denied in [world.check(&call()), world.check(&call())] {
+            let wait_ms = denied.status.expect("a rule applies").retry_after_ms;
+            assert!(!denied.allowed && expected_ms.contains(&wait_ms), "{granted}: {wait_ms} ms");
+        }
+    }
+}
+
 /// J2: without the store, the floor is all that the agent admits.
 #[test]
 fn the_floor_is_the_quota_while_the_store_is_away() {
