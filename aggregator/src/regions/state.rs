@@ -15,10 +15,13 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord, Region, Terms};
 use tollgate_core::messages::signals::Offset;
 
+use super::usage_state::UsageState;
+
 /// Handle for queries about budgets; clones query the same aggregator.
 #[derive(Clone)]
 pub struct RegionQueries {
     pub(super) state: Arc<Mutex<RegionState>>,
+    pub(super) usage: Arc<Mutex<UsageState>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -69,9 +72,19 @@ impl RegionQueries {
         moves.len()
     }
 
-    /// Returns the budgets, the most wanted counters first, up to a limit.
+    /// Returns the budgets, the most wanted counters first, and the usage with the largest counters of each rule, up to a limit.
     pub(crate) fn view(&self, limit: usize) -> RegionsView {
-        self.state.lock().view(self.clock.now(), limit)
+        let now = self.clock.now();
+        let mut view = self.state.lock().view(now, limit);
+        view.json["usage"] = self.usage.lock().json(now, limit);
+        view
+    }
+
+    /// Returns the units that this region holds of a counter of a global rule: its floor and its grants.
+    pub(crate) fn budget(&self, rule: &str, counter: CounterId) -> Option<u64> {
+        let state = self.state.lock();
+        let budget = state.ledger().budget(rule, counter)?;
+        Some(budget.held(&state.region))
     }
 }
 
