@@ -24,12 +24,13 @@ impl UsageState {
         Self { view: UsageView::default(), rules, error: None }
     }
 
-    /// Returns the ages of all regions in ms: of those that the rules name, and of those that were heard. A region that was never
-    /// heard has none.
-    pub(super) fn ages_ms(&self, now: Timestamp) -> BTreeMap<Region, Option<u64>> {
-        let named = self.rules.regions().iter().map(|region| (region.clone(), None)).collect::<Vec<_>>();
-        let heard = self.view.regions(now).map(|(region, age_ms)| (region.clone(), Some(age_ms)));
-        named.into_iter().chain(heard).collect()
+    /// Returns the ages of all regions in ms: of those that the rules name, in their order, and of those that were heard. A region
+    /// that was never heard has none.
+    pub(super) fn ages_ms(&self, now: Timestamp) -> Vec<(Region, Option<u64>)> {
+        let mut heard: BTreeMap<&Region, u64> = self.view.regions(now).collect();
+        let named: Vec<_> = self.rules.regions().iter().map(|region| (region.clone(), heard.remove(region))).collect();
+        let others = heard.into_iter().map(|(region, age_ms)| (region.clone(), Some(age_ms)));
+        named.into_iter().chain(others).collect()
     }
 
     /// Returns the usage of each rule that is shown, with so many of its counters.
@@ -41,7 +42,7 @@ impl UsageState {
     /// Returns the usage as JSON. Units of a region that is unknown are null, and no sum contains them.
     pub(super) fn json(&self, now: Timestamp, counters_max: usize) -> Value {
         let ages = self.ages_ms(now);
-        let region = |(region, age_ms): (&Region, &Option<u64>)| {
+        let region = |(region, age_ms): &(Region, Option<u64>)| {
             let is_known = age_ms.is_some_and(|age_ms| age_ms < UNKNOWN_AFTER_MS);
             json!({ "region": **region, "known": is_known, "age_ms": age_ms })
         };
@@ -58,7 +59,7 @@ impl UsageState {
                 "over_regions": rule.quota.map(|quota| quota.saturating_mul(factor)),
                 "used": used,
                 "demand": demand,
-                "regions": ages.keys().map(of_region).collect::<Vec<_>>(),
+                "regions": ages.iter().map(|(region, _)| of_region(region)).collect::<Vec<_>>(),
                 "counters": over.counters.iter().map(counter).collect::<Vec<_>>(),
             })
         };

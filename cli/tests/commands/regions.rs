@@ -33,6 +33,7 @@ fn quotas_over_all_regions_are_shown_for_the_three_forms() {
     without its ledger has its floor. In parentheses: the most units of all
     regions in a window while the Redis of that region is down, for a fleet of
     4 there (--agents). With `scope: regional`, each region has the whole quota.
+    The global view needs aggregators with --ledger; `tollgate regions` shows it.
 
     RULE              SCOPE            ALL REGIONS            ONE REGION
     per-key           global           1000/min               eu: 20% = 200 (1200)
