@@ -16,7 +16,7 @@ const WAIT: Duration = Duration::from_secs(5);
 /// Number of digits of a counter without a label.
 const ID_LEN: usize = 8;
 
-/// Shows the budgets that regions hold of the quotas of global rules, and the usage of all regions
+/// Shows the budgets of regions in global quotas, and the usage of all regions
 ///
 /// The usage is that of all rules of a file that has `regions:`. An aggregator with --ledger answers, or `tollgate up --regions`, which also moves units and cuts links. Exit code: 0 done, 4 no
 /// aggregator answered.

@@ -102,8 +102,8 @@ mod tests {
         per-ip   2 of 3  91       273
 
         largest counters over all regions
-        rule     counter      used  demand  quota         used by region
-        per-ip   ip=10.0.0.1  90    270     50 x 3 = 150  eu 50, us 40
+        rule    counter      used  demand  quota         used by region
+        per-ip  ip=10.0.0.1  90    270     50 x 3 = 150  eu 50, us 40
         usage: no topic
         ");
         assert_eq!(usage_text(&json!({ "rules": [] })), "");
