@@ -136,7 +136,7 @@ struct Region {
 
 /// A running aggregator; dropping it is its end.
 struct Member {
-    _part: RegionRole,
+    part: RegionRole,
     _aggregator: Aggregator,
     http: SocketAddr,
 }
@@ -236,7 +236,7 @@ impl World {
         let http = listener.local_addr().expect("an address");
         let router = api::router(id.into(), queries, Some(part.queries()), aggregator.metrics());
         tokio::spawn(async { axum::serve(listener, router).await });
-        Member { _part: part, _aggregator: aggregator, http }
+        Member { part, _aggregator: aggregator, http }
     }
 
     /// Lets callers of one region call until a condition holds.
@@ -368,12 +368,29 @@ async fn the_usage_of_all_regions_is_shown_for_both_scopes() {
     assert!(of_global["regions"][eu]["demand"].as_u64() > of_global["regions"][eu]["used"].as_u64(), "{of_global}");
     assert_eq!(get(first.http, "/counters?rule=own")["counters"][0]["budget"], Value::Null);
 
+    world.ledger.writer(Topic::Usage).append(0, b"no record".to_vec(), 0).expect("the queue has room");
+    let metrics = first.part.metrics();
+    for expected in [
+        r#"tollgate_regions_used_units{rule="own",region="us"} 10"#,
+        r#"tollgate_regions_demand_units{rule="own",region="eu"} 20"#,
+        r#"tollgate_regions_usage_age_seconds{region="us"} "#,
+        r#"tollgate_dead_letters_total{topic="usage",reader="aggregator"} 1"#,
+    ] {
+        world.call_until(eu, expected, |_| metrics().contains(expected));
+    }
+    let moves: u64 = metrics()
+        .lines()
+        .find_map(|line| line.strip_prefix("tollgate_regions_moves_total ")?.parse().ok())
+        .expect("a number");
+    assert!(moves > 0);
+
     drop(other);
     world.call_until(eu, "a silent region is unknown", |_| of_own()["regions"][us] == unknown);
     let shown = regions_of(first.http)["usage"].clone();
     assert_eq!((&shown["regions"][eu]["known"], &shown["regions"][us]["known"]), (&true.into(), &false.into()));
     assert!(shown["regions"][us]["age_ms"].as_u64() >= shown["unknown_after_ms"].as_u64(), "{shown}");
     assert_eq!(of_own()["used"], 15, "the sum of the regions that are known");
+    world.call_until(eu, "no units of an unknown region", |_| !metrics().contains(r#"units{rule="own",region="us"}"#));
 
     let _again = world.start(us, "us-a", 33, false).await;
     world.call_until(eu, "the restored usage", |_| of_own()["regions"] == json!(all));

@@ -36,6 +36,7 @@ struct RegionLabel {
 pub(super) struct RegionMetrics {
     pub(super) appended: Counter,
     pub(super) voids: Counter,
+    pub(super) moves: Counter,
     pub(super) dead_letters: DeadLetterTotals,
     /// 1 while the ledger can be read and written; set by the thread that prepares its bus.
     pub(super) connected: Gauge<u64, AtomicU64>,
@@ -53,6 +54,7 @@ impl RegionMetrics {
         let r = registry.sub_registry_with_prefix("tollgate_regions");
         r.register("entries_appended", "Entries that this aggregator appended to the ledger", metrics.appended.clone());
         r.register("void_entries", "Entries of the ledger that changed nothing", metrics.voids.clone());
+        r.register("moves", "Grants and give-backs of all regions, as read from the ledger", metrics.moves.clone());
         r.register("ledger_connected", "1 while the ledger can be read and written", metrics.connected.clone());
         r.register("held_units", "Units that this region holds beside its floors", metrics.held.clone());
         r.register("used_units", "Units that a region admitted in the last window", metrics.used.clone());

@@ -101,7 +101,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
 
     fn read(&mut self, now: Timestamp, records: &[BusRecord]) {
         let mut state = self.state.lock();
-        let voids = state.budgets.voids();
+        let (voids, moves) = (state.budgets.voids(), state.moves);
         for record in records {
             match LedgerRecord::decode(&record.payload) {
                 Ok(entry) => state.read(now, &entry),
@@ -109,6 +109,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             }
         }
         self.metrics.voids.inc_by(state.budgets.voids() - voids);
+        self.metrics.moves.inc_by(state.moves - moves);
         state.position = self.link.position();
     }
 

@@ -79,6 +79,7 @@ impl RegionRole {
             coordinator,
             coordinated_by: None,
             seen: std::collections::BTreeMap::new(),
+            moves: 0,
             position: None,
             is_complete: false,
             ledger_error: None,

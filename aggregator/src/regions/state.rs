@@ -34,6 +34,8 @@ pub(super) struct RegionState {
     /// Name of the aggregator of this region's bus that coordinates.
     pub(super) coordinated_by: Option<Arc<str>>,
     pub(super) seen: BTreeMap<CounterId, SeenMoves>,
+    /// Grants and give-backs that were read since the start.
+    pub(super) moves: u64,
     pub(super) position: Option<Offset>,
     pub(super) is_complete: bool,
     pub(super) ledger_error: Option<String>,
@@ -134,9 +136,12 @@ impl RegionState {
         };
         let budget = self.budgets.ledger().counter(counter);
         let holder = budget.and_then(|budget| budget.grants().iter().find(|grant| grant.last == record.id));
+        let grants = u64::from(matches!(record.entry, LedgerEntry::Grant { units: 1.., .. }));
+        let give_backs = u64::from(matches!(record.entry, LedgerEntry::GiveBack { .. }));
+        self.moves += grants + give_backs;
         let seen = self.seen.entry(counter).or_default();
-        seen.grants += u64::from(matches!(record.entry, LedgerEntry::Grant { units: 1.., .. }));
-        seen.give_backs += u64::from(matches!(record.entry, LedgerEntry::GiveBack { .. }));
+        seen.grants += grants;
+        seen.give_backs += give_backs;
         seen.renewed_at.extend(holder.map(|grant| (grant.region.clone(), now)));
     }
 
