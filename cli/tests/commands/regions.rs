@@ -111,6 +111,16 @@ fn an_agent_names_the_floor_of_its_region_and_refuses_an_unknown_one() {
     assert!(up.log().any(|line| line.contains("WARN") && line.contains(warning)));
 }
 
+/// The name of a mirrored ledger tells that of the mirrored usage.
+#[test]
+fn a_mirror_without_a_name_for_the_usage_is_refused() {
+    let servers = ["--kafka", "127.0.0.1:1", "--redis", "redis://127.0.0.1:1", "--ledger", "127.0.0.1:1"];
+    let args = [&["aggregator", "--http", "127.0.0.1:0", "--ledger-topic", "book"], &servers[..]].concat();
+    let said = finish(&mut tollgate(&args));
+    assert_eq!(said.exit, 2, "{}", said.err);
+    assert!(said.err.contains("--ledger-topic book does not contain `ledger`"), "{}", said.err);
+}
+
 /// F3, last-good: a file without the agent's region does not replace the rules in force.
 #[test]
 fn a_reload_without_the_own_region_is_refused() {
