@@ -147,7 +147,8 @@ fn label(topic: Topic) -> TopicLabel {
     TopicLabel { topic: topic.as_str(), reader: "aggregator" }
 }
 
+/// Returns milliseconds as seconds.
 #[expect(clippy::cast_precision_loss, reason = "no lag reaches 2^52 ms")]
-fn seconds(ms: u64) -> f64 {
+pub(crate) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0
 }

@@ -6,9 +6,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionRole, RegionRoleSettings};
+use tollgate_aggregator::regions::{GlobalRules, RegionBuses, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::{Aggregator, WorkerSettings, api};
 use tollgate_bus::embedded::{EmbeddedBus, EmbeddedWriter};
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
@@ -33,6 +33,8 @@ const WINDOW_MS: u64 = 1_000;
 /// Units of one call: the demand is several quotas.
 const COST: u64 = 5;
 const RULE: &str = "global";
+/// Rule of each region for itself.
+const OWN_RULE: &str = "own";
 
 fn counter() -> CounterId {
     DigestKey::default().counter(RULE, ["client"])
@@ -134,7 +136,7 @@ struct Region {
 
 /// A running aggregator; dropping it is its end.
 struct Member {
-    _part: RegionRole,
+    part: RegionRole,
     _aggregator: Aggregator,
     http: SocketAddr,
 }
@@ -157,13 +159,19 @@ impl Region {
     /// Makes one call; returns if it was admitted. Its agent publishes it.
     fn call(&mut self, now: Timestamp) -> bool {
         let is_admitted = self.store.charge(COST);
+        self.publish(RULE, counter(), window(), now, is_admitted);
+        is_admitted
+    }
+
+    /// Publishes a call, as its agent does.
+    fn publish(&mut self, rule: &str, id: CounterId, window: Window, now: Timestamp, is_admitted: bool) {
         self.batches += 1;
-        let partition = counter().partition(PARTITIONS);
+        let partition = id.partition(PARTITIONS);
         let row = Row {
             call: self.batches,
             counter: Some(0),
             at: now,
-            sub_window: window().sub_window(now),
+            sub_window: window.sub_window(now),
             cost: i64::try_from(COST).expect("a small cost"),
             outcome: if is_admitted { Outcome::Charged } else { Outcome::Denied },
             home: None,
@@ -173,19 +181,18 @@ impl Region {
             region: self.name.into(),
             complete_through: now,
             counters: vec![CounterEntry {
-                id: counter(),
-                rule: RULE.into(),
+                id,
+                rule: rule.into(),
                 label: "api_key=client".into(),
                 generation: 1,
                 quota: FLOOR,
-                window: window(),
+                window,
             }],
             texts: Texts::default(),
             descriptor_sets: Vec::new(),
             rows: vec![row],
         };
         self.calls.append(partition, batch.encode(), 0).expect("the queue has room");
-        is_admitted
     }
 }
 
@@ -202,7 +209,8 @@ impl World {
         let region = &self.regions[region];
         let mut rule = Rule::per(RULE, &["api_key"], "100/s".parse().expect("a quota"));
         rule.scope = Scope::Global;
-        let mut rules = RuleSet::new(1, [rule]);
+        let own = Rule::per(OWN_RULE, &["api_key"], "50/h".parse().expect("a quota"));
+        let mut rules = RuleSet::new(1, [rule, own]);
         rules.regions = ["eu", "us"].map(|name| RegionFloorPart { region: name.into(), floor_ppm: 100_000 }).into();
         let global_rules = GlobalRules::new(&DigestKey::default(), region.name);
         global_rules.set(&rules);
@@ -218,18 +226,17 @@ impl World {
             .expect("threads");
         let settings =
             RegionRoleSettings { id: id.into(), region: region.name.into(), coordinates, life, dead_letters: None };
-        let buses = LedgerBuses { home: self.ledger.clone(), mirror: None };
+        let buses = RegionBuses::on(self.ledger.clone());
         let store = Some(region.store.clone());
         let queries = aggregator.queries();
         let facts = (feed, queries.clone());
-        let started = RegionRole::start(settings, buses, store, global_rules, facts, self.clock.clone());
+        let started = RegionRole::start(settings, &buses, store, global_rules, facts, self.clock.clone());
         let part = started.expect("threads");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let http = listener.local_addr().expect("an address");
-        let router = api::router(id.into(), queries.clone(), aggregator.metrics());
-        let router = router.merge(api::regions_router(part.queries(), queries));
+        let router = api::router(id.into(), queries, Some(part.queries()), aggregator.metrics());
         tokio::spawn(async { axum::serve(listener, router).await });
-        Member { _part: part, _aggregator: aggregator, http }
+        Member { part, _aggregator: aggregator, http }
     }
 
     /// Lets callers of one region call until a condition holds.
@@ -262,8 +269,12 @@ impl World {
 
 /// Returns the JSON of an aggregator's budgets.
 fn regions_of(address: SocketAddr) -> Value {
+    get(address, "/regions")
+}
+
+fn get(address: SocketAddr, path: &str) -> Value {
     let mut stream = TcpStream::connect(address).expect("a connection");
-    write!(stream, "GET /regions HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
@@ -319,4 +330,68 @@ async fn a_store_that_was_away_and_undecodable_records_lose_nothing() {
     let shown = regions_of(only.http);
     assert_eq!((&shown["store_error"], &shown["ledger"]["void"]), (&Value::Null, &0.into()));
     world.check_windows();
+}
+
+/// J2, J3: the usage of all regions is shown for global and for regional rules, and a region that is silent becomes unknown.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_usage_of_all_regions_is_shown_for_both_scopes() {
+    const CALLS: [(usize, u64, bool); 3] = [(0, 3, true), (0, 1, false), (1, 2, true)];
+    let (mut world, [eu, us]) = (World::new(), [0, 1]);
+    let own = DigestKey::default().counter(OWN_RULE, ["client"]);
+    let hour = Window::new(3_600_000, 10).expect("a window");
+    let first = world.start(eu, "eu-a", 31, true).await;
+    let other = world.start(us, "us-a", 32, false).await;
+    for (region, count, is_admitted) in CALLS {
+        (0..count).for_each(|_| world.regions[region].publish(OWN_RULE, own, hour, world.clock.now(), is_admitted));
+    }
+    let of = |region: &str, used: u64, demand: u64| json!({ "region": region, "used": used, "demand": demand });
+    let unknown = json!({ "region": "us", "used": null, "demand": null });
+    let of_own = || regions_of(first.http)["usage"]["rules"][1].clone();
+    let all = [of("eu", 15, 20), of("us", 10, 10)];
+    world.call_until(eu, "the usage of both regions", |_| of_own()["regions"] == json!(all));
+    let shown = of_own();
+    assert_eq!((&shown["used"], &shown["demand"]), (&25.into(), &30.into()), "{shown}");
+    assert_eq!(
+        (&shown["scope"], &shown["quota"], &shown["over_regions"]),
+        (&"regional".into(), &50.into(), &100.into())
+    );
+    let largest = &shown["counters"][0];
+    assert_eq!((&largest["id"], &largest["label"]), (&own.to_string().into(), &"api_key=client".into()));
+    assert_eq!((&largest["used"], &largest["regions"]), (&25.into(), &json!(all)));
+
+    world.call_until(eu, "the budget of a counter", |world| {
+        let of_global = &get(first.http, "/counters?rule=global")["counters"][0];
+        of_global["quota"] == FLOOR && of_global["budget"] == world.limit(eu)
+    });
+    let of_global = &regions_of(first.http)["usage"]["rules"][0];
+    assert_eq!((&of_global["scope"], &of_global["over_regions"]), (&"global".into(), &QUOTA.into()), "{of_global}");
+    assert!(of_global["regions"][eu]["demand"].as_u64() > of_global["regions"][eu]["used"].as_u64(), "{of_global}");
+    assert_eq!(get(first.http, "/counters?rule=own")["counters"][0]["budget"], Value::Null);
+
+    world.ledger.writer(Topic::Usage).append(0, b"no record".to_vec(), 0).expect("the queue has room");
+    let metrics = first.part.metrics();
+    for expected in [
+        r#"tollgate_regions_used_units{rule="own",region="us"} 10"#,
+        r#"tollgate_regions_demand_units{rule="own",region="eu"} 20"#,
+        r#"tollgate_regions_usage_age_seconds{region="us"} "#,
+        r#"tollgate_dead_letters_total{topic="usage",reader="aggregator"} 1"#,
+    ] {
+        world.call_until(eu, expected, |_| metrics().contains(expected));
+    }
+    let moves: u64 = metrics()
+        .lines()
+        .find_map(|line| line.strip_prefix("tollgate_regions_moves_total ")?.parse().ok())
+        .expect("a number");
+    assert!(moves > 0);
+
+    drop(other);
+    world.call_until(eu, "a silent region is unknown", |_| of_own()["regions"][us] == unknown);
+    let shown = regions_of(first.http)["usage"].clone();
+    assert_eq!((&shown["regions"][eu]["known"], &shown["regions"][us]["known"]), (&true.into(), &false.into()));
+    assert!(shown["regions"][us]["age_ms"].as_u64() >= shown["unknown_after_ms"].as_u64(), "{shown}");
+    assert_eq!(of_own()["used"], 15, "the sum of the regions that are known");
+    world.call_until(eu, "no units of an unknown region", |_| !metrics().contains(r#"units{rule="own",region="us"}"#));
+
+    let _again = world.start(us, "us-a", 33, false).await;
+    world.call_until(eu, "the restored usage", |_| of_own()["regions"] == json!(all));
 }

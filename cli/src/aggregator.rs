@@ -93,10 +93,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);
-    let mut router = api::router(id, aggregator.queries(), metrics);
-    if let Some(role) = &role {
-        router = router.merge(api::regions_router(role.queries(), aggregator.queries()));
-    }
+    let router = api::router(id, aggregator.queries(), role.as_ref().map(RegionRole::queries), metrics);
     tollgate_http::serve(listener, router, stopping).await?;
     spawn_blocking(move || {
         drop(role);

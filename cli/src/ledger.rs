@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::bail;
-use tollgate_aggregator::regions::{GlobalRules, LedgerBuses, RegionFeed, RegionRole, RegionRoleSettings};
+use tollgate_aggregator::regions::{GlobalRules, HomeBuses, RegionBuses, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_core::clock::Clock;
@@ -20,8 +20,8 @@ pub(crate) struct LedgerArgs {
     /// hold for it, too
     #[arg(long, value_name = "BROKERS")]
     ledger: Option<String>,
-    /// Topic in the region's own cluster to which a mirror copies the ledger, such as `home.ledger` [default: none; the ledger is
-    /// read from the home cluster]
+    /// Topic in the region's own cluster to which a mirror copies the ledger, such as `home.ledger`; the mirror copies the topic
+    /// `usage` under the same name with `usage` in place of `ledger` [default: none; both are read from the home cluster]
     #[arg(long, value_name = "NAME")]
     ledger_topic: Option<String>,
     /// Lets this aggregator coordinate the budgets of all regions; for each aggregator of the home region, of which the first by
@@ -41,6 +41,11 @@ impl LedgerArgs {
             let needs_ledger = self.coordinator || self.ledger_topic.is_some();
             let error = || Usage(format!("{flag} needs --ledger BROKERS, the home cluster of the regions"));
             return if needs_ledger { Err(error()) } else { Ok(None) };
+        }
+        if let Some(name) = self.ledger_topic.as_ref().filter(|name| TopicSet::usage_mirror(name).is_none()) {
+            return Err(Usage(format!(
+                "--ledger-topic {name} does not contain `ledger`, so it does not tell the name of the mirrored topic `usage`; let the mirror name its topics like `home.ledger` and `home.usage`"
+            )));
         }
         match redis.settings() {
             Some(redis) if redis.slots == Slots::Multi => Err(Usage(
@@ -76,13 +81,20 @@ impl LedgerArgs {
             bail!(Usage("an aggregator needs --kafka BROKERS and --ledger BROKERS".to_owned()));
         };
         let home = KafkaSettings::new(ledger).prefixed(own.topic_prefix.clone()).with(own.settings.clone());
-        let home = KafkaBus::new(home.carrying(TopicSet::Ledger))?;
-        let mirror = self.ledger_topic.clone().map(|topic| KafkaBus::new(own.carrying(TopicSet::LedgerMirror(topic))));
-        let buses = LedgerBuses { home, mirror: mirror.transpose()? };
+        let bus = |settings: &KafkaSettings, topics| KafkaBus::new(settings.clone().carrying(topics));
+        let mirror = |topics: Option<TopicSet>| topics.map(|topics| bus(&own, topics)).transpose();
+        let of_usage = self.ledger_topic.as_deref().and_then(TopicSet::usage_mirror);
+        let buses = RegionBuses {
+            ledger: HomeBuses {
+                home: bus(&home, TopicSet::Ledger)?,
+                mirror: mirror(self.ledger_topic.clone().map(TopicSet::LedgerMirror))?,
+            },
+            usage: HomeBuses { home: bus(&home, TopicSet::Usage)?, mirror: mirror(of_usage)? },
+        };
         let limits = RegionLimits::new(redis, clock.clone())?;
         let (feed, aggregator) = facts;
         let facts = (feed, aggregator.queries());
-        Ok(RegionRole::start(settings, buses, Some(limits), rules, facts, clock)?)
+        Ok(RegionRole::start(settings, &buses, Some(limits), rules, facts, clock)?)
     }
 }
 

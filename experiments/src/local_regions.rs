@@ -10,7 +10,7 @@ use std::time::Duration;
 use tollgate::store::MemoryStore;
 use tollgate::{Agent, RuleSet};
 use tollgate_aggregator::regions::{
-    GlobalRules, LedgerBuses, RegionFeed, RegionQueries, RegionRole, RegionRoleSettings,
+    GlobalRules, RegionBuses, RegionFeed, RegionQueries, RegionRole, RegionRoleSettings,
 };
 use tollgate_aggregator::{Aggregator, Queries, WorkerSettings};
 use tollgate_bus::embedded::EmbeddedBus;
@@ -76,8 +76,8 @@ impl LocalRegion {
         let life = fastrand::u64(..);
         let settings =
             RegionRoleSettings { id: id.into(), region: name.clone(), coordinates, life, dead_letters: None };
-        let (buses, feed) = (LedgerBuses { home: ledger, mirror: None }, (feed, aggregator.queries()));
-        let role = RegionRole::start(settings, buses, Some(store.clone()), global, feed, clock.clone())?;
+        let (buses, feed) = (RegionBuses::on(ledger), (feed, aggregator.queries()));
+        let role = RegionRole::start(settings, &buses, Some(store.clone()), global, feed, clock.clone())?;
         let agent = Agent::builder()
             .node(format!("agent-{name}"))
             .region(&*name)

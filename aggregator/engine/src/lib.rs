@@ -9,4 +9,5 @@ pub mod counting;
 pub mod membership;
 pub mod replay_window;
 pub mod worker;
+pub mod usage;
 pub mod budget;

@@ -64,7 +64,9 @@ pub(super) async fn counters(
     let find = move |state: &AggregatorState<'_>| find(state, rule.as_deref(), label.as_deref(), limit);
     let Some((mut found, counters, peers)) = api.queries.ask(find).await else { return busy() };
     let now = Timestamp::from_ms(found.now_ms);
-    found.counters = counters.iter().map(|(partition, counter)| to_json(*partition, counter, now)).collect();
+    let budget = |counter: &CountedCounter| api.regions.as_ref()?.budget(&counter.rule, counter.id);
+    let shown = |(partition, counter): &(Partition, CountedCounter)| to_json(*partition, counter, budget(counter), now);
+    found.counters = counters.iter().map(shown).collect();
     if !local {
         let query = uri.query().map_or_else(String::new, |query| format!("{query}&"));
         for peer in peers {
@@ -119,8 +121,9 @@ impl FoundCounters {
     }
 }
 
-/// Returns a counter as JSON: `admitted` and `denied` are units in the window; the rings are per sub-window, newest first.
-fn to_json(partition: Partition, counter: &CountedCounter, now: Timestamp) -> Value {
+/// Returns a counter as JSON: `admitted` and `denied` are units in the window; the rings are per sub-window, newest first. `budget` is
+/// what the region holds of a quota over all regions, of which `quota` is its floor.
+fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<u64>, now: Timestamp) -> Value {
     let window = counter.admitted.window();
     json!({
         "rule": *counter.rule,
@@ -129,6 +132,7 @@ fn to_json(partition: Partition, counter: &CountedCounter, now: Timestamp) -> Va
         "partition": partition,
         "generation": counter.generation,
         "quota": counter.quota,
+        "budget": budget,
         "window_ms": window.width_ms(),
         "sub_windows": window.parts(),
         "admitted": counter.used(now),

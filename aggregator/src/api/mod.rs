@@ -24,6 +24,7 @@ use tollgate_metrics::Exposition;
 
 use crate::dead_letters::KeptDeadLetter;
 use crate::queries::{AggregatorState, Queries};
+use crate::regions::RegionQueries;
 
 pub use regions::regions_router;
 
@@ -33,11 +34,19 @@ const PROBLEM_JSON: &str = "application/problem+json";
 struct ApiState {
     id: Arc<str>,
     queries: Queries,
+    regions: Option<RegionQueries>,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
-/// Returns the routes of an aggregator of this name. `metrics` returns all metrics of the process as OpenMetrics text.
-pub fn router(id: Arc<str>, queries: Queries, metrics: impl Fn() -> String + Send + Sync + 'static) -> Router {
+/// Returns the routes of an aggregator of this name, with those of the regions in which it takes part. `metrics` returns all metrics of
+/// the process as OpenMetrics text.
+pub fn router(
+    id: Arc<str>,
+    queries: Queries,
+    regions: Option<RegionQueries>,
+    metrics: impl Fn() -> String + Send + Sync + 'static,
+) -> Router {
+    let of_regions = regions.clone().map_or_else(Router::new, |regions| regions_router(regions, queries.clone()));
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
@@ -45,7 +54,8 @@ pub fn router(id: Arc<str>, queries: Queries, metrics: impl Fn() -> String + Sen
         .route("/counters", get(counters::counters))
         .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
-        .with_state(ApiState { id, queries, metrics: Arc::new(metrics) })
+        .with_state(ApiState { id, queries, regions, metrics: Arc::new(metrics) })
+        .merge(of_regions)
 }
 
 /// Answers as long as the event loop runs, with the state of each partition.

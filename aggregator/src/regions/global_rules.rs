@@ -1,4 +1,5 @@
-//! Rules with a global scope that an aggregator knows, as the terms that a coordinator proposes.
+//! Rules of several regions that an aggregator knows: those with a global scope as the terms that a coordinator proposes, and all
+//! of them for the view of their usage.
 
 use std::sync::Arc;
 
@@ -12,19 +13,38 @@ use tollgate_core::rules::{Rule, RuleSet, Scope};
 const TERM_MS_MIN: u64 = 5_000;
 const TERM_MS_MAX: u64 = 60_000;
 
-/// Rules with a global scope; clones share them.
+/// Rules of several regions; clones share them.
 #[derive(Clone, Debug)]
 pub struct GlobalRules {
     key_fingerprint: u64,
     region: Region,
-    terms: Arc<Mutex<Arc<[Terms]>>>,
+    known: Arc<Mutex<KnownRules>>,
+}
+
+/// Rule whose usage over all regions is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ShownRule {
+    pub(super) name: Arc<str>,
+    pub(super) scope: Scope,
+    /// Units of a counter per window; none if only tiers have a quota.
+    pub(super) quota: Option<u64>,
+    pub(super) window_ms: Option<u64>,
+}
+
+/// Rules of the last set.
+#[derive(Clone, Debug, Default)]
+struct KnownRules {
+    terms: Arc<[Terms]>,
+    shown: Arc<[ShownRule]>,
+    /// Regions that the set names.
+    regions: Arc<[Region]>,
 }
 
 impl GlobalRules {
     /// Returns no rules, for counters under this key and for this region.
     #[must_use]
     pub fn new(key: &DigestKey, region: &str) -> Self {
-        Self { key_fingerprint: key.fingerprint(), region: region.into(), terms: Arc::new(Mutex::new(Arc::from([]))) }
+        Self { key_fingerprint: key.fingerprint(), region: region.into(), known: Arc::default() }
     }
 
     /// Replaces the rules by those of a set, and logs the promises about each.
@@ -47,7 +67,10 @@ impl GlobalRules {
                 );
             }
         }
-        *self.terms.lock() = terms;
+        let regions: Arc<[Region]> = rules.regions.iter().map(|part| part.region.clone()).collect();
+        let limiting = rules.rules.iter().filter(|rule| !regions.is_empty() && !rule.deny);
+        let shown = limiting.map(|rule| ShownRule::of(rule)).collect();
+        *self.known.lock() = KnownRules { terms, shown, regions };
     }
 
     pub(super) const fn key_fingerprint(&self) -> u64 {
@@ -55,7 +78,17 @@ impl GlobalRules {
     }
 
     pub(super) fn terms(&self) -> Arc<[Terms]> {
-        self.terms.lock().clone()
+        self.known.lock().terms.clone()
+    }
+
+    /// Returns the rules whose usage is shown: none if the set names no regions.
+    pub(super) fn shown(&self) -> Arc<[ShownRule]> {
+        self.known.lock().shown.clone()
+    }
+
+    /// Returns the regions that the set names.
+    pub(super) fn regions(&self) -> Arc<[Region]> {
+        self.known.lock().regions.clone()
     }
 
     fn terms_of(&self, rules: &RuleSet, rule: &Rule) -> Option<Terms> {
@@ -70,6 +103,18 @@ impl GlobalRules {
             key_fingerprint: self.key_fingerprint,
             floors: rules.regions.iter().map(|part| (part.region.clone(), part.units_of(quota))).collect(),
         })
+    }
+}
+
+impl ShownRule {
+    fn of(rule: &Rule) -> Self {
+        let policy = rule.policy.as_ref();
+        Self {
+            name: rule.name.clone(),
+            scope: rule.scope,
+            quota: policy.map(|policy| policy.quota.units()),
+            window_ms: policy.map(|policy| policy.window.width_ms()),
+        }
     }
 }
 
@@ -109,7 +154,16 @@ mod tests {
             assert_eq!((&*terms.rule, terms.window_ms, terms.term_ms, terms.quota), (name, window_ms, term_ms, 1_000));
             assert_eq!((terms.generation, &*terms.floors), (3, &[("eu".into(), 100)][..]));
         }
+        let shown: Vec<_> = known.shown().iter().map(|rule| (rule.scope, rule.window_ms)).collect();
+        assert_eq!(
+            (shown.len(), shown[1], shown[3]),
+            (4, (Scope::Global, Some(10_000)), (Scope::Regional, Some(1_000)))
+        );
+        assert_eq!(*known.regions(), [Region::from("eu")]);
         let newer = Terms { generation: 4, ..terms[0].clone() };
         assert!(!differ(&newer, &terms[0]) && differ(&newer, &terms[1]));
+        set.regions.clear();
+        known.set(&set);
+        assert!(known.shown().is_empty(), "the rules of one region alone");
     }
 }

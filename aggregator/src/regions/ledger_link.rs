@@ -13,6 +13,8 @@ use tollgate_core::messages::ledger::LedgerRecord;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_wire::Record;
 
+use super::home_buses::HomeBuses;
+
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;
 /// Time after which an entry without an acknowledgement stops further ones, in ms.
@@ -39,12 +41,13 @@ pub(super) struct LedgerLink<B: Bus> {
 }
 
 impl<B: Bus> LedgerLink<B> {
-    /// Reads `source` from its oldest record on, and appends to `home`.
-    pub(super) fn open(home: &B, source: B) -> Self {
+    /// Reads from the oldest record on, and appends to the home cluster.
+    pub(super) fn open(buses: &HomeBuses<B>) -> Self {
+        let source = buses.source().clone();
         let reader = source.reader(Topic::Ledger, &[0], ReadFrom::Oldest);
         Self {
             reader,
-            writer: home.writer(Topic::Ledger),
+            writer: buses.home.writer(Topic::Ledger),
             source,
             last_tag: 0,
             unreported: BTreeMap::new(),

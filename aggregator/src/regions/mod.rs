@@ -2,19 +2,24 @@
 //!
 //! The engines decide (`tollgate_aggregator_engine::budget`). A thread of its own reads the ledger, appends entries, and writes the
 //! limits into the region's store, so that counting waits for neither of them. Each aggregator of a region takes care of the
-//! counters that it counts. Of the aggregators that may coordinate, the first by name proposes.
+//! counters that it counts. Of the aggregators that may coordinate, the first by name proposes. Another thread reports the usage of
+//! the counters, and reads that of all regions, for display only.
 
+mod home_buses;
 mod global_rules;
 mod feed;
+mod usage_state;
 mod metrics;
 mod dead_entries;
 mod ledger_link;
 mod limit_writer;
 mod state;
 mod region_loop;
+mod usage_loop;
 mod role;
 
 pub use feed::RegionFeed;
 pub use global_rules::GlobalRules;
-pub use role::{LedgerBuses, RegionRole, RegionRoleSettings};
+pub use home_buses::{HomeBuses, RegionBuses};
+pub use role::{RegionRole, RegionRoleSettings};
 pub use state::RegionQueries;

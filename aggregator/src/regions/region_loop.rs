@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_aggregator_engine::budget::coordinator::Coordinator;
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
-use tollgate_bus::{Bus, BusRecord, Topic};
+use tollgate_bus::{Bus, BusRecord};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerRecord;
@@ -101,17 +101,15 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
 
     fn read(&mut self, now: Timestamp, records: &[BusRecord]) {
         let mut state = self.state.lock();
-        let voids = state.budgets.voids();
+        let (voids, moves) = (state.budgets.voids(), state.moves);
         for record in records {
             match LedgerRecord::decode(&record.payload) {
                 Ok(entry) => state.read(now, &entry),
-                Err(error) => {
-                    self.metrics.dead_letters.count(Topic::Ledger);
-                    self.dead_entries.keep(now, record, error.to_string());
-                }
+                Err(error) => self.dead_entries.keep(now, record, error.to_string()),
             }
         }
         self.metrics.voids.inc_by(state.budgets.voids() - voids);
+        self.metrics.moves.inc_by(state.moves - moves);
         state.position = self.link.position();
     }
 

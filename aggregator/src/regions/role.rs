@@ -8,7 +8,7 @@ use std::thread::{Builder, JoinHandle};
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
-use tollgate_bus::{Bus, supervise};
+use tollgate_bus::{Bus, Topic};
 use tollgate_core::clock::Clock;
 use tollgate_core::messages::ledger::Region;
 use tollgate_core::regions::limit_store::LimitStore;
@@ -16,11 +16,14 @@ use tollgate_core::regions::limit_store::LimitStore;
 use super::dead_entries::DeadEntries;
 use super::feed::RegionFeed;
 use super::global_rules::GlobalRules;
+use super::home_buses::RegionBuses;
 use super::ledger_link::LedgerLink;
 use super::limit_writer::LimitWriter;
 use super::metrics::RegionMetrics;
 use super::region_loop::RegionLoop;
 use super::state::{RegionQueries, RegionState};
+use super::usage_loop::UsageLoop;
+use super::usage_state::UsageState;
 use crate::queries::Queries;
 
 /// Part of an aggregator in the budgets of regions.
@@ -36,15 +39,6 @@ pub struct RegionRoleSettings {
     pub life: u64,
     /// Folder for undecodable records of the ledger.
     pub dead_letters: Option<PathBuf>,
-}
-
-/// Buses that carry the ledger.
-#[derive(Clone, Debug)]
-pub struct LedgerBuses<B> {
-    /// The home cluster, to which entries are appended.
-    pub home: B,
-    /// A mirror from which entries are read, if there is one.
-    pub mirror: Option<B>,
 }
 
 /// A running part in the budgets; it stops when it is dropped.
@@ -69,7 +63,7 @@ impl RegionRole {
     /// Fails if the system provides no thread.
     pub fn start<B: Bus, S: LimitStore>(
         settings: RegionRoleSettings,
-        ledger: LedgerBuses<B>,
+        buses: &RegionBuses<B>,
         store: Option<S>,
         rules: GlobalRules,
         (feed, queries): (RegionFeed, Queries),
@@ -85,31 +79,28 @@ impl RegionRole {
             coordinator,
             coordinated_by: None,
             seen: std::collections::BTreeMap::new(),
+            moves: 0,
             position: None,
             is_complete: false,
             ledger_error: None,
             store_error: None,
         }));
-        let mut threads = Vec::new();
-        let buses: Vec<B> = std::iter::once(ledger.home.clone()).chain(ledger.mirror.clone()).collect();
-        let errors: Arc<Mutex<Vec<Option<String>>>> =
-            Arc::new(Mutex::new(vec![Some("not connected yet".into()); buses.len()]));
-        for (number, bus) in buses.into_iter().enumerate() {
-            let (errors, state, connected) = (errors.clone(), state.clone(), metrics.connected.clone());
-            threads.push(supervise(bus, stop.clone(), move |prepared| {
-                log_change(number, prepared);
-                let mut errors = errors.lock();
-                errors[number] = prepared.err().map(ToString::to_string);
-                let error = errors.iter().flatten().next().cloned();
-                connected.set(error.is_none().into());
-                state.lock().ledger_error = error;
-            })?);
-        }
+        let (ledger, connected) = (state.clone(), metrics.connected.clone());
+        let mut threads = buses.ledger.supervise(Topic::Ledger, &stop, move |error| {
+            connected.set(error.is_none().into());
+            ledger.lock().ledger_error = error;
+        })?;
+        let usage = Arc::new(Mutex::new(UsageState::new(rules.clone())));
+        let noted = usage.clone();
+        threads.extend(buses.usage.supervise(Topic::Usage, &stop, move |error| noted.lock().error = error)?);
+        let mut usage_loop =
+            UsageLoop::new(&settings, &buses.usage, queries.clone(), usage.clone(), metrics.clone(), clock.clone());
+        let stopped = stop.clone();
+        threads.push(Builder::new().name("tollgate-usage".into()).spawn(move || usage_loop.run(&stopped))?);
         let limits = store.map(|store| LimitWriter { store: Arc::new(store), runtime: Handle::current(), error: None });
-        let source = ledger.mirror.unwrap_or_else(|| ledger.home.clone());
         let mut region_loop = RegionLoop {
-            link: LedgerLink::open(&ledger.home, source),
-            dead_entries: DeadEntries::new(settings.dead_letters.clone()),
+            link: LedgerLink::open(&buses.ledger),
+            dead_entries: DeadEntries::new(Topic::Ledger, settings.dead_letters.clone(), metrics.dead_letters.clone()),
             settings,
             limits,
             feed,
@@ -127,7 +118,7 @@ impl RegionRole {
         };
         let stopped = stop.clone();
         threads.push(Builder::new().name("tollgate-regions".into()).spawn(move || region_loop.run(&stopped))?);
-        Ok(Self { stop, threads, queries: RegionQueries { state, clock }, registry: Arc::new(registry) })
+        Ok(Self { stop, threads, queries: RegionQueries { state, usage, clock }, registry: Arc::new(registry) })
     }
 
     /// Returns a handle for queries.
@@ -157,17 +148,5 @@ impl RegionRole {
 impl Drop for RegionRole {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// Logs the change of the bus of the ledger, or of its mirror.
-fn log_change(number: usize, prepared: Result<(), &tollgate_bus::BusError>) {
-    let bus = if number == 0 { "ledger" } else { "mirror of the ledger" };
-    match prepared {
-        Ok(()) => tracing::info!("the {bus} is available"),
-        Err(why) if why.is_transient() => tracing::warn!(
-            "waiting for the {bus}; until it is back, this region keeps its units until their terms end, and then its floors: {why}"
-        ),
-        Err(why) => tracing::error!("the {bus} cannot be used, so this region has its floors only: {why}"),
     }
 }

@@ -15,10 +15,13 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord, Region, Terms};
 use tollgate_core::messages::signals::Offset;
 
+use super::usage_state::UsageState;
+
 /// Handle for queries about budgets; clones query the same aggregator.
 #[derive(Clone)]
 pub struct RegionQueries {
     pub(super) state: Arc<Mutex<RegionState>>,
+    pub(super) usage: Arc<Mutex<UsageState>>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
@@ -31,6 +34,8 @@ pub(super) struct RegionState {
     /// Name of the aggregator of this region's bus that coordinates.
     pub(super) coordinated_by: Option<Arc<str>>,
     pub(super) seen: BTreeMap<CounterId, SeenMoves>,
+    /// Grants and give-backs that were read since the start.
+    pub(super) moves: u64,
     pub(super) position: Option<Offset>,
     pub(super) is_complete: bool,
     pub(super) ledger_error: Option<String>,
@@ -69,9 +74,19 @@ impl RegionQueries {
         moves.len()
     }
 
-    /// Returns the budgets, the most wanted counters first, up to a limit.
+    /// Returns the budgets, the most wanted counters first, and the usage with the largest counters of each rule, up to a limit.
     pub(crate) fn view(&self, limit: usize) -> RegionsView {
-        self.state.lock().view(self.clock.now(), limit)
+        let now = self.clock.now();
+        let mut view = self.state.lock().view(now, limit);
+        view.json["usage"] = self.usage.lock().json(now, limit);
+        view
+    }
+
+    /// Returns the units that this region holds of a counter of a global rule: its floor and its grants.
+    pub(crate) fn budget(&self, rule: &str, counter: CounterId) -> Option<u64> {
+        let state = self.state.lock();
+        let budget = state.ledger().budget(rule, counter)?;
+        Some(budget.held(&state.region))
     }
 }
 
@@ -121,9 +136,12 @@ impl RegionState {
         };
         let budget = self.budgets.ledger().counter(counter);
         let holder = budget.and_then(|budget| budget.grants().iter().find(|grant| grant.last == record.id));
+        let grants = u64::from(matches!(record.entry, LedgerEntry::Grant { units: 1.., .. }));
+        let give_backs = u64::from(matches!(record.entry, LedgerEntry::GiveBack { .. }));
+        self.moves += grants + give_backs;
         let seen = self.seen.entry(counter).or_default();
-        seen.grants += u64::from(matches!(record.entry, LedgerEntry::Grant { units: 1.., .. }));
-        seen.give_backs += u64::from(matches!(record.entry, LedgerEntry::GiveBack { .. }));
+        seen.grants += grants;
+        seen.give_backs += give_backs;
         seen.renewed_at.extend(holder.map(|grant| (grant.region.clone(), now)));
     }
 

@@ -44,7 +44,8 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
          `scope: global` has one quota, in budgets that follow the calls; a region\n\
          without its ledger has its floor. In parentheses: the most units of all\n\
          regions in a window while the Redis of that region is down, for a fleet of\n\
-         {agents} there (--agents). With `scope: regional`, each region has the whole quota.\n\n{table}"
+         {agents} there (--agents). With `scope: regional`, each region has the whole quota.\n\
+         The global view needs aggregators with --ledger; `tollgate regions` shows it.\n\n{table}"
     )
 }
 

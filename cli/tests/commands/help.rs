@@ -18,7 +18,7 @@ fn the_bare_command_prints_a_first_step() {
       agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check       Asks a running agent whether a call may pass
-      regions     Shows the budgets that regions hold of the quotas of global rules
+      regions     Shows the budgets of regions in global quotas, and the usage of all regions
       rules       Checks, shows, compares, imports and publishes rules files
       experiment  Measures how late and how wrong each way of limiting is
       config      Shows the settings of a command and their origins

@@ -33,6 +33,7 @@ fn quotas_over_all_regions_are_shown_for_the_three_forms() {
     without its ledger has its floor. In parentheses: the most units of all
     regions in a window while the Redis of that region is down, for a fleet of
     4 there (--agents). With `scope: regional`, each region has the whole quota.
+    The global view needs aggregators with --ledger; `tollgate regions` shows it.
 
     RULE              SCOPE            ALL REGIONS            ONE REGION
     per-key           global           1000/min               eu: 20% = 200 (1200)
@@ -108,6 +109,16 @@ fn an_agent_names_the_floor_of_its_region_and_refuses_an_unknown_one() {
     let warning =
         "the region `mars` of this agent is not under `regions`, which has eu, us, ap; no rule has `scope: global`";
     assert!(up.log().any(|line| line.contains("WARN") && line.contains(warning)));
+}
+
+/// The name of a mirrored ledger tells that of the mirrored usage.
+#[test]
+fn a_mirror_without_a_name_for_the_usage_is_refused() {
+    let servers = ["--kafka", "127.0.0.1:1", "--redis", "redis://127.0.0.1:1", "--ledger", "127.0.0.1:1"];
+    let args = [&["aggregator", "--http", "127.0.0.1:0", "--ledger-topic", "book"], &servers[..]].concat();
+    let said = finish(&mut tollgate(&args));
+    assert_eq!(said.exit, 2, "{}", said.err);
+    assert!(said.err.contains("--ledger-topic book does not contain `ledger`"), "{}", said.err);
 }
 
 /// F3, last-good: a file without the agent's region does not replace the rules in force.

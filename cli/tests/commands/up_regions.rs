@@ -36,6 +36,17 @@ fn budgets_follow_the_calls_and_the_operator() {
     for expected in ["region", "held", "coordinator: aggregator-eu", " eu ", " us "] {
         assert!(table.contains(expected), "{expected}: {table}");
     }
+    // J2, J3: the usage of all regions beside the budgets.
+    let used = |region: usize| {
+        let body: Value = up.client().get("/regions", &[]).json();
+        body["usage"]["rules"][0]["regions"][region]["used"].as_u64()
+    };
+    wait_for("the usage of both regions", || used(0).zip(used(1)));
+    let (_, table, _) = regions(&up, &[]);
+    for expected in ["usage in the last window, which limits nothing", "used by region", "demand", " all "] {
+        assert!(table.contains(expected), "{expected}: {table}");
+    }
+    assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     let before = held(&up, "eu").expect("units");
     let (exit, said, _) = regions(&up, &["move", "eu", "us"]);
     assert_eq!((exit, said.trim_end()), (0, "eu gives back what it can, and us asks for it; counters: 1"));

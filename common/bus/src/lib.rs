@@ -1,5 +1,5 @@
 //! Bus: the partitioned logs that carry calls, signals, presence and rules between agents and aggregators, and the ledger
-//! of all regions.
+//! and the usage of all regions.
 //!
 //! No call waits for the bus. Writers enqueue records and receive their offsets later ([`LogWriter::reports`]); readers
 //! run on their own threads. Records are bytes on every backend, the [`embedded`] one included, so that code
@@ -43,7 +43,7 @@ pub enum ReadFrom {
 const fn partitions_of(topic: Topic, partitions: u32) -> u32 {
     match topic {
         Topic::Calls | Topic::Signals => partitions,
-        Topic::Presence | Topic::Rules | Topic::Ledger => 1,
+        Topic::Presence | Topic::Rules | Topic::Ledger | Topic::Usage => 1,
     }
 }
 

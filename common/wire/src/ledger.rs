@@ -123,7 +123,7 @@ fn terms_from_wire(wire: v1::LedgerTerms) -> Result<Terms, WireError> {
     })
 }
 
-fn name_from_wire(name: String) -> Result<Region, WireError> {
+pub(super) fn name_from_wire(name: String) -> Result<Region, WireError> {
     check((1..=NAME_LEN_MAX).contains(&name.len()), "the name of a region or a rule is empty or too long")?;
     Ok(name.into())
 }
@@ -138,12 +138,12 @@ fn id_from_wire(wire: Option<v1::LedgerEntryId>) -> Result<EntryId, WireError> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the digest is split into its two halves")]
-fn counter_to_wire(counter: CounterId) -> v1::LedgerCounter {
+pub(super) fn counter_to_wire(counter: CounterId) -> v1::LedgerCounter {
     let id = counter.as_u128();
     v1::LedgerCounter { id_high: (id >> 64) as u64, id_low: id as u64 }
 }
 
-fn counter_from_wire(wire: Option<v1::LedgerCounter>) -> Result<CounterId, WireError> {
+pub(super) fn counter_from_wire(wire: Option<v1::LedgerCounter>) -> Result<CounterId, WireError> {
     let wire = wire.ok_or(WireError::Invalid("the counter of an entry is missing"))?;
     Ok(CounterId::from_u128(u128::from(wire.id_high) << 64 | u128::from(wire.id_low)))
 }

@@ -9,6 +9,7 @@ mod signals;
 mod presence;
 mod rules;
 mod ledger;
+mod usage;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use tollgate_core::messages::ledger::LedgerRecord;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::SignalBatch;
+use tollgate_core::messages::usage::UsageRecord;
 use tollgate_core::window::{Window, WindowError};
 
 #[expect(unreachable_pub, reason = "generated")]
@@ -91,6 +93,7 @@ record!(SignalBatch, signals, v1::SignalBatch);
 record!(Presence, presence, v1::Presence);
 record!(Published, rules, v1::Rules);
 record!(LedgerRecord, ledger, v1::LedgerRecord);
+record!(UsageRecord, usage, v1::UsageRecord);
 
 /// Enum with a twin in the schema.
 trait Twin: Sized {

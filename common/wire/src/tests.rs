@@ -1,6 +1,7 @@
 //! Round trips of every field, rejection of invalid records, and golden bytes.
 
 mod ledger;
+mod usage;
 
 use super::*;
 use tollgate_core::clock::Timestamp;

@@ -308,6 +308,53 @@ pub struct LedgerExpiry {
     #[prost(message, optional, tag = "3")]
     pub last: ::core::option::Option<LedgerEntryId>,
 }
+/// One record of `usage`: the units of one region in the last window, as one aggregator counts them.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UsageRecord {
+    #[prost(uint32, tag = "1")]
+    pub version: u32,
+    #[prost(string, tag = "2")]
+    pub region: ::prost::alloc::string::String,
+    /// Life of the writer's process.
+    #[prost(fixed64, tag = "3")]
+    pub writer: u64,
+    /// Instant by the writer's clock; it orders the records of one writer only.
+    #[prost(uint64, tag = "4")]
+    pub at_ms: u64,
+    /// Partitions of `calls` that the writer counts.
+    #[prost(uint32, repeated, tag = "5")]
+    pub partitions: ::prost::alloc::vec::Vec<u32>,
+    #[prost(message, repeated, tag = "6")]
+    pub rules: ::prost::alloc::vec::Vec<UsageOfRule>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UsageOfRule {
+    #[prost(string, tag = "1")]
+    pub rule: ::prost::alloc::string::String,
+    /// Number of counters that were used.
+    #[prost(uint64, tag = "2")]
+    pub counters: u64,
+    /// Admitted units of all counters.
+    #[prost(uint64, tag = "3")]
+    pub used: u64,
+    /// Admitted and denied units of all counters.
+    #[prost(uint64, tag = "4")]
+    pub demand: u64,
+    /// Counters of the largest demand, the largest first.
+    #[prost(message, repeated, tag = "5")]
+    pub largest: ::prost::alloc::vec::Vec<UsageOfCounter>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UsageOfCounter {
+    #[prost(message, optional, tag = "1")]
+    pub counter: ::core::option::Option<LedgerCounter>,
+    #[prost(string, tag = "2")]
+    pub label: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "3")]
+    pub used: u64,
+    #[prost(uint64, tag = "4")]
+    pub demand: u64,
+}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum Outcome {

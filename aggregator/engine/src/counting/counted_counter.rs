@@ -93,6 +93,12 @@ impl CountedCounter {
         self.admitted.used(now, Estimate::Conservative)
     }
 
+    /// Returns the units that callers asked for in the window, admitted or denied, by the same estimate.
+    #[must_use]
+    pub fn demand(&self, now: Timestamp) -> u64 {
+        self.used(now).saturating_add(self.denied.used(now, Estimate::Conservative))
+    }
+
     /// Returns the part of the quota that is used, in thousandths; at least one if any of it is used.
     #[must_use]
     pub fn permille(&self, now: Timestamp) -> u32 {
@@ -166,6 +172,7 @@ pub(super) mod tests {
         for (place, (outcome, cost, sub_window, counted, units)) in cases.into_iter().enumerate() {
             assert_eq!(counter.count(&row(outcome, cost, sub_window), &"a".into()), counted, "case {place}");
             assert_eq!((counter.used(now), counter.denied.used(now, Estimate::Conservative)), units, "case {place}");
+            assert_eq!(counter.demand(now), units.0 + units.1, "case {place}");
         }
         counter.count(&row(Outcome::Admitted, 1, 5), &"a".into());
         assert!(!counter.count(&row(Outcome::Admitted, 1, 1), &"a".into()), "its sub-window has left");

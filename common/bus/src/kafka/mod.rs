@@ -17,6 +17,7 @@ mod topic_id;
 mod producer;
 mod writer;
 mod layout;
+mod topic_settings;
 mod reader;
 mod topics;
 
@@ -140,10 +141,10 @@ impl KafkaShared {
 
 impl KafkaSettings {
     fn name(&self, topic: Topic) -> String {
-        if let (Topic::Ledger, TopicSet::LedgerMirror(name)) = (topic, &self.topics) {
-            return name.clone();
+        match self.topics.mirror() {
+            Some((mirrored, name)) if mirrored == topic => name.to_owned(),
+            _ => format!("{}{}", self.topic_prefix, topic.as_str()),
         }
-        format!("{}{}", self.topic_prefix, topic.as_str())
     }
 
     fn unreachable(&self, reason: String) -> BusError {

@@ -152,7 +152,7 @@ impl KafkaSettings {
         if !self.topic_prefix.chars().all(legal) {
             return Err(BusError::setting("topic_prefix", reason, remedy));
         }
-        if let TopicSet::LedgerMirror(name) = &self.topics
+        if let Some((_, name)) = self.topics.mirror()
             && (name.is_empty() || !name.chars().all(legal))
         {
             return Err(BusError::setting("topics", reason, remedy));

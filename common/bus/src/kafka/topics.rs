@@ -11,6 +11,7 @@ use rdkafka::producer::Producer as _;
 use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
+use super::topic_settings::{BY_BROKERS_CLOCK, KEPT_FOR_EVER, topic_settings};
 use super::{KafkaSettings, TopicSet, raw_partition, settings};
 use crate::{BusError, Topic, partitions_of};
 use tollgate_core::clock::Stopwatch;
@@ -54,44 +55,6 @@ pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: 
     Ok(())
 }
 
-/// Settings of the ledger: its state is a function of all its records.
-const KEPT_FOR_EVER: [(&str, &str); 3] =
-    [("cleanup.policy", "delete"), ("retention.ms", "-1"), ("retention.bytes", "-1")];
-
-/// Setting of all topics. Lateness and freshness are measured by the broker's clock; the writers' clocks prove nothing.
-const BY_BROKERS_CLOCK: (&str, &str) = ("message.timestamp.type", "LogAppendTime");
-
-/// Returns the further settings that a topic is created with.
-const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'static str)] {
-    match topic {
-        Topic::Calls => &[
-            ("cleanup.policy", "delete"),
-            // Windows of up to a day can be recounted from the log, which leaves a day for repairs.
-            ("retention.ms", "172800000"),
-            // Brokers store the batches as the agents compressed them (lz4).
-            ("compression.type", "producer"),
-        ],
-        Topic::Signals => &[
-            // Not compacted: signals are repeated every 2 s, and older ones are useless.
-            ("cleanup.policy", "delete"),
-            ("retention.ms", "120000"),
-            // Only closed segments are deleted; by default a segment is closed after a week.
-            ("segment.ms", "60000"),
-        ],
-        Topic::Presence => &[
-            ("cleanup.policy", "delete"),
-            // Members without a heartbeat are gone after seconds; a minute allows for slow readers.
-            ("retention.ms", "60000"),
-            ("segment.ms", "60000"),
-        ],
-        Topic::Rules => &[
-            // The newest rule set and the layout record are kept, each by its key.
-            ("cleanup.policy", "compact"),
-        ],
-        Topic::Ledger => &KEPT_FOR_EVER,
-    }
-}
-
 /// One execution of [`prepare`] or [`delete`], with its deadline.
 struct TopicAdmin<'a> {
     settings: &'a KafkaSettings,
@@ -118,10 +81,10 @@ impl TopicAdmin<'_> {
             found.into_iter().map(|(topic, found)| Some((topic, found?))).collect::<Option<TopicDescriptions>>();
         let found =
             found.ok_or_else(|| self.settings.unreachable("the created topics are not available yet".into()))?;
-        if self.settings.topics == TopicSet::Deployment {
-            self.check_deployment(&found)?;
-        } else {
-            self.check_ledger(&found)?;
+        match self.settings.topics {
+            TopicSet::Deployment => self.check_deployment(&found)?,
+            TopicSet::Ledger | TopicSet::LedgerMirror(_) => self.check_ledger(&found)?,
+            TopicSet::Usage | TopicSet::UsageMirror(_) => self.check_shared(&found)?,
         }
         Ok(found)
     }
@@ -138,8 +101,12 @@ impl TopicAdmin<'_> {
     }
 
     fn check_ledger(&self, found: &TopicDescriptions) -> Result<(), BusError> {
-        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))?;
+        self.check_shared(found)?;
         self.check_settings(Topic::Ledger, &KEPT_FOR_EVER, "so entries of the ledger are lost")
+    }
+
+    fn check_shared(&self, found: &TopicDescriptions) -> Result<(), BusError> {
+        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))
     }
 
     fn describe(&self) -> Result<Vec<(Topic, Option<TopicDescription>)>, BusError> {
@@ -159,10 +126,13 @@ impl TopicAdmin<'_> {
 
     /// Creates topics. Topics that another process has just created are accepted.
     fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
-        if let TopicSet::LedgerMirror(name) = &self.settings.topics {
+        if let Some((topic, name)) = self.settings.topics.mirror() {
             return Err(BusError::refused(
                 format!("there is no topic `{name}` at {}", self.settings.brokers),
-                "let the mirror copy the home cluster's topic `ledger`, or correct the name (--ledger-topic)",
+                format!(
+                    "let the mirror copy the home cluster's topic `{}`, or correct the name (--ledger-topic)",
+                    topic.as_str()
+                ),
             ));
         }
         let names: Vec<String> = missing.iter().map(|topic| self.settings.name(*topic)).collect();
@@ -197,7 +167,7 @@ impl TopicAdmin<'_> {
                 format!("set the number of partitions to {laid_out} (--kafka-partitions), or use another topic prefix"),
             ));
         }
-        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))
+        self.check_shared(found)
     }
 
     /// Refuses a topic whose number of partitions was changed by hand. Kafka never removes partitions, so the remedy is to
@@ -209,7 +179,7 @@ impl TopicAdmin<'_> {
         }
         let afterwards = match topic {
             Topic::Calls => "aggregators count from then on, and the counts in the store stay",
-            Topic::Signals | Topic::Presence => "its records are repeated within seconds",
+            Topic::Signals | Topic::Presence | Topic::Usage => "its records are repeated within seconds",
             Topic::Rules => "then publish the rules again with `tollgate rules publish FILE`",
             Topic::Ledger => {
                 "stop the aggregators of all regions first, until the terms of all grants have ended; regions then begin with their floors"

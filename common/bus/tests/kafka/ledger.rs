@@ -1,4 +1,4 @@
-//! The bus of the ledger: its topic, its mirror, and topics that are refused.
+//! The buses of the ledger and the usage: their topics, their mirrors, and topics that are refused.
 
 use rdkafka::admin::{NewTopic, ResourceSpecifier, TopicReplication};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
@@ -59,6 +59,30 @@ fn a_mirror_is_read_by_its_name_and_never_created() {
     assert_eq!(reports(&mut copier).len(), 3);
     assert_eq!(numbers(&read(&mut bus.reader(Topic::Ledger, &[0], ReadFrom::Oldest), 3)), [0, 1, 2]);
     assert!(bus.reader(Topic::Ledger, &[0], ReadFrom::Next).poll(std::time::Duration::ZERO, 1).is_empty());
+}
+
+/// The usage is for display: it has a topic of its own, whose records end, and whose absence does not stop the ledger.
+#[test]
+fn the_usage_has_a_bus_of_its_own() {
+    let broker = broker();
+    let home = settings(&broker, 2).carrying(TopicSet::Usage);
+    let name = |topic: Topic| format!("{}{}", home.topic_prefix, topic.as_str());
+    let bus = prepared(&home);
+    assert_eq!((bus.partitions(Topic::Usage), bus.next_offset(Topic::Usage, 0)), (1, Some(0)));
+    assert!(exists(&broker, &name(Topic::Usage)) && !exists(&broker, &name(Topic::Ledger)));
+    let usage = name(Topic::Usage);
+    let described = wait(admin(&broker).describe_configs(&[ResourceSpecifier::Topic(&usage)], &options()));
+    let described = described.expect("an answer").remove(0).expect("the topic exists");
+    let kept = described.get("retention.ms").and_then(|entry| entry.value.as_deref());
+    assert_eq!(kept, Some("3600000"));
+    append(&mut bus.writer(Topic::Usage), 0..2);
+    assert_eq!(numbers(&read(&mut bus.reader(Topic::Usage, &[0], ReadFrom::Oldest), 2)), [0, 1]);
+
+    let mirror = TopicSet::usage_mirror(&format!("{}home.ledger", home.topic_prefix)).expect("a name");
+    let refused = refusal(home.clone().carrying(mirror));
+    let missing = format!("{}home.usage", home.topic_prefix);
+    assert!(refused.contains(&missing) && refused.contains("topic `usage`"), "{refused}");
+    assert!(!exists(&broker, &missing));
 }
 
 #[test]

@@ -7,6 +7,7 @@ pub mod signals;
 pub mod presence;
 pub mod rules;
 pub mod ledger;
+pub mod usage;
 
 /// Topic of the bus: one partitioned log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,12 +22,14 @@ pub enum Topic {
     Rules,
     /// Budgets of regions; one partition, kept without a time limit. Only the bus of the home cluster carries it.
     Ledger,
+    /// Units that the callers of each region use; one partition. Only the bus of the home cluster carries it.
+    Usage,
 }
 
 impl Topic {
     /// All topics.
-    pub const ALL: [Self; 5] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Ledger];
-    /// Topics of a deployment: all but the ledger, which the deployments of all regions share.
+    pub const ALL: [Self; 6] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Ledger, Self::Usage];
+    /// Topics of a deployment: all but those that the deployments of all regions share.
     pub const OF_DEPLOYMENT: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
 
     /// Returns the topic's name, without the prefix of a deployment.
@@ -38,6 +41,7 @@ impl Topic {
             Self::Presence => "presence",
             Self::Rules => "rules",
             Self::Ledger => "ledger",
+            Self::Usage => "usage",
         }
     }
 }

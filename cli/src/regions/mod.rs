@@ -1,4 +1,4 @@
-//! `tollgate regions`: the budgets of regions, as an aggregator has read them from the ledger.
+//! `tollgate regions`: the budgets of regions, as an aggregator has read them from the ledger, and the usage of all regions.
 
 use std::time::Duration;
 
@@ -9,14 +9,16 @@ use crate::client;
 use crate::exit::Exit;
 use crate::output::{self, Format};
 
+mod usage_text;
+
 /// Maximum time for an answer.
 const WAIT: Duration = Duration::from_secs(5);
 /// Number of digits of a counter without a label.
 const ID_LEN: usize = 8;
 
-/// Shows the budgets that regions hold of the quotas of global rules
+/// Shows the budgets of regions in global quotas, and the usage of all regions
 ///
-/// An aggregator with --ledger answers, or `tollgate up --regions`, which also moves units and cuts links. Exit code: 0 done, 4 no
+/// The usage is that of all rules of a file that has `regions:`. An aggregator with --ledger answers, or `tollgate up --regions`, which also moves units and cuts links. Exit code: 0 done, 4 no
 /// aggregator answered.
 #[derive(clap::Args)]
 pub(crate) struct RegionsArgs {
@@ -25,7 +27,7 @@ pub(crate) struct RegionsArgs {
     /// Address of the aggregator
     #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:8090", value_parser = NonEmptyStringValueParser::new())]
     aggregator: String,
-    /// Maximum number of counters, those that are wanted most
+    /// Maximum number of counters: of those that are wanted most, and of the largest ones of each rule
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Form of the output
@@ -92,20 +94,21 @@ pub(crate) fn run(args: &RegionsArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// Formats the answer as a table; a rule without budgets beside its floors has a row for each region.
+/// Formats the answer as tables; a rule without budgets beside its floors has a row for each region.
 fn text_of(answer: &Value) -> String {
-    let rows: Vec<[String; 7]> =
-        answer["counters"].as_array().into_iter().flatten().flat_map(rows_of_counter).collect();
+    let rows: Vec<[String; 8]> = array(&answer["counters"]).iter().flat_map(rows_of_counter).collect();
     let has_rows = |rule: &Value| rows.iter().any(|row| rule["rule"].as_str() == Some(&*row[0]));
-    let idle = answer["rules"].as_array().into_iter().flatten().filter(|rule| !has_rows(rule)).flat_map(rows_of_rule);
-    let rows: Vec<[String; 7]> = idle.chain(rows.iter().cloned()).collect();
-    let table = output::table(&["rule", "counter", "region", "floor", "held", "wants", "age"], rows);
+    let idle = array(&answer["rules"]).iter().filter(|rule| !has_rows(rule)).flat_map(rows_of_rule);
+    let rows: Vec<[String; 8]> = idle.chain(rows.iter().cloned()).collect();
+    let table = output::table(&["rule", "counter", "region", "floor", "held", "wants", "moves", "age"], rows);
     let coordinator = answer["coordinator"].as_str().unwrap_or("not known in this region");
-    let (ledger, shown) = (&answer["ledger"], answer["counters"].as_array().map_or(0, Vec::len));
+    let (ledger, shown) = (&answer["ledger"], array(&answer["counters"]).len());
     let errors = [("ledger", &ledger["error"]), ("store", &answer["store_error"])];
     let errors = errors.iter().filter_map(|(name, error)| Some(format!("\n{name}: {}", error.as_str()?)));
+    let usage = usage_text::usage_text(&answer["usage"]);
+    let usage = if usage.is_empty() { usage } else { usage + "\n\n" };
     format!(
-        "{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}\ncounters above their floors: {}, shown: {shown}{}",
+        "{usage}budgets\n{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}\ncounters above their floors: {}, shown: {shown}{}",
         text(&answer["region"]),
         text(&ledger["entries"]),
         text(&ledger["void"]),
@@ -114,25 +117,36 @@ fn text_of(answer: &Value) -> String {
     )
 }
 
-fn rows_of_counter(counter: &Value) -> Vec<[String; 7]> {
+/// Returns a row for each region; the first one has the number of grants and give-backs.
+fn rows_of_counter(counter: &Value) -> Vec<[String; 8]> {
     let id: String = counter["id"].as_str().unwrap_or_default().chars().take(ID_LEN).collect();
     let label = counter["label"].as_str().map_or(id, str::to_owned);
-    let regions = counter["regions"].as_array().into_iter().flatten();
-    let row = |region: &Value| {
+    let moves: u64 = ["grants", "give_backs"].iter().filter_map(|key| counter[key].as_u64()).sum();
+    let row = |(number, region): (usize, &Value)| {
         let [name, floor, held, wants] = ["region", "floor", "held", "wants"].map(|key| text(&region[key]));
-        let age = region["age_ms"].as_u64().map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1_000));
-        [text(&counter["rule"]), label.clone(), name, floor, held, wants, age]
+        let moves = if number == 0 { moves.to_string() } else { String::new() };
+        [text(&counter["rule"]), label.clone(), name, floor, held, wants, moves, age(region)]
     };
-    regions.map(row).collect()
+    array(&counter["regions"]).iter().enumerate().map(row).collect()
 }
 
 /// Returns the floors of a rule: its counters hold no more.
-fn rows_of_rule(rule: &Value) -> Vec<[String; 7]> {
+fn rows_of_rule(rule: &Value) -> Vec<[String; 8]> {
     let row = |(region, floor): (&String, &Value)| {
         let (floor, none) = (text(floor), || "-".to_owned());
-        [text(&rule["rule"]), "(all others)".to_owned(), region.clone(), floor.clone(), floor, none(), none()]
+        [text(&rule["rule"]), "(all others)".to_owned(), region.clone(), floor.clone(), floor, none(), none(), none()]
     };
     rule["floors"].as_object().into_iter().flatten().map(row).collect()
+}
+
+/// Returns the age of a region in seconds.
+fn age(region: &Value) -> String {
+    region["age_ms"].as_u64().map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1_000))
+}
+
+/// Returns the elements of an array; none if the value is something else.
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
 }
 
 /// Returns a value without quotes.
@@ -147,7 +161,7 @@ mod tests {
     #[test]
     fn a_table_of_budgets_fits_80_columns() {
         let region = |region, held, wants, age_ms: Option<u64>| json!({ "region": region, "floor": 10, "held": held, "wants": wants, "age_ms": age_ms });
-        let counter = |label: Option<&str>, regions: Value| json!({ "rule": "per-key", "id": "78c649e77c2905a1ef6b0cfdb3bebf8f", "label": label, "quota": 100, "regions": regions });
+        let counter = |label: Option<&str>, regions: Value| json!({ "rule": "per-key", "id": "78c649e77c2905a1ef6b0cfdb3bebf8f", "label": label, "quota": 100, "grants": 3, "give_backs": 1, "regions": regions });
         let answer = json!({
             "region": "eu",
             "coordinator": "eu-a",
@@ -162,11 +176,11 @@ mod tests {
         });
         let text = text_of(&answer);
         assert!(text.lines().take_while(|line| !line.is_empty()).all(|line| line.chars().count() <= 80), "{text}");
-        let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[1], ["idle", "(all", "others)", "eu", "5", "5", "-", "-"]);
-        assert_eq!(rows[3], ["per-key", "api_key=sk_a…12345678", "eu", "10", "80", "120", "3", "s"]);
+        let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[1], ["idle", "(all", "others)", "eu", "5", "5", "-", "-", "-"]);
+        assert_eq!(rows[3], ["per-key", "api_key=sk_a…12345678", "eu", "10", "80", "120", "4", "3", "s"]);
         assert_eq!(rows[4], ["per-key", "api_key=sk_a…12345678", "us", "10", "20", "0", "-"]);
-        assert_eq!(rows[5], ["per-key", "78c649e7", "eu", "10", "11", "11", "0", "s"]);
+        assert_eq!(rows[5], ["per-key", "78c649e7", "eu", "10", "11", "11", "4", "0", "s"]);
         assert!(text.contains("coordinator: eu-a") && text.ends_with("store: no answer in time"), "{text}");
     }
 }
