@@ -10,3 +10,4 @@ mod regions;
 mod shift;
 mod partition;
 mod crashes;
+mod mirror;
