@@ -15,7 +15,7 @@ use axum::routing::post;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tollgate::{RuleSet, RulesSource, read_rules};
+use tollgate::{Agent, RuleSet, RulesSource, read_rules};
 use tollgate_aggregator::api::regions_router;
 use tollgate_aggregator::regions::RegionQueries;
 use tollgate_bus::link::Link;
@@ -23,10 +23,10 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::regions::{FLOOR_PPM_DEFAULT, RegionFloorPart};
 use tollgate_core::rules::Scope;
 use tollgate_experiments::local_regions::{LocalRegion, start_local_regions};
-use tollgate_rules::from_shorthand;
 
+use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::{Exit, Usage};
-use crate::limits::{LIMIT_DEFAULT, Limits};
+use crate::limits::{LIMIT_DEFAULT, Limits, short_rules};
 use crate::output;
 use crate::sample;
 use crate::serve;
@@ -57,17 +57,22 @@ struct RegionMove {
 /// Answer to a switch: its status, and a body as JSON.
 type Switched = (StatusCode, Json<Value>);
 
-/// Runs so many regions until a signal stops them. The first one listens on `http`.
-pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay: Duration) -> anyhow::Result<Exit> {
-    let stopping = serve::stop_requested()?;
+/// Runs so many regions until a signal stops them. The first one listens on `--http`.
+pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> anyhow::Result<Exit> {
+    let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let rules = rules(limits, usize::from(count), &*clock)?;
+    let (http, rules) = (args.http, rules(&args.limits, usize::from(count), &*clock)?);
+    let agent = || match &args.limits {
+        Limits::From(source) => args.tokens.apply(Agent::builder().rules_from(source.clone())),
+        _ => args.tokens.apply(Agent::builder().rules(rules.clone())),
+    };
+    let agents = (0..count).map(|_| agent()).collect::<Result<Vec<_>, Usage>>()?;
     let mut listeners = Vec::new();
     for number in 0..u16::from(count) {
         let port = if http.port() == 0 { 0 } else { http.port().saturating_add(number) };
         listeners.push(serve::listen(SocketAddr::new(http.ip(), port)).await?);
     }
-    let regions = start_local_regions(&rules, link_delay, &clock)?;
+    let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
     let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut servers = JoinSet::new();
@@ -75,7 +80,7 @@ pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay
         let address = listener.local_addr()?;
         if number == 0 {
             let curl = region.agent.engine().with_rules(|rules| sample::curl(rules, address));
-            output::announce(format_args!("listening on http://{address}"));
+            announce(&region.agent, address);
             output::announce(format_args!("try: {curl}"));
             output::announce(format_args!("     tollgate regions --aggregator http://{address}"));
             output::announce(format_args!(
@@ -95,6 +100,8 @@ pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay
         };
         servers.spawn(tollgate_http::serve(listener, router, ends));
     }
+    let agents: Vec<_> = regions.iter().map(|region| region.agent.clone()).collect();
+    serve::reload_at(hang_ups, agents.clone());
     stopping.await;
     stop.send_replace(true);
     for served in servers.join_all().await {
@@ -103,13 +110,14 @@ pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay
     for region in regions {
         region.stop().await;
     }
+    log_totals(&agents);
     Ok(Exit::Done)
 }
 
 /// Returns the rules of the command, which name so many regions. Rules in short form become global ones.
 fn rules(limits: &Limits, count: usize, clock: &dyn Clock) -> anyhow::Result<RuleSet> {
     let short = |limits: &[String]| -> anyhow::Result<RuleSet> {
-        let mut set = from_shorthand(limits, clock.now().as_ms())?;
+        let mut set = short_rules(limits, clock)?;
         for rule in &mut set.rules {
             *rule = Arc::new((**rule).clone().global());
         }

@@ -1,8 +1,11 @@
 //! `tollgate up --regions`, and the switches of its regions.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 
-use crate::support::{Up, file, finish, tollgate, wait_for};
+use crate::support::{Client, Up, file, finish, tollgate, wait_for};
+use crate::tokens::{JWKS, TOKEN};
 
 /// Starts so many regions with these arguments.
 fn start(count: &str, args: &[&str]) -> Up {
@@ -12,6 +15,16 @@ fn start(count: &str, args: &[&str]) -> Up {
 fn regions(up: &Up, args: &[&str]) -> (i32, String, String) {
     let done = finish(&mut tollgate(&[&["regions", "--aggregator", &up.url()], args].concat()));
     (done.exit, done.out, done.err)
+}
+
+/// Returns the address of a region, from the lines that are not read yet.
+fn address_of(up: &mut Up, region: &str) -> SocketAddr {
+    let prefix = format!("region {region}: http://");
+    let mut addresses = std::iter::from_fn(|| Some(up.line())).filter_map(|line| {
+        let rest = line.strip_prefix(&prefix)?;
+        rest.split([' ', ',']).next()?.parse().ok()
+    });
+    addresses.next().expect("it is named")
 }
 
 /// Returns the units that a region holds of the only counter; none before it is in the ledger.
@@ -48,10 +61,7 @@ fn budgets_follow_the_calls_and_the_operator() {
 fn a_link_is_cut_and_healed() {
     let mut up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
     assert_eq!(regions(&up, &["cut", "us"]).1.trim_end(), "us is cut off from the ledger");
-    let far = std::iter::from_fn(|| Some(up.line()))
-        .find_map(|line| Some(line.strip_prefix("region us: http://")?.to_owned()));
-    let mut client =
-        crate::support::Client::connect(far.expect("it is named").parse().expect("an address")).expect("it listens");
+    let mut client = Client::connect(address_of(&mut up, "us")).expect("it listens");
     let admitted = (0..100).filter(|_| client.check("k").status == 200).count();
     assert!((10..=20).contains(&admitted), "{admitted} of 100 calls in one or two windows pass by a floor of 10");
     assert_eq!(held(&up, "us"), None, "no request arrives");
@@ -60,6 +70,66 @@ fn a_link_is_cut_and_healed() {
         (0..50).for_each(|_| drop(client.check("k")));
         held(&up, "us").filter(|held| *held >= 100)
     });
+}
+
+/// F3, last-good: changed rules are in force in all regions and in the ledger. Invalid ones change nothing.
+#[test]
+fn rules_are_reloaded_in_all_regions() {
+    let rules = |quota: &str| {
+        let rule = format!("{{ name: per-key, per: [api_key], quota: {quota}, scope: global }}");
+        file("up-reload.yaml", &format!("regions: {{ a: {{ floor: 10% }}, b: {{ floor: 10% }} }}\nrules: [{rule}]"))
+    };
+    let mut up = start("2", &["--rules", rules("1000/s").to_str().unwrap()]);
+    let (mut log, addresses) = (up.log(), [up.address, address_of(&mut up, "b")]);
+    let quota_is = |quota: u64, address: SocketAddr| {
+        let mut client = Client::connect(address).expect("it listens");
+        wait_for("the terms in the ledger, and the floor", || {
+            let rule = client.get("/regions", &[]).json()["rules"][0].clone();
+            let limit: u64 = client.check("k").header("x-ratelimit-limit").parse().expect("a number");
+            (rule["quota"] == quota && rule["floors"]["b"] == quota / 10 && limit >= quota / 10).then_some(())
+        });
+    };
+    addresses.iter().for_each(|address| quota_is(1_000, *address));
+    rules("4000/s");
+    up.signal("HUP");
+    assert!(log.any(|line| line.contains("SIGHUP: reading the files with rules and keys again")));
+    addresses.iter().for_each(|address| quota_is(4_000, *address));
+    rules("0/s");
+    let refused: Vec<String> = log.filter(|line| line.contains("rules rejected")).take(addresses.len()).collect();
+    assert_eq!(refused.iter().filter(|line| line.contains("agent-b")).count(), 1, "{refused:?}");
+    addresses.iter().for_each(|address| quota_is(4_000, *address));
+}
+
+/// P2: each region verifies tokens, with the required audience.
+#[test]
+fn tokens_are_verified_in_each_region() {
+    let rules = "
+regions: { eu: {}, us: {} }
+descriptors: { user: { jwt: sub, default: anon }, tier: { jwt: realm.tier, default: free } }
+tiers: { free: { quota: 2/min }, pro: { quota: 20/min } }
+rules:
+  - { name: by-user, per: [user], quota: tier }
+  - { name: all, per: [], quota: 100k/s, scope: global }
+";
+    let (rules, keys) = (file("up-tokens.yaml", rules), file("up-tokens.jwks", JWKS));
+    let (rules, keys) = (rules.to_str().unwrap(), keys.to_str().unwrap());
+    for (audience, expected) in [("api", "20"), ("admin", "2")] {
+        let mut up = start("2", &["--rules", rules, "--jwks", keys, "--jwt-audience", audience]);
+        for address in [up.address, address_of(&mut up, "us")] {
+            let bearer = format!("Bearer {TOKEN}");
+            let mut client = Client::connect(address).expect("it listens");
+            let answer = client.get("/check", &[("authorization", &bearer)]);
+            assert_eq!(answer.header("x-ratelimit-limit"), expected, "{audience}");
+        }
+    }
+    let keys = file("up-broken.jwks", "{}");
+    for (flags, expected) in [
+        (["--jwks", keys.to_str().unwrap()], "up-broken.jwks"),
+        (["--jwt-issuer", "me"], "give the keys with --jwks FILE"),
+    ] {
+        let done = finish(tollgate(&["up", "--http", "127.0.0.1:0", "--regions", "2"]).args(flags));
+        assert_eq!((done.exit, done.err.contains(expected)), (2, true), "{}", done.err);
+    }
 }
 
 #[test]
