@@ -7,6 +7,10 @@ use serde_json::Value;
 use crate::support::{Client, Up, file, finish, tollgate, wait_for};
 use crate::tokens::{JWKS, TOKEN};
 
+/// Rules of two regions, each with a floor of 10 units.
+const TWO: &str =
+    "regions: { eu: {}, us: {} }\nrules: [{ name: per-key, per: [api_key], quota: 1000/s, scope: global }]";
+
 /// Starts so many regions with these arguments.
 fn start(count: &str, args: &[&str]) -> Up {
     Up::of(tollgate(&["up", "--http", "127.0.0.1:0", "--regions", count]).args(args))
@@ -34,10 +38,36 @@ fn held(up: &Up, region: &str) -> Option<u64> {
     regions.iter().find(|held| held["region"] == region)?["held"].as_u64()
 }
 
+/// The first look: calls pass at once in each region, and each line fits a terminal.
+#[test]
+fn the_built_in_rules_admit_calls_in_each_region_at_once() {
+    for (count, floor) in [(2, 30), (3, 20), (8, 7)] {
+        let mut up = start(&count.to_string(), &[]);
+        let mut lines: Vec<String> = (0..count + 4).map(|_| up.line()).collect();
+        let tries = lines.split_off(count);
+        for (line, name) in lines.iter().zip(["eu", "us", "ap", "sa", "af", "me", "in", "au"]) {
+            let address = line.strip_prefix(&format!("region {name}: http://"));
+            let address = address.and_then(|rest| rest.strip_suffix(&format!(", which always has {floor} of 100/min")));
+            let mut client = Client::connect(address.expect(line).parse().expect(line)).expect("it listens");
+            assert_eq!([(); 5].map(|()| client.check("k").status), [200; 5], "{line}");
+        }
+        let url = up.url();
+        let expected = [
+            format!("try: curl -i {url}/check -H 'x-api-key: k1'"),
+            format!("     more than {floor} times: the region gets further units within seconds"),
+            format!("     tollgate regions --aggregator {url}"),
+            format!("     tollgate regions cut us --aggregator {url}"),
+        ];
+        assert_eq!(tries, expected);
+        assert!(lines.iter().chain(&tries).all(|line| line.len() <= 80), "{lines:?} {tries:?}");
+    }
+}
+
 /// J3: the budget follows the calls, and an operator moves it.
 #[test]
 fn budgets_follow_the_calls_and_the_operator() {
-    let up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let rules = file("up-move.yaml", TWO);
+    let up = start("2", &["--link-delay", "5ms", "--rules", rules.to_str().unwrap()]);
     let mut client = up.client();
     // Calls come until the region holds many times its floor of 10 units.
     wait_for("units of eu", || {
@@ -59,7 +89,8 @@ fn budgets_follow_the_calls_and_the_operator() {
 /// J4: a region that is cut off has its floor; it asks for units as soon as the link is healed.
 #[test]
 fn a_link_is_cut_and_healed() {
-    let mut up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let rules = file("up-cut.yaml", TWO);
+    let mut up = start("2", &["--link-delay", "5ms", "--rules", rules.to_str().unwrap()]);
     assert_eq!(regions(&up, &["cut", "us"]).1.trim_end(), "us is cut off from the ledger");
     let mut client = Client::connect(address_of(&mut up, "us")).expect("it listens");
     let admitted = (0..100).filter(|_| client.check("k").status == 200).count();
