@@ -35,8 +35,8 @@ use crate::serve;
 /// Names of regions if the rules name none.
 const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];
 
-/// Part of each quota that the regions have together as their floors if the rules name none, in millionths: a first look needs calls
-/// that pass at once, and units that move.
+/// Part of each quota that the regions have together as their floors if the rules name none, in millionths: a first look needs
+/// calls that pass at once, and units that move.
 const FLOORS_PPM: u32 = 600_000;
 
 /// Switches of a region.

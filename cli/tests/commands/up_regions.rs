@@ -112,23 +112,30 @@ fn rules_are_reloaded_in_all_regions() {
     };
     let mut up = start("2", &["--rules", rules("1000/s").to_str().unwrap()]);
     let (mut log, addresses) = (up.log(), [up.address, address_of(&mut up, "b")]);
-    let quota_is = |quota: u64, address: SocketAddr| {
-        let mut client = Client::connect(address).expect("it listens");
-        wait_for("the terms in the ledger, and the floor", || {
-            let rule = client.get("/regions", &[]).json()["rules"][0].clone();
-            let limit: u64 = client.check("k").header("x-ratelimit-limit").parse().expect("a number");
-            (rule["quota"] == quota && rule["floors"]["b"] == quota / 10 && limit >= quota / 10).then_some(())
-        });
+    let quota_is = |quota: u64| {
+        for address in addresses {
+            let mut client = Client::connect(address).expect("it listens");
+            wait_for("the terms in the ledger, and the floor", || {
+                let rule = client.get("/regions", &[]).json()["rules"][0].clone();
+                let limit: u64 = client.check("k").header("x-ratelimit-limit").parse().expect("a number");
+                (rule["quota"] == quota && rule["floors"]["b"] == quota / 10 && limit >= quota / 10).then_some(())
+            });
+        }
     };
-    addresses.iter().for_each(|address| quota_is(1_000, *address));
+    quota_is(1_000);
     rules("4000/s");
     up.signal("HUP");
     assert!(log.any(|line| line.contains("SIGHUP: reading the files with rules and keys again")));
-    addresses.iter().for_each(|address| quota_is(4_000, *address));
+    quota_is(4_000);
     rules("0/s");
-    let refused: Vec<String> = log.filter(|line| line.contains("rules rejected")).take(addresses.len()).collect();
-    assert_eq!(refused.iter().filter(|line| line.contains("agent-b")).count(), 1, "{refused:?}");
-    addresses.iter().for_each(|address| quota_is(4_000, *address));
+    let mut agents = vec!["agent-a", "agent-b"];
+    let mut refusals = log.filter(|line| line.contains("rules rejected"));
+    let are_all = refusals.any(|line| {
+        agents.retain(|agent| !line.contains(agent));
+        agents.is_empty()
+    });
+    assert!(are_all, "each agent refuses the file");
+    quota_is(4_000);
 }
 
 /// P2: each region verifies tokens, with the required audience.

@@ -1,4 +1,4 @@
-//! A region that reads the ledger from a copy in its own Kafka, which Apache Kafka's MirrorMaker makes.
+//! A region that reads the ledger from a copy in its own Kafka, which Apache Kafka's `MirrorMaker` makes.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,8 @@ use crate::calls::{Phase, quota, run_until, width_ms};
 use crate::regions::{KEY, RegionServers, TwoRegions};
 use crate::support::wait_for;
 
-/// Document whose properties MirrorMaker gets, with the names of its brokers, and the name of the copy: the alias of the home cluster
-/// and the topic.
+/// Document whose properties `MirrorMaker` gets, with the names of its brokers, and the name of the copy: the alias of the home
+/// cluster and the topic.
 const DOCUMENT: &str = include_str!("../../../docs/fleet.md");
 const BROKERS: [&str; 2] = ["kafka.eu:9092", "kafka.us:9092"];
 const COPY: &str = "eu.ledger";
@@ -23,12 +23,12 @@ const FLOOR_PERCENT: u64 = 10;
 /// Time in which a budget moves, beside the window of a busy donor.
 const TRANSFER_MS: u64 = 3_000;
 const PER_SECOND: u64 = 80;
-/// End of the load if MirrorMaker does not come back.
+/// End of the load if `MirrorMaker` does not come back.
 const END_MS_MAX: u64 = 180_000;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// J1, J3, J4: the far region reads a copy of the ledger. It gets the units that the home region gives back, and gets its share again
-/// after MirrorMaker was killed and repeats records. Both regions together stay within the quota all the time.
+/// J1, J3, J4: the far region reads a copy of the ledger. It gets the units that the home region gives back, and gets its share
+/// again after `MirrorMaker` was killed and repeats records. Both regions together stay within the quota all the time.
 #[test]
 fn a_region_that_reads_a_mirror_has_its_share_also_after_repeated_records() {
     let (_, properties) = DOCUMENT.split_once("```properties\n").expect("an example");

@@ -50,7 +50,7 @@ impl TwoRegions {
         regions
     }
 
-    /// Starts the same with a MirrorMaker of these properties, in which the names stand for the brokers of the two regions. The
+    /// Starts the same with a `MirrorMaker` of these properties, in which the names stand for the brokers of the two regions. The
     /// second region reads the ledger from this topic of its own Kafka.
     pub(crate) fn start_mirrored(
         name: &str,

@@ -21,7 +21,7 @@ pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
 pub type Envoy = Server<EnvoyKind>;
 /// Running Kafka node.
 pub type Kafka = Server<KafkaKind>;
-/// Running MirrorMaker.
+/// Running `MirrorMaker`.
 pub type MirrorMaker = Server<MirrorMakerKind>;
 /// Running Redis without persistence.
 pub type Redis = Server<RedisKind>;

@@ -1,4 +1,4 @@
-//! Apache Kafka's MirrorMaker 2, which copies topics from one Kafka to another, as a process of its own (dedicated mode).
+//! Apache Kafka's `MirrorMaker` 2, which copies topics from one Kafka to another, as a process of its own (dedicated mode).
 //!
 //! It has no port. It has started once it copies, which its readers see.
 
@@ -8,13 +8,13 @@ use std::path::Path;
 use crate::kafka::{DISTRIBUTION, jars, java};
 use crate::server::{Server, ServerError, ServerKind};
 
-/// Beginning of the name of the jar that holds MirrorMaker.
+/// Beginning of the name of the jar that holds `MirrorMaker`.
 const JAR: &str = "connect-mirror-";
 const CLASS: &str = "org.apache.kafka.connect.mirror.MirrorMaker";
 /// Maximum size of the heap.
 const HEAP: &str = "160m";
 
-/// Apache Kafka's MirrorMaker.
+/// Apache Kafka's `MirrorMaker`.
 pub struct MirrorMakerKind;
 
 impl ServerKind for MirrorMakerKind {
@@ -26,10 +26,10 @@ impl ServerKind for MirrorMakerKind {
 }
 
 impl Server<MirrorMakerKind> {
-    /// Starts MirrorMaker with this properties file.
+    /// Starts `MirrorMaker` with this properties file.
     ///
     /// # Panics
-    /// Panics if Java or MirrorMaker is not installed.
+    /// Panics if Java or `MirrorMaker` is not installed.
     #[must_use]
     pub fn start(properties: &str) -> Self {
         launch(properties).unwrap_or_else(|error| panic!("{error}"))
