@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use tollgate::store::ChargeStore;
 use tollgate::{Agent, Builder};
 use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
@@ -58,7 +59,7 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "FILE")]
     digest_key_file: Option<PathBuf>,
     #[command(flatten)]
-    tokens: TokenArgs,
+    pub(crate) tokens: TokenArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
     /// Address to listen on; port 0 takes any free port
@@ -92,15 +93,15 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?);
-    serve::reload_at(hang_ups, agent.clone());
+    serve::reload_at(hang_ups, vec![agent.clone()]);
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.shutdown().await;
-    log_totals(&agent);
+    log_totals(&[agent]);
     Ok(Exit::Done)
 }
 
 /// Reports the warnings of the rules, the calls that no rule limits, and the address.
-pub(crate) fn announce(agent: &Agent, address: SocketAddr) {
+pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, address: SocketAddr) {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
@@ -110,9 +111,9 @@ pub(crate) fn announce(agent: &Agent, address: SocketAddr) {
     output::announce(format_args!("listening on http://{address}"));
 }
 
-/// Logs the totals of the agent's decisions, at its end.
-pub(crate) fn log_totals(agent: &Agent) {
-    let rules = agent.engine().metrics().rules();
+/// Logs the totals of the agents' decisions, at their end.
+pub(crate) fn log_totals<S: ChargeStore>(agents: &[Agent<S>]) {
+    let rules: Vec<_> = agents.iter().flat_map(|agent| agent.engine().metrics().rules()).collect();
     let sum = |outcome: usize| -> u64 {
         rules.iter().flat_map(|(_, counts)| counts.decisions()).map(|totals| totals[outcome]).sum()
     };

@@ -3,6 +3,7 @@
 use tollgate::{RulesFileError, StartError};
 use tollgate_bus::BusError;
 use tollgate_core::rules::problem::Problems;
+use tollgate_experiments::ExperimentError;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
 
@@ -47,7 +48,10 @@ pub(crate) fn log(error: &anyhow::Error) -> Exit {
 
 /// Returns the exit code of an error, and true if its text begins with a place.
 fn kind(error: &anyhow::Error) -> (Exit, bool) {
-    let start_error = error.downcast_ref::<StartError>();
+    let start_error = match error.downcast_ref() {
+        Some(ExperimentError::Agent(error)) => Some(error),
+        _ => error.downcast_ref::<StartError>(),
+    };
     let rules_error = match start_error {
         Some(StartError::Rules(error)) => Some(error),
         _ => error.downcast_ref::<RulesFileError>(),

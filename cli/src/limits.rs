@@ -35,19 +35,24 @@ impl Limits {
     pub(crate) fn apply(&self, builder: Builder, clock: &dyn Clock) -> anyhow::Result<Builder> {
         Ok(match self {
             Self::From(from) => builder.rules_from(from.clone()),
-            Self::Short(limits) => {
-                let rules = from_shorthand(limits, clock.now().as_ms())?;
-                if let Some((name, hint)) = unknown_descriptor(&rules, rules.descriptors.iter().map(|spec| &*spec.name))
-                {
-                    bail!(Usage(format!(
-                        "--limit counts by `{name}`, which no request has unless a rules file (--rules FILE) declares it{hint}"
-                    )));
-                }
-                builder.rules(rules)
-            }
+            Self::Short(limits) => builder.rules(short_rules(limits, clock)?),
             Self::Unset => builder,
         })
     }
+}
+
+/// Returns rules in short form.
+///
+/// # Errors
+/// When the short form is invalid, or counts by a descriptor that no request has.
+pub(crate) fn short_rules(limits: &[String], clock: &dyn Clock) -> anyhow::Result<RuleSet> {
+    let rules = from_shorthand(limits, clock.now().as_ms())?;
+    if let Some((name, hint)) = unknown_descriptor(&rules, rules.descriptors.iter().map(|spec| &*spec.name)) {
+        bail!(Usage(format!(
+            "--limit counts by `{name}`, which no request has unless a rules file (--rules FILE) declares it{hint}"
+        )));
+    }
+    Ok(rules)
 }
 
 /// Returns the first descriptor in `per` that is not known, and a hint at a known one.

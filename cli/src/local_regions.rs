@@ -14,25 +14,30 @@ use axum::http::StatusCode;
 use axum::routing::post;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tollgate::{RuleSet, RulesSource, read_rules};
+use tollgate::{Agent, Quota, RuleSet, RulesSource, read_rules};
 use tollgate_aggregator::api::regions_router;
 use tollgate_aggregator::regions::RegionQueries;
 use tollgate_bus::link::Link;
 use tollgate_core::clock::{Clock, SystemClock};
-use tollgate_core::regions::{FLOOR_PPM_DEFAULT, RegionFloorPart};
+use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::rules::Scope;
 use tollgate_experiments::local_regions::{LocalRegion, start_local_regions};
-use tollgate_rules::from_shorthand;
 
+use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::{Exit, Usage};
-use crate::limits::{LIMIT_DEFAULT, Limits};
+use crate::limits::{LIMIT_DEFAULT, Limits, short_rules};
 use crate::output;
 use crate::sample;
 use crate::serve;
 
 /// Names of regions if the rules name none.
 const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];
+
+/// Part of each quota that the regions have together as their floors if the rules name none, in millionths: a first look needs
+/// calls that pass at once, and units that move.
+const FLOORS_PPM: u32 = 600_000;
 
 /// Switches of a region.
 struct RegionSwitch {
@@ -57,33 +62,29 @@ struct RegionMove {
 /// Answer to a switch: its status, and a body as JSON.
 type Switched = (StatusCode, Json<Value>);
 
-/// Runs so many regions until a signal stops them. The first one listens on `http`.
-pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay: Duration) -> anyhow::Result<Exit> {
-    let stopping = serve::stop_requested()?;
+/// Runs so many regions until a signal stops them. The first one listens on `--http`.
+pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> anyhow::Result<Exit> {
+    let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let rules = rules(limits, usize::from(count), &*clock)?;
+    let (http, rules) = (args.http, rules(&args.limits, usize::from(count), &*clock)?);
+    let agent = || match &args.limits {
+        Limits::From(source) => args.tokens.apply(Agent::builder().rules_from(source.clone())),
+        _ => args.tokens.apply(Agent::builder().rules(rules.clone())),
+    };
+    let agents = (0..count).map(|_| agent()).collect::<Result<Vec<_>, Usage>>()?;
     let mut listeners = Vec::new();
     for number in 0..u16::from(count) {
         let port = if http.port() == 0 { 0 } else { http.port().saturating_add(number) };
         listeners.push(serve::listen(SocketAddr::new(http.ip(), port)).await?);
     }
-    let regions = start_local_regions(&rules, link_delay, &clock)?;
+    let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
     let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
     let (stop, stopped) = tokio::sync::watch::channel(false);
     let mut servers = JoinSet::new();
-    for (number, (region, listener)) in regions.iter().zip(listeners).enumerate() {
-        let address = listener.local_addr()?;
-        if number == 0 {
-            let curl = region.agent.engine().with_rules(|rules| sample::curl(rules, address));
-            output::announce(format_args!("listening on http://{address}"));
-            output::announce(format_args!("try: {curl}"));
-            output::announce(format_args!("     tollgate regions --aggregator http://{address}"));
-            output::announce(format_args!(
-                "     tollgate regions cut {} --aggregator http://{address}",
-                regions[1].name
-            ));
-        }
-        output::announce(format_args!("region {}: http://{address}", region.name));
+    let addresses = listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>()?;
+    announce(&regions[0].agent, addresses[0]);
+    announce_regions(&regions, &addresses);
+    for (region, listener) in regions.iter().zip(listeners) {
         let (budgets, counters) = region.queries();
         let router = tollgate_http::router(region.agent.clone())
             .merge(regions_router(budgets, counters))
@@ -95,6 +96,8 @@ pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay
         };
         servers.spawn(tollgate_http::serve(listener, router, ends));
     }
+    let agents: Vec<_> = regions.iter().map(|region| region.agent.clone()).collect();
+    serve::reload_at(hang_ups, agents.clone());
     stopping.await;
     stop.send_replace(true);
     for served in servers.join_all().await {
@@ -103,17 +106,44 @@ pub(crate) async fn run(limits: &Limits, http: SocketAddr, count: u8, link_delay
     for region in regions {
         region.stop().await;
     }
+    log_totals(&agents);
     Ok(Exit::Done)
+}
+
+/// Reports the address of each region, its floor, and commands to try.
+fn announce_regions(regions: &[LocalRegion], addresses: &[SocketAddr]) {
+    for (region, address) in regions.iter().zip(addresses) {
+        let floor = floor(region).map(|(floor, quota)| format!(", which always has {floor} of {quota}"));
+        output::announce(format_args!("region {}: http://{address}{}", region.name, floor.unwrap_or_default()));
+    }
+    let first = addresses[0];
+    let curl = regions[0].agent.engine().with_rules(|rules| sample::curl(rules, first));
+    output::announce(format_args!("try: {curl}"));
+    if let Some((floor, _)) = floor(&regions[0]) {
+        output::announce(format_args!("     more than {floor} times: the region gets further units within seconds"));
+    }
+    output::announce(format_args!("     tollgate regions --aggregator http://{first}"));
+    output::announce(format_args!("     tollgate regions cut {} --aggregator http://{first}", regions[1].name));
+}
+
+/// Returns the floor of a region by the first global rule with one quota for all callers, and that quota.
+fn floor(region: &LocalRegion) -> Option<(u64, Quota)> {
+    let policy = region.agent.engine().with_rules(|rules| {
+        let mut global = rules.rules.iter().filter(|rule| rule.scope == Scope::Global);
+        global.find_map(|rule| rule.policy)
+    })?;
+    Some((policy.quota.units(), policy.quota.with_units(policy.units_over_regions())?))
 }
 
 /// Returns the rules of the command, which name so many regions. Rules in short form become global ones.
 fn rules(limits: &Limits, count: usize, clock: &dyn Clock) -> anyhow::Result<RuleSet> {
     let short = |limits: &[String]| -> anyhow::Result<RuleSet> {
-        let mut set = from_shorthand(limits, clock.now().as_ms())?;
+        let mut set = short_rules(limits, clock)?;
         for rule in &mut set.rules {
             *rule = Arc::new((**rule).clone().global());
         }
-        let part = |name: &&str| RegionFloorPart { region: (*name).into(), floor_ppm: FLOOR_PPM_DEFAULT };
+        let floor_ppm = FLOORS_PPM / u32::try_from(count)?;
+        let part = |name: &&str| RegionFloorPart { region: (*name).into(), floor_ppm };
         set.regions = NAMES[..count].iter().map(part).collect();
         Ok(set)
     };

@@ -10,6 +10,7 @@ use anyhow::{Context, anyhow};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate::Agent;
+use tollgate::store::ChargeStore;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::parse_duration_ms;
 
@@ -40,12 +41,12 @@ pub(crate) fn hang_ups() -> anyhow::Result<Signal> {
     Ok(signal(SignalKind::hangup())?)
 }
 
-/// Reloads the files of an agent at each SIGHUP.
-pub(crate) fn reload_at(mut hang_ups: Signal, agent: Agent) {
+/// Reloads the files of agents with the same files at each SIGHUP.
+pub(crate) fn reload_at<S: ChargeStore>(mut hang_ups: Signal, agents: Vec<Agent<S>>) {
     tokio::spawn(async move {
         while hang_ups.recv().await.is_some() {
             tracing::info!("SIGHUP: reading the files with rules and keys again");
-            if !agent.reload_files() {
+            if agents.iter().filter(|agent| agent.reload_files()).count() == 0 {
                 tracing::warn!(
                     "nothing is reloaded: this agent has no such file; it follows published rules by itself, and a changed --limit needs a restart"
                 );

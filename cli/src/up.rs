@@ -52,7 +52,7 @@ pub(crate) struct UpArgs {
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     serve::block_on(async {
         match args.regions {
-            Some(count) => local_regions::run(&args.agent.limits, args.agent.http, count, args.link_delay).await,
+            Some(count) => local_regions::run(&args.agent, count, args.link_delay).await,
             None => up(args.agent).await,
         }
     })
@@ -72,11 +72,11 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     }
     announce(&agent, address);
     output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))));
-    serve::reload_at(hang_ups, agent.clone());
+    serve::reload_at(hang_ups, vec![agent.clone()]);
     tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
     agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;
-    log_totals(&agent);
+    log_totals(&[agent]);
     Ok(Exit::Done)
 }
 

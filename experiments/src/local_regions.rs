@@ -7,8 +7,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::task::JoinHandle;
+use tokio::time::interval;
 use tollgate::store::MemoryStore;
-use tollgate::{Agent, RuleSet};
+use tollgate::{Agent, Builder, RuleSet};
 use tollgate_aggregator::regions::{
     GlobalRules, RegionBuses, RegionFeed, RegionQueries, RegionRole, RegionRoleSettings,
 };
@@ -23,6 +25,8 @@ use crate::error::ExperimentError;
 
 /// Partitions of `calls` in each region.
 const PARTITIONS: u32 = 4;
+/// Interval at which the rules that an agent enforces are compared with those of the budgets.
+const RULES_INTERVAL: Duration = Duration::from_millis(200);
 
 /// One of several regions in this process.
 pub struct LocalRegion {
@@ -34,25 +38,28 @@ pub struct LocalRegion {
     pub link: Link,
     aggregator: Aggregator,
     role: RegionRole,
+    rules_follower: JoinHandle<()>,
 }
 
 /// Starts the regions that the rules name, inside a tokio runtime. The first one holds the ledger. `delay` is the time of one way
-/// to it.
+/// to it. `agents` are the builders of their agents, which have these rules or their file.
 ///
 /// # Errors
 /// If the system provides no thread, or an agent does not start.
 pub fn start_local_regions(
     rules: &RuleSet,
+    agents: impl IntoIterator<Item = Builder>,
     delay: Duration,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<LocalRegion>, ExperimentError> {
     let ledger = EmbeddedBus::new(clock.clone(), 1);
     let names = rules.regions.iter().map(|part| part.region.clone()).enumerate();
     names
-        .map(|(number, name)| {
+        .zip(agents)
+        .map(|((number, name), agent)| {
             let link = Link::new(if number == 0 { Duration::ZERO } else { delay });
             let far = LinkedBus::new(ledger.clone(), link.clone(), clock.clone());
-            LocalRegion::start(name, rules, (far, link), number == 0, clock)
+            LocalRegion::start(name, (rules, agent), (far, link), number == 0, clock)
         })
         .collect()
 }
@@ -60,7 +67,7 @@ pub fn start_local_regions(
 impl LocalRegion {
     fn start(
         name: Region,
-        rules: &RuleSet,
+        (rules, agent): (&RuleSet, Builder),
         (ledger, link): (LinkedBus<EmbeddedBus>, Link),
         coordinates: bool,
         clock: &Arc<dyn Clock>,
@@ -77,17 +84,18 @@ impl LocalRegion {
         let settings =
             RegionRoleSettings { id: id.into(), region: name.clone(), coordinates, life, dead_letters: None };
         let (buses, feed) = (RegionBuses::on(ledger), (feed, aggregator.queries()));
-        let role = RegionRole::start(settings, &buses, Some(store.clone()), global, feed, clock.clone())?;
-        let agent = Agent::builder()
+        let role = RegionRole::start(settings, &buses, Some(store.clone()), global.clone(), feed, clock.clone())?;
+        let agent = agent
             .node(format!("agent-{name}"))
             .region(&*name)
             .clock(clock.clone())
-            .rules(rules.clone())
             .agents_expected(NonZeroU32::MIN)
             .bus(bus)
             .metrics_from(aggregator.metrics())
             .metrics_from(role.metrics());
-        Ok(Self { name, agent: agent.store(store).start_with_store()?, link, aggregator, role })
+        let agent = agent.store(store).start_with_store()?;
+        let rules_follower = tokio::spawn(follow_rules(agent.clone(), global));
+        Ok(Self { name, agent, link, aggregator, role, rules_follower })
     }
 
     /// Returns handles for queries of the budgets and of the counters.
@@ -98,6 +106,7 @@ impl LocalRegion {
 
     /// Ends the threads of the region.
     pub async fn stop(mut self) {
+        self.rules_follower.abort();
         self.agent.shutdown().await;
         // The ends of the threads are awaited.
         let _ = tokio::task::spawn_blocking(move || {
@@ -105,5 +114,19 @@ impl LocalRegion {
             self.aggregator.stop();
         })
         .await;
+    }
+}
+
+/// Passes the rules that an agent enforces to the budgets of its region, whenever they change.
+async fn follow_rules(agent: Agent<MemoryStore>, global: GlobalRules) {
+    let generation = || agent.engine().with_rules(|rules| rules.generation);
+    let (mut known, mut ticks) = (generation(), interval(RULES_INTERVAL));
+    loop {
+        ticks.tick().await;
+        let found = generation();
+        if found != known {
+            agent.engine().with_rules(|rules| global.set(rules));
+            known = found;
+        }
     }
 }

@@ -47,7 +47,7 @@ impl GlobalRules {
         Self { key_fingerprint: key.fingerprint(), region: region.into(), known: Arc::default() }
     }
 
-    /// Replaces the rules by those of a set, and logs the promises about each.
+    /// Replaces the rules by those of a set, and logs the promises about each. The set may be that of one region.
     pub fn set(&self, rules: &RuleSet) {
         let region = &*self.region;
         let terms: Arc<[Terms]> = rules.rules.iter().filter_map(|rule| self.terms_of(rules, rule)).collect();
@@ -93,7 +93,7 @@ impl GlobalRules {
 
     fn terms_of(&self, rules: &RuleSet, rule: &Rule) -> Option<Terms> {
         let policy = rule.policy.as_ref().filter(|_| rule.scope == Scope::Global)?;
-        let (quota, window_ms) = (policy.quota.units(), policy.window.width_ms());
+        let (quota, window_ms) = (policy.units_over_regions(), policy.window.width_ms());
         Some(Terms {
             rule: rule.name.clone(),
             generation: rules.generation,
@@ -147,12 +147,15 @@ mod tests {
         let mut set = RuleSet::new(3, global.into_iter().chain([rule("own", 1_000, Scope::default())]));
         set.regions = vec![RegionFloorPart { region: "eu".into(), floor_ppm: 100_000 }];
         let known = GlobalRules::new(&DigestKey::default(), "eu");
-        known.set(&set);
-        let terms = known.terms();
-        assert_eq!(terms.len(), cases.len());
-        for (terms, (name, window_ms, term_ms)) in terms.iter().zip(cases) {
-            assert_eq!((&*terms.rule, terms.window_ms, terms.term_ms, terms.quota), (name, window_ms, term_ms, 1_000));
-            assert_eq!((terms.generation, &*terms.floors), (3, &[("eu".into(), 100)][..]));
+        for set in [set.clone(), set.clone().in_region("eu")] {
+            known.set(&set);
+            let terms = known.terms();
+            assert_eq!(terms.len(), cases.len());
+            for (terms, (name, window_ms, term_ms)) in terms.iter().zip(cases) {
+                let found = (&*terms.rule, terms.window_ms, terms.term_ms, terms.quota);
+                assert_eq!(found, (name, window_ms, term_ms, 1_000));
+                assert_eq!((terms.generation, &*terms.floors), (3, &[("eu".into(), 100)][..]));
+            }
         }
         let shown: Vec<_> = known.shown().iter().map(|rule| (rule.scope, rule.window_ms)).collect();
         assert_eq!(
@@ -160,6 +163,7 @@ mod tests {
             (4, (Scope::Global, Some(10_000)), (Scope::Regional, Some(1_000)))
         );
         assert_eq!(*known.regions(), [Region::from("eu")]);
+        let terms = known.terms();
         let newer = Terms { generation: 4, ..terms[0].clone() };
         assert!(!differ(&newer, &terms[0]) && differ(&newer, &terms[1]));
         set.regions.clear();

@@ -140,7 +140,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         if self.link.has_lost_records() {
             self.is_excluded = true;
             tracing::error!(
-                "this region takes no part any more: entries of the ledger were deleted before they were read; check the retention of its topic, and restart this aggregator"
+                "this region takes no part any more: entries of the ledger were deleted before they were read; check the retention of its topic, let no mirror write it in transactions (exactly.once.source.support), and restart this aggregator"
             );
         }
     }

@@ -1,8 +1,15 @@
 //! `tollgate up --regions`, and the switches of its regions.
 
+use std::net::SocketAddr;
+
 use serde_json::Value;
 
-use crate::support::{Up, file, finish, tollgate, wait_for};
+use crate::support::{Client, Up, file, finish, tollgate, wait_for};
+use crate::tokens::{JWKS, TOKEN};
+
+/// Rules of two regions, each with a floor of 10 units.
+const TWO: &str =
+    "regions: { eu: {}, us: {} }\nrules: [{ name: per-key, per: [api_key], quota: 1000/s, scope: global }]";
 
 /// Starts so many regions with these arguments.
 fn start(count: &str, args: &[&str]) -> Up {
@@ -14,6 +21,16 @@ fn regions(up: &Up, args: &[&str]) -> (i32, String, String) {
     (done.exit, done.out, done.err)
 }
 
+/// Returns the address of a region, from the lines that are not read yet.
+fn address_of(up: &mut Up, region: &str) -> SocketAddr {
+    let prefix = format!("region {region}: http://");
+    let mut addresses = std::iter::from_fn(|| Some(up.line())).filter_map(|line| {
+        let rest = line.strip_prefix(&prefix)?;
+        rest.split([' ', ',']).next()?.parse().ok()
+    });
+    addresses.next().expect("it is named")
+}
+
 /// Returns the units that a region holds of the only counter; none before it is in the ledger.
 fn held(up: &Up, region: &str) -> Option<u64> {
     let body: Value = up.client().get("/regions", &[]).json();
@@ -21,10 +38,36 @@ fn held(up: &Up, region: &str) -> Option<u64> {
     regions.iter().find(|held| held["region"] == region)?["held"].as_u64()
 }
 
+/// The first look: calls pass at once in each region, and each line fits a terminal.
+#[test]
+fn the_built_in_rules_admit_calls_in_each_region_at_once() {
+    for (count, floor) in [(2, 30), (3, 20), (8, 7)] {
+        let mut up = start(&count.to_string(), &[]);
+        let mut lines: Vec<String> = (0..count + 4).map(|_| up.line()).collect();
+        let tries = lines.split_off(count);
+        for (line, name) in lines.iter().zip(["eu", "us", "ap", "sa", "af", "me", "in", "au"]) {
+            let address = line.strip_prefix(&format!("region {name}: http://"));
+            let address = address.and_then(|rest| rest.strip_suffix(&format!(", which always has {floor} of 100/min")));
+            let mut client = Client::connect(address.expect(line).parse().expect(line)).expect("it listens");
+            assert_eq!([(); 5].map(|()| client.check("k").status), [200; 5], "{line}");
+        }
+        let url = up.url();
+        let expected = [
+            format!("try: curl -i {url}/check -H 'x-api-key: k1'"),
+            format!("     more than {floor} times: the region gets further units within seconds"),
+            format!("     tollgate regions --aggregator {url}"),
+            format!("     tollgate regions cut us --aggregator {url}"),
+        ];
+        assert_eq!(tries, expected);
+        assert!(lines.iter().chain(&tries).all(|line| line.len() <= 80), "{lines:?} {tries:?}");
+    }
+}
+
 /// J3: the budget follows the calls, and an operator moves it.
 #[test]
 fn budgets_follow_the_calls_and_the_operator() {
-    let up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let rules = file("up-move.yaml", TWO);
+    let up = start("2", &["--link-delay", "5ms", "--rules", rules.to_str().unwrap()]);
     let mut client = up.client();
     // Calls come until the region holds many times its floor of 10 units.
     wait_for("units of eu", || {
@@ -57,12 +100,10 @@ fn budgets_follow_the_calls_and_the_operator() {
 /// J4: a region that is cut off has its floor; it asks for units as soon as the link is healed.
 #[test]
 fn a_link_is_cut_and_healed() {
-    let mut up = start("2", &["--link-delay", "5ms", "--limit", "1000/s per api_key"]);
+    let rules = file("up-cut.yaml", TWO);
+    let mut up = start("2", &["--link-delay", "5ms", "--rules", rules.to_str().unwrap()]);
     assert_eq!(regions(&up, &["cut", "us"]).1.trim_end(), "us is cut off from the ledger");
-    let far = std::iter::from_fn(|| Some(up.line()))
-        .find_map(|line| Some(line.strip_prefix("region us: http://")?.to_owned()));
-    let mut client =
-        crate::support::Client::connect(far.expect("it is named").parse().expect("an address")).expect("it listens");
+    let mut client = Client::connect(address_of(&mut up, "us")).expect("it listens");
     let admitted = (0..100).filter(|_| client.check("k").status == 200).count();
     assert!((10..=20).contains(&admitted), "{admitted} of 100 calls in one or two windows pass by a floor of 10");
     assert_eq!(held(&up, "us"), None, "no request arrives");
@@ -71,6 +112,73 @@ fn a_link_is_cut_and_healed() {
         (0..50).for_each(|_| drop(client.check("k")));
         held(&up, "us").filter(|held| *held >= 100)
     });
+}
+
+/// F3, last-good: changed rules are in force in all regions and in the ledger. Invalid ones change nothing.
+#[test]
+fn rules_are_reloaded_in_all_regions() {
+    let rules = |quota: &str| {
+        let rule = format!("{{ name: per-key, per: [api_key], quota: {quota}, scope: global }}");
+        file("up-reload.yaml", &format!("regions: {{ a: {{ floor: 10% }}, b: {{ floor: 10% }} }}\nrules: [{rule}]"))
+    };
+    let mut up = start("2", &["--rules", rules("1000/s").to_str().unwrap()]);
+    let (mut log, addresses) = (up.log(), [up.address, address_of(&mut up, "b")]);
+    let quota_is = |quota: u64| {
+        for address in addresses {
+            let mut client = Client::connect(address).expect("it listens");
+            wait_for("the terms in the ledger, and the floor", || {
+                let rule = client.get("/regions", &[]).json()["rules"][0].clone();
+                let limit: u64 = client.check("k").header("x-ratelimit-limit").parse().expect("a number");
+                (rule["quota"] == quota && rule["floors"]["b"] == quota / 10 && limit >= quota / 10).then_some(())
+            });
+        }
+    };
+    quota_is(1_000);
+    rules("4000/s");
+    up.signal("HUP");
+    assert!(log.any(|line| line.contains("SIGHUP: reading the files with rules and keys again")));
+    quota_is(4_000);
+    rules("0/s");
+    let mut agents = vec!["agent-a", "agent-b"];
+    let mut refusals = log.filter(|line| line.contains("rules rejected"));
+    let are_all = refusals.any(|line| {
+        agents.retain(|agent| !line.contains(agent));
+        agents.is_empty()
+    });
+    assert!(are_all, "each agent refuses the file");
+    quota_is(4_000);
+}
+
+/// P2: each region verifies tokens, with the required audience.
+#[test]
+fn tokens_are_verified_in_each_region() {
+    let rules = "
+regions: { eu: {}, us: {} }
+descriptors: { user: { jwt: sub, default: anon }, tier: { jwt: realm.tier, default: free } }
+tiers: { free: { quota: 2/min }, pro: { quota: 20/min } }
+rules:
+  - { name: by-user, per: [user], quota: tier }
+  - { name: all, per: [], quota: 100k/s, scope: global }
+";
+    let (rules, keys) = (file("up-tokens.yaml", rules), file("up-tokens.jwks", JWKS));
+    let (rules, keys) = (rules.to_str().unwrap(), keys.to_str().unwrap());
+    for (audience, expected) in [("api", "20"), ("admin", "2")] {
+        let mut up = start("2", &["--rules", rules, "--jwks", keys, "--jwt-audience", audience]);
+        for address in [up.address, address_of(&mut up, "us")] {
+            let bearer = format!("Bearer {TOKEN}");
+            let mut client = Client::connect(address).expect("it listens");
+            let answer = client.get("/check", &[("authorization", &bearer)]);
+            assert_eq!(answer.header("x-ratelimit-limit"), expected, "{audience}");
+        }
+    }
+    let keys = file("up-broken.jwks", "{}");
+    for (flags, expected) in [
+        (["--jwks", keys.to_str().unwrap()], "up-broken.jwks"),
+        (["--jwt-issuer", "me"], "give the keys with --jwks FILE"),
+    ] {
+        let done = finish(tollgate(&["up", "--http", "127.0.0.1:0", "--regions", "2"]).args(flags));
+        assert_eq!((done.exit, done.err.contains(expected)), (2, true), "{}", done.err);
+    }
 }
 
 #[test]

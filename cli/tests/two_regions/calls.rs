@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -48,26 +49,31 @@ pub(crate) struct CallLog(Vec<LoggedCall>);
 
 /// Makes the calls of all phases for one key. An agent that does not answer is left out for the rest of its phase.
 pub(crate) fn run(key: &str, phases: &[Phase], started: Stopwatch) -> CallLog {
+    run_until(key, phases, started, &AtomicU64::new(u64::MAX))
+}
+
+/// Makes the calls as [`run`] does, but ends all phases at a time that may be set while it runs.
+pub(crate) fn run_until(key: &str, phases: &[Phase], started: Stopwatch, end_ms: &AtomicU64) -> CallLog {
     let mut calls: Vec<LoggedCall> = thread::scope(|scope| {
         let callers = phases.iter().flat_map(|phase| phase.agents.iter().map(move |agent| (phase, *agent)));
         let callers: Vec<_> =
-            callers.map(|(phase, agent)| scope.spawn(move || make_calls(key, phase, agent, started))).collect();
+            callers.map(|(phase, agent)| scope.spawn(move || make_calls(key, phase, agent, started, end_ms))).collect();
         callers.into_iter().flat_map(|caller| caller.join().expect("no panic")).collect()
     });
     calls.sort_by_key(|call| call.sent_ms);
     CallLog(calls)
 }
 
-fn make_calls(key: &str, phase: &Phase, agent: SocketAddr, started: Stopwatch) -> Vec<LoggedCall> {
+fn make_calls(key: &str, phase: &Phase, agent: SocketAddr, started: Stopwatch, end_ms: &AtomicU64) -> Vec<LoggedCall> {
     let now_ms = || u64::try_from(started.elapsed().as_millis()).expect("a short test");
     let mut client = None;
     let mut calls = Vec::new();
     for number in 0.. {
         let due_ms = phase.time_ms.start + number * 1_000 / phase.per_second;
-        if due_ms >= phase.time_ms.end {
+        thread::sleep(Duration::from_millis(due_ms.saturating_sub(now_ms())));
+        if due_ms >= phase.time_ms.end.min(end_ms.load(Ordering::Relaxed)) {
             break;
         }
-        thread::sleep(Duration::from_millis(due_ms.saturating_sub(now_ms())));
         let client = client.get_or_insert_with(|| Client::connect(agent).expect("an agent listens"));
         let sent_ms = now_ms();
         let Some(answer) = client.try_check(key) else { break };

@@ -11,3 +11,4 @@ mod shift;
 mod partition;
 mod crashes;
 mod usage;
+mod mirror;

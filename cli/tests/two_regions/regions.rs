@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use serde_json::Value;
-use tollgate_servers::{Kafka, Proxy, Redis, free_port};
+use tollgate_servers::{Kafka, MirrorMaker, Proxy, Redis, free_port};
 
 use crate::calls::{quota, width_ms};
 use crate::support::{Client, Up, file, tollgate, wait_for};
@@ -44,6 +45,27 @@ impl TwoRegions {
     /// Starts the servers, two agents for each region, an aggregator for the second one, and `home_aggregators` for the first.
     /// A region holds `floor_percent` of the quota always.
     pub(crate) fn start(name: &str, home_aggregators: usize, floor_percent: u64) -> Self {
+        let mut regions = Self::servers(name, floor_percent);
+        regions.launch(home_aggregators, &[]);
+        regions
+    }
+
+    /// Starts the same with a `MirrorMaker` of these properties, in which the names stand for the brokers of the two regions. The
+    /// second region reads the ledger from this topic of its own Kafka.
+    pub(crate) fn start_mirrored(
+        name: &str,
+        floor_percent: u64,
+        (properties, [home, far], topic): (&str, [&str; 2], &str),
+    ) -> (Self, MirrorMaker) {
+        let mut regions = Self::servers(name, floor_percent);
+        assert!([home, far].iter().all(|name| properties.contains(name)), "the properties name the brokers");
+        let properties = properties.replace(home, &regions.ledger_by_link());
+        let mirror = MirrorMaker::start(&properties.replace(far, &regions.far.kafka.brokers()));
+        regions.launch(1, &["--ledger-topic", topic]);
+        (regions, mirror)
+    }
+
+    fn servers(name: &str, floor_percent: u64) -> Self {
         let rules = format!(
             "regions: {{ eu: {{ floor: {floor_percent}% }}, us: {{ floor: {floor_percent}% }} }}
 rules:
@@ -53,24 +75,34 @@ rules:
         );
         let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let link = Proxy::start();
-        let home = RegionServers::start("eu", Kafka::start_behind(&link));
-        let far = RegionServers::start("us", Kafka::start());
-        let mut regions = Self { link, home, far, _alone: alone, rules: file(&format!("{name}.yaml"), &rules) };
-        let (ledger, link) = (regions.home.kafka.brokers(), format!("127.0.0.1:{}", regions.link.port()));
+        let (home, far) = thread::scope(|scope| {
+            let far = scope.spawn(|| RegionServers::start("us", Kafka::start()));
+            (RegionServers::start("eu", Kafka::start_behind(&link)), far.join().expect("no panic"))
+        });
+        Self { link, home, far, _alone: alone, rules: file(&format!("{name}.yaml"), &rules) }
+    }
+
+    /// Starts aggregators and agents, and waits until both regions know the terms.
+    fn launch(&mut self, home_aggregators: usize, far_flags: &[&str]) {
+        let (ledger, link) = (self.home.kafka.brokers(), self.ledger_by_link());
         for _ in 0..home_aggregators {
-            regions.home.start_aggregator(&regions.rules, &["--ledger", &ledger, "--coordinator"]);
+            self.home.start_aggregator(&self.rules, &["--ledger", &ledger, "--coordinator"]);
         }
-        regions.far.start_aggregator(&regions.rules, &["--ledger", &link]);
-        for region in [&mut regions.home, &mut regions.far] {
-            region.start_agents(&regions.rules);
+        self.far.start_aggregator(&self.rules, &[&["--ledger", &link], far_flags].concat());
+        for region in [&mut self.home, &mut self.far] {
+            region.start_agents(&self.rules);
         }
         wait_for("the terms in both regions", || {
             let knows = |region: &RegionServers| {
                 region.budgets().is_some_and(|body| !body["rules"].as_array().is_some_and(Vec::is_empty))
             };
-            (knows(&regions.home) && knows(&regions.far)).then_some(())
+            (knows(&self.home) && knows(&self.far)).then_some(())
         });
-        regions
+    }
+
+    /// Returns the address of the Kafka with the ledger, as the second region reaches it.
+    fn ledger_by_link(&self) -> String {
+        format!("127.0.0.1:{}", self.link.port())
     }
 
     /// Returns the number of the home aggregator that coordinates.

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::proxy::Proxy;
@@ -16,8 +16,10 @@ const COMMANDS: [(&str, &str); 3] = [
     ("kafka-configs.sh", "kafka.admin.ConfigCommand"),
 ];
 /// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
-const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
+pub(crate) const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
+/// Maximum size of the heap.
+const HEAP: &str = "512m";
 
 /// Apache Kafka.
 pub struct KafkaKind;
@@ -89,7 +91,7 @@ impl Server<KafkaKind> {
     /// Panics with the output if the line fails.
     pub fn run(&self, line: &str) {
         let jars = Path::new(DISTRIBUTION).join("libs");
-        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&jars, &[class]))).join("\n");
+        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&jars, HEAP, &[class]))).join("\n");
         script.extend(["\n", line]);
         let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -97,10 +99,23 @@ impl Server<KafkaKind> {
     }
 }
 
-/// Returns the command that runs a class of Kafka.
-fn java(jars: &Path, args: &[&str]) -> Vec<String> {
-    let class_path = format!("{}/*", jars.display());
-    let fixed = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", &class_path];
+/// Returns the folder of the jars, if Java and Kafka are installed.
+pub(crate) fn jars(distribution: &Path) -> Result<PathBuf, ServerError> {
+    require("java", "-version", "run scripts/servers, or apt-get install openjdk-17-jre-headless")?;
+    let jars = distribution.join("libs");
+    if jars.is_dir() {
+        return Ok(jars);
+    }
+    let shown = distribution.display();
+    let text =
+        format!("Apache Kafka is missing: {shown} has no folder `libs`; run scripts/servers in Tollgate's sources");
+    Err(ServerError::Missing(text))
+}
+
+/// Returns the command that runs a class of Kafka with a heap of at most this size.
+pub(crate) fn java(jars: &Path, heap: &str, args: &[&str]) -> Vec<String> {
+    let (class_path, heap) = (format!("{}/*", jars.display()), format!("-Xmx{heap}"));
+    let fixed = ["java", &heap, "-XX:TieredStopAtLevel=1", "-cp", &class_path];
     fixed.iter().chain(args).map(ToString::to_string).collect()
 }
 
@@ -116,26 +131,18 @@ fn launch(
     properties: &str,
     far: Option<FarListener>,
 ) -> Result<Server<KafkaKind>, ServerError> {
-    require("java", "-version", "run scripts/servers, or apt-get install openjdk-17-jre-headless")?;
-    let jars = distribution.join("libs");
-    if !jars.is_dir() {
-        let shown = distribution.display();
-        let text =
-            format!("Apache Kafka is missing: {shown} has no folder `libs`; run scripts/servers in Tollgate's sources");
-        return Err(ServerError::Missing(text));
-    }
-    let port = free_port();
+    let (jars, port) = (jars(distribution)?, free_port());
     Server::launch(port, |folder| {
         let file = folder.join("server.properties");
         fs::write(&file, properties_file(folder, port, protocol, far) + properties)?;
         let file = file.display().to_string();
-        let format = java(&jars, &["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
+        let format = java(&jars, HEAP, &["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", &file]);
         let output = Command::new(&format[0]).args(&format[1..]).output()?;
         if !output.status.success() {
             let log = String::from_utf8_lossy(&output.stderr).into_owned();
             return Err(ServerError::Silent { name: KafkaKind::NAME, log });
         }
-        Ok(java(&jars, &["kafka.Kafka", &file]))
+        Ok(java(&jars, HEAP, &["kafka.Kafka", &file]))
     })
 }
 

@@ -7,10 +7,12 @@ mod server;
 mod proxy;
 mod redis;
 mod kafka;
+mod mirror_maker;
 mod envoy;
 
 pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
+pub use mirror_maker::MirrorMakerKind;
 pub use proxy::Proxy;
 pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
@@ -19,6 +21,8 @@ pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
 pub type Envoy = Server<EnvoyKind>;
 /// Running Kafka node.
 pub type Kafka = Server<KafkaKind>;
+/// Running `MirrorMaker`.
+pub type MirrorMaker = Server<MirrorMakerKind>;
 /// Running Redis without persistence.
 pub type Redis = Server<RedisKind>;
 

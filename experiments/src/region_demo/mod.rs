@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate::{Quota, Rule, RuleSet};
+use tollgate::{Agent, Quota, Rule, RuleSet};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::window::Window;
@@ -76,7 +76,8 @@ const STORY: [Chapter; 4] = [
 /// If a part does not start, or `out` cannot be written.
 pub async fn run(out: &mut (dyn Write + Send), terminal: bool) -> Result<(), ExperimentError> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let regions = start_local_regions(&rules(), LINK_DELAY, &clock)?;
+    let agents = REGIONS.map(|_| Agent::builder().rules(rules()));
+    let regions = start_local_regions(&rules(), agents, LINK_DELAY, &clock)?;
     let record = Arc::new(Mutex::new(RegionRecord::default()));
     let mut board = RegionBoard::new(out, terminal);
     board.begin()?;
