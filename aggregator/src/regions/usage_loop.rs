@@ -27,6 +27,8 @@ use crate::queries::{AggregatorState, Queries};
 const WRITE_MS: u64 = 1_000;
 /// Interval of records while none are, in ms. It is below the age at which a region is unknown.
 const REPEAT_MS: u64 = 5_000;
+/// Number of counters for which a record comes each second. With more counters, records come less often: one counter takes about 150 ns.
+const COUNTERS_PER_S: u64 = 200_000;
 /// Maximum time of one poll.
 const POLL_WAIT: Duration = Duration::from_millis(200);
 /// Maximum number of records that one poll takes.
@@ -110,9 +112,12 @@ impl<B: Bus> UsageLoop<B> {
     /// Appends a record if calls were counted since the last one, or that one is old.
     fn write(&mut self, now: Timestamp, stop: &AtomicBool) {
         self.is_waiting &= self.writer.reports().is_empty();
-        let Some(counted) = self.ask(own_partitions).filter(|own| !self.is_waiting && !own.is_empty()) else { return };
-        let is_old = self.written_at.is_none_or(|at| now.ms_since(at) >= REPEAT_MS);
-        if counted == self.written && !is_old {
+        let Some((counted, counters)) = self.ask(own_partitions).filter(|(own, _)| !self.is_waiting && !own.is_empty())
+        else {
+            return;
+        };
+        let interval_ms = if counted == self.written { REPEAT_MS } else { interval_ms(counters) };
+        if self.written_at.is_some_and(|at| now.ms_since(at) < interval_ms) {
             return;
         }
         let Some(rules) = self.count(&counted, stop) else { return };
@@ -150,10 +155,17 @@ impl<B: Bus> UsageLoop<B> {
     }
 }
 
-/// Returns the partitions that this aggregator counts, each with the number of its rows.
-fn own_partitions(state: &AggregatorState<'_>) -> Vec<(Partition, u64)> {
+/// Returns the partitions that this aggregator counts, each with the number of its rows, and the number of all counters.
+fn own_partitions(state: &AggregatorState<'_>) -> (Vec<(Partition, u64)>, u64) {
     let own = state.worker.assigned().filter(|(_, assigned)| assigned.is_owned() && assigned.counting.restored);
-    own.map(|(partition, assigned)| (partition, assigned.counting.tally().rows)).collect()
+    let tallies: Vec<_> = own.map(|(partition, assigned)| (partition, assigned.counting.tally())).collect();
+    let counters = tallies.iter().map(|(_, tally)| tally.counters as u64).sum();
+    (tallies.into_iter().map(|(partition, tally)| (partition, tally.rows)).collect(), counters)
+}
+
+/// Returns the minimum interval of records of so many counters, in ms. The loop itself looks once a second.
+fn interval_ms(counters: u64) -> u64 {
+    (counters * WRITE_MS / COUNTERS_PER_S).min(REPEAT_MS)
 }
 
 /// Adds the next counters of a partition. Returns the place of those that follow, if there are any. A counter that moves meanwhile
@@ -171,4 +183,17 @@ fn count_slice(
     counters.by_ref().take(SLICE_LEN_MAX).for_each(|counter| usage.add(state.now, counter));
     let next = counters.next().map(|_| from + SLICE_LEN_MAX);
     (usage, next)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_many_counters_come_less_often() {
+        for (counters, expected) in [(0, 0), (10_000, 50), (200_000, 1_000), (600_000, 3_000), (50_000_000, REPEAT_MS)]
+        {
+            assert_eq!(interval_ms(counters), expected, "{counters}");
+        }
+    }
 }
