@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::kafka::{DISTRIBUTION, jars, java};
 use crate::server::{Server, ServerError, ServerKind};
 
-/// Beginning of the name of the jar that holds `MirrorMaker`.
+/// Beginning of the name of the jar that holds `MirrorMaker`. Its version follows.
 const JAR: &str = "connect-mirror-";
 const CLASS: &str = "org.apache.kafka.connect.mirror.MirrorMaker";
 /// Maximum size of the heap.
@@ -39,7 +39,7 @@ impl Server<MirrorMakerKind> {
 fn launch(properties: &str) -> Result<Server<MirrorMakerKind>, ServerError> {
     let jars = jars(Path::new(DISTRIBUTION))?;
     let mut names = fs::read_dir(&jars)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    if !names.any(|name| name.starts_with(JAR)) {
+    if !names.any(|name| is_mirror_maker(&name)) {
         let text =
             format!("Apache Kafka's MirrorMaker is missing: {} has no {JAR}*.jar; run scripts/servers", jars.display());
         return Err(ServerError::Missing(text));
@@ -49,4 +49,20 @@ fn launch(properties: &str) -> Result<Server<MirrorMakerKind>, ServerError> {
         fs::write(&file, properties)?;
         Ok(java(&jars, HEAP, &[CLASS, &file.display().to_string()]))
     })
+}
+
+/// Returns true for the name of the jar, but not for that of its client, `connect-mirror-client`.
+fn is_mirror_maker(name: &str) -> bool {
+    name.strip_prefix(JAR).is_some_and(|version| version.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_jar_is_told_from_that_of_its_client() {
+        let names = ["connect-mirror-4.1.0.jar", "connect-mirror-client-4.1.0.jar", "connect-runtime-4.1.0.jar"];
+        assert_eq!(names.map(is_mirror_maker), [true, false, false]);
+    }
 }
