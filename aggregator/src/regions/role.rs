@@ -2,13 +2,11 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
-use tollgate_bus::{Bus, supervise};
+use tollgate_bus::{Bus, BusError, supervise};
 use tollgate_core::clock::Clock;
 use tollgate_core::messages::ledger::Region;
 use tollgate_core::regions::limit_store::LimitStore;
@@ -22,6 +20,7 @@ use super::metrics::RegionMetrics;
 use super::region_loop::RegionLoop;
 use super::state::{RegionQueries, RegionState};
 use crate::queries::Queries;
+use crate::thread_group::ThreadGroup;
 
 /// Part of an aggregator in the budgets of regions.
 #[derive(Clone, Debug)]
@@ -49,8 +48,7 @@ pub struct LedgerBuses<B> {
 
 /// A running part in the budgets; it stops when it is dropped.
 pub struct RegionRole {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: ThreadGroup,
     queries: RegionQueries,
     registry: Arc<Registry>,
 }
@@ -75,7 +73,6 @@ impl RegionRole {
         (feed, queries): (RegionFeed, Queries),
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
         let mut registry = Registry::default();
         let metrics = RegionMetrics::register(&mut registry);
         let (budgets, coordinator) = settings.engines(&rules);
@@ -90,20 +87,21 @@ impl RegionRole {
             ledger_error: None,
             store_error: None,
         }));
-        let mut threads = Vec::new();
+        let mut threads = ThreadGroup::new("the budgets", "this region falls to its floors until a restart");
         let buses: Vec<B> = std::iter::once(ledger.home.clone()).chain(ledger.mirror.clone()).collect();
         let errors: Arc<Mutex<Vec<Option<String>>>> =
             Arc::new(Mutex::new(vec![Some("not connected yet".into()); buses.len()]));
         for (number, bus) in buses.into_iter().enumerate() {
             let (errors, state, connected) = (errors.clone(), state.clone(), metrics.connected.clone());
-            threads.push(supervise(bus, stop.clone(), move |prepared| {
+            let notify = move |prepared: Result<(), &BusError>| {
                 log_change(number, prepared);
                 let mut errors = errors.lock();
                 errors[number] = prepared.err().map(ToString::to_string);
                 let error = errors.iter().flatten().next().cloned();
                 connected.set(error.is_none().into());
                 state.lock().ledger_error = error;
-            })?);
+            };
+            threads.start(|stop| supervise(bus, stop, notify))?;
         }
         let limits = store.map(|store| LimitWriter { store: Arc::new(store), runtime: Handle::current(), error: None });
         let source = ledger.mirror.unwrap_or_else(|| ledger.home.clone());
@@ -125,9 +123,8 @@ impl RegionRole {
             is_excluded: false,
             clock: clock.clone(),
         };
-        let stopped = stop.clone();
-        threads.push(Builder::new().name("tollgate-regions".into()).spawn(move || region_loop.run(&stopped))?);
-        Ok(Self { stop, threads, queries: RegionQueries { state, clock }, registry: Arc::new(registry) })
+        threads.run("tollgate-regions", move |stop| region_loop.run(stop))?;
+        Ok(Self { threads, queries: RegionQueries { state, clock }, registry: Arc::new(registry) })
     }
 
     /// Returns a handle for queries.
@@ -144,24 +141,12 @@ impl RegionRole {
 
     /// Ends the threads. What the region holds stays in its store until its terms end.
     pub fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("a thread of the budgets panicked; this region falls to its floors until a restart");
-            }
-        }
-    }
-}
-
-impl Drop for RegionRole {
-    fn drop(&mut self) {
-        self.stop();
+        self.threads.stop();
     }
 }
 
 /// Logs the change of the bus of the ledger, or of its mirror.
-fn log_change(number: usize, prepared: Result<(), &tollgate_bus::BusError>) {
+fn log_change(number: usize, prepared: Result<(), &BusError>) {
     let bus = if number == 0 { "ledger" } else { "mirror of the ledger" };
     match prepared {
         Ok(()) => tracing::info!("the {bus} is available"),
