@@ -1,7 +1,8 @@
 //! The limits of a region in the memory of this process: floors by rule, and granted units by counter.
 //!
 //! [`StoredLimit::after`] decides what a write changes. A record stays for as long as any write of it would have lasted: a writer
-//! that was suspended shortens the units, but not the time for which the store knows the give-back.
+//! that was suspended shortens the units, but not the time for which the store knows the give-back. A give-back itself is known until a
+//! writer has read it in the ledger.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,7 +36,8 @@ impl LimitRecords {
         let budgeted = |charge: &Charge| {
             let Some(rule) = &charge.budget else { return (charge.clone(), None) };
             let floor = self.floors.get(rule).map_or(charge.limit.units, |floor| floor.units);
-            let granted = self.limits.get(&charge.counter).map(|record| record.limit).filter(|limit| now < limit.until);
+            let granted =
+                self.limits.get(&charge.counter).map(|record| record.limit).filter(|limit| limit.is_in_force(now));
             let units = floor.saturating_add(granted.map_or(0, |limit| limit.units));
             let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
             (charge, granted.map(|limit| limit.until))
@@ -52,14 +54,14 @@ impl LimitRecords {
         now: Timestamp,
     ) -> Result<(StoredLimit, u64), StoreError> {
         if self.limits.len() >= RECORDS_MAX && !self.limits.contains_key(&counter) {
-            self.limits.retain(|_, record| now < record.kept_until);
+            self.limits.retain(|_, record| record.is_kept(now));
             if self.limits.len() >= RECORDS_MAX {
                 return Err(StoreError::Full);
             }
         }
         let none = LimitRecord { limit: StoredLimit::default(), kept_until: Timestamp::default() };
         let record = self.limits.entry(counter).or_insert(none);
-        if record.kept_until <= now {
+        if !record.is_kept(now) {
             *record = none;
         }
         let limit = record.limit.after(write);
@@ -79,13 +81,19 @@ impl LimitRecords {
     }
 }
 
+impl LimitRecord {
+    fn is_kept(&self, now: Timestamp) -> bool {
+        self.limit.fence.is_some() || now < self.kept_until
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn write(until_ms: u64) -> LimitWrite {
         let until = Timestamp::from_ms(until_ms);
-        LimitWrite { limit: StoredLimit { units: 5, until, as_of: 1, fence: None }, seen: None }
+        LimitWrite { limit: StoredLimit { units: 5, until, as_of: 1, ..StoredLimit::default() }, seen: None }
     }
 
     /// capped: past the cap, limits that have ended make room; when none has, a further one is refused.

@@ -141,9 +141,11 @@ impl RegionCounter {
         });
         StoredLimit {
             units: live.units.saturating_sub(given.unwrap_or(0)),
+            from: live.from,
             until: live.until,
             as_of,
             fence: self.giving.map(|giving| giving.fence),
+            ..StoredLimit::default()
         }
     }
 
