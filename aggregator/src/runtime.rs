@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
 use tollgate_bus::{Bus, BusError, ReadFrom, Topic, supervise};
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Timestamp};
 
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
@@ -69,6 +69,8 @@ impl Aggregator {
             dead_letters: DeadLetters::new(dead_letters),
             queries: queue,
             regions,
+            part_assigned_at: Timestamp::default(),
+            has_all_counters: false,
             bus_error: bus_error.clone(),
             worker: Worker::new(settings, bus.partitions(Topic::Calls)),
             bus: bus.clone(),

@@ -203,7 +203,9 @@ impl RegionBudgets {
         state.held.retain(budget.grants_of(&region));
         state.gave_back(|id| self.ledger.contains(id));
         let asking = self.store_clock.map(|clock| asking(now, clock));
-        for need in state.needs(now, &facts, |id| self.ledger.contains(id)) {
+        let is_counted = |part: &RegionPart| part.counted.contains(&counter.partition(part.partitions));
+        let counts_all = self.part.as_ref().is_none_or(is_counted);
+        for need in state.needs(now, &facts, counts_all, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
             match need {
                 Need::GiveBack { grant, keeps } => {

@@ -1,4 +1,7 @@
-//! Sequences of a region's process: asking, a successor, a predecessor's give-back, another key. `faults`: a store whose clock steps or whose data is lost.
+//! Sequences of a region's process: asking, a successor, a predecessor's give-back, another key. `faults`: a bus that is away, and a store
+//! whose clock steps or whose data is lost.
+
+use std::collections::BTreeSet;
 
 use tollgate_core::messages::ledger::Terms;
 
@@ -189,7 +192,10 @@ fn an_operator_moves_units_for_a_term() {
 #[test]
 fn a_process_takes_care_of_its_part_only() {
     let partition = X.partition(8);
-    let part = |own: &[u32]| RegionPart { partitions: 8, own: own.iter().copied().collect() };
+    let part = |own: &[u32]| {
+        let own: BTreeSet<_> = own.iter().copied().collect();
+        RegionPart { partitions: 8, counted: own.clone(), own }
+    };
     let other = (partition + 1) % 8;
     for (own, asks, sets_floors) in [(partition, true, partition == 0), (other, false, other == 0)] {
         let mut process = process(7, 42, &[]);

@@ -1,6 +1,51 @@
-//! A region whose store's clock steps back, or whose store has lost its data.
+//! A region whose bus is away, whose store's clock steps back, or whose store has lost its data.
 
 use super::*;
+
+/// While the calls cannot be counted, a region keeps what it holds: it renews and gives nothing back. A successor that has never known
+/// the demand wants what its predecessor wanted.
+#[test]
+fn a_region_keeps_its_units_while_the_calls_are_not_counted() {
+    let part =
+        |counted: &[u32]| RegionPart { partitions: 1, own: [0].into(), counted: counted.iter().copied().collect() };
+    let mut holder = process(7, 42, &[]);
+    poll(&mut holder, 0, RegionInput::Assigned(&part(&[0])));
+    let records = granted(&mut holder);
+    let successor = process(8, 42, &records);
+    for record in &records {
+        poll(&mut holder, 2_000, RegionInput::Record(record));
+    }
+    for (case, mut process) in [("holder", holder), ("successor", successor)] {
+        poll(&mut process, 2_000, RegionInput::Assigned(&part(&[])));
+        let mut renewals = 0;
+        for now_ms in (2_000..62_000).step_by(200) {
+            let effects = tick(&mut process, now_ms, 0);
+            let write = written(&effects);
+            assert_eq!(write.and_then(|write| write.limit.fence), None, "{case} gives back at {now_ms}");
+            for record in appended(&effects) {
+                let LedgerEntry::Renewal { grant: GRANT, wants, .. } = record.entry else { continue };
+                assert_eq!(wants, if case == "holder" { 106 } else { 31 }, "{case}");
+                renewals += 1;
+                poll(&mut process, now_ms, RegionInput::Record(&record));
+            }
+            let lives = write.is_none_or(|write| write.limit.units == 30);
+            assert!(lives || (case == "successor" && now_ms < 2_400), "{case}: {write:?} at {now_ms}");
+            if let Some(LimitWrite { limit, .. }) = write {
+                let answer = LimitAnswer { limit, floor: 1, used: 0 };
+                poll(&mut process, now_ms, RegionInput::Written { counter: X, answer });
+            }
+        }
+        assert_eq!(renewals, 10, "{case}: every half of a term");
+        // All calls are counted again, and there are none.
+        poll(&mut process, 62_000, RegionInput::Assigned(&part(&[0])));
+        let fence = |effects: &[RegionEffect]| written(effects).and_then(|write| write.limit.fence);
+        assert_eq!(fence(&tick(&mut process, 66_799, 0)), None, "{case}: late calls may come");
+        for now_ms in (66_800..90_000).step_by(1_000) {
+            tick(&mut process, now_ms, 0);
+        }
+        assert!(process.counters[&X].1.giving.is_some(), "{case} gives back");
+    }
+}
 
 /// The ends of the terms step back with the store's clock, and the limit is written anew. Late answers are no step.
 #[test]
