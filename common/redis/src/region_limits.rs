@@ -19,9 +19,9 @@ use crate::settings::{RedisAddressError, RedisSettings};
 /// Largest number of a script that is exact. It stands for itself and for all larger ones.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 /// Length of a record without a fence.
-const RECORD_LEN: usize = 43;
+const RECORD_LEN: usize = 36;
 /// Length of its numbers.
-const NUMBERS_LEN: usize = 35;
+const NUMBERS_LEN: usize = 28;
 const WRITE: &str = include_str!("lua/region_limit.lua");
 /// Binds `now` to the last argument: the clock of a test.
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
@@ -99,11 +99,11 @@ const fn from_script(number: u64) -> u64 {
     if number >= NUMBER_MAX { u64::MAX } else { number }
 }
 
-/// Writes a limit. The script finds out for how long it is kept.
+/// Writes a limit.
 fn record(limit: &StoredLimit) -> Vec<u8> {
     let StoredLimit { units, from, until, ledger, as_of, fence } = *limit;
     let mut bytes = Vec::with_capacity(RECORD_LEN + 40);
-    for number in [units, until.as_ms(), as_of, 0, from.as_ms()] {
+    for number in [units, until.as_ms(), as_of, from.as_ms()] {
         bytes.extend_from_slice(&number.min(NUMBER_MAX).to_le_bytes()[..7]);
     }
     bytes.extend_from_slice(&ledger.to_le_bytes());
@@ -140,7 +140,7 @@ fn read(record: &[u8]) -> Option<StoredLimit> {
         }
         _ => return None,
     };
-    let (from, until) = (Timestamp::from_ms(number(4)?), Timestamp::from_ms(number(1)?));
+    let (from, until) = (Timestamp::from_ms(number(3)?), Timestamp::from_ms(number(1)?));
     Some(StoredLimit { units: number(0)?, from, until, ledger, as_of: number(2)?, fence })
 }
 
@@ -157,7 +157,7 @@ mod tests {
             let limit = StoredLimit { units, from, until, ledger: u64::MAX - 1, as_of: 1 << 40, fence };
             assert_eq!(read(&record(&limit)), Some(limit));
         }
-        for len in [0, 42, 44, 82, 84] {
+        for len in [0, 35, 37, 75, 77] {
             assert_eq!(read(&vec![1; len]), None, "{len}");
         }
     }

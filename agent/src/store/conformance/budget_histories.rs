@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::Limit;
-use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, StoredCounter, step_at_once};
 use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
@@ -30,17 +30,12 @@ enum BudgetEvent {
 struct BudgetModel {
     counters: HashMap<CounterId, StoredCounter>,
     limit: StoredLimit,
-    kept_until_ms: u64,
     floor: Option<StoredLimit>,
 }
 
 impl BudgetModel {
     fn write(&mut self, write: &LimitWrite, now_ms: u64) -> LimitAnswer {
-        if self.limit.fence.is_none() && self.kept_until_ms <= now_ms {
-            (self.limit, self.kept_until_ms) = (StoredLimit::default(), 0);
-        }
         self.limit = self.limit.after(write);
-        self.kept_until_ms = self.kept_until_ms.max(self.limit.until.as_ms().saturating_add(CLOCK_ERROR_MAX_MS));
         let counter = self.counters.get(&CounterId::from_u128(COUNTER));
         let used = counter.map_or(0, |counter| counter.used_at(Timestamp::from_ms(now_ms)));
         LimitAnswer { limit: self.limit, floor: self.floor.map_or(0, |floor| floor.units), used }
