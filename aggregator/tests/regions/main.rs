@@ -4,7 +4,8 @@ use serde_json::Value;
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
 
-use world::{FLOOR, PATIENCE, PAUSE, QUOTA, World, counter, regions_of};
+use region_store::{FLOOR, counter};
+use world::{PATIENCE, PAUSE, QUOTA, World, regions_of};
 
 mod region_store;
 mod world;

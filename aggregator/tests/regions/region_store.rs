@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{CounterId, StoreError};
+use tollgate_core::counter::{CounterId, DigestKey, StoreError};
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 use tollgate_core::window::{Estimate, Ring, Window};
 
-use super::world::{FLOOR, RULE, counter};
+pub(super) const RULE: &str = "global";
+pub(super) const FLOOR: u64 = 10;
 
 /// Store of a region; clones share it.
 #[derive(Clone)]
@@ -91,4 +92,8 @@ impl LimitStore for RegionStore {
     async fn time(&self) -> Result<Timestamp, StoreError> {
         self.records().map(|_| self.clock.now())
     }
+}
+
+pub(super) fn counter() -> CounterId {
+    DigestKey::default().counter(RULE, ["client"])
 }

@@ -13,7 +13,7 @@ use tollgate_bus::embedded::{EmbeddedBus, EmbeddedWriter};
 use tollgate_bus::link::{Link, LinkedBus, LinkedWriter};
 use tollgate_bus::{Bus, LogWriter, Topic};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock, Timestamp};
-use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
 use tollgate_core::messages::texts::Texts;
 use tollgate_core::regions::RegionFloorPart;
@@ -21,17 +21,15 @@ use tollgate_core::rules::{Quota, Rule, RuleSet, Scope};
 use tollgate_core::window::Window;
 use tollgate_wire::Record;
 
-use super::region_store::RegionStore;
+use super::region_store::{FLOOR, RULE, RegionStore, counter};
 
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// Time between two calls of the traffic.
 pub(super) const PAUSE: Duration = Duration::from_millis(10);
 const PARTITIONS: u32 = 2;
 pub(super) const QUOTA: u64 = 100;
-pub(super) const FLOOR: u64 = 10;
 /// Units of one call: the demand is several quotas.
 const COST: u64 = 5;
-pub(super) const RULE: &str = "global";
 
 /// Region with its own bus and store.
 pub(super) struct Region {
@@ -184,8 +182,4 @@ pub(super) fn regions_of(address: SocketAddr) -> Value {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
-}
-
-pub(super) fn counter() -> CounterId {
-    DigestKey::default().counter(RULE, ["client"])
 }
