@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_aggregator_engine::budget::region::RegionPart;
+use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::{Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
@@ -26,6 +27,9 @@ use crate::regions::RegionFeed;
 const RECORDS_MAX: usize = 1_000;
 /// Interval at which metrics are updated, in ms.
 const METRICS_INTERVAL_MS: u64 = 250;
+/// Interval at which the budgets of regions get to know the partitions, in ms. It is short, because a demand that is not counted must
+/// not look like none.
+const PART_INTERVAL_MS: u64 = 100;
 /// Maximum time for which the last records are awaited at the end.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
@@ -45,6 +49,9 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) queries: Receiver<Query>,
     /// Budgets of regions in which this aggregator takes part.
     pub(crate) regions: Option<RegionFeed>,
+    pub(crate) part_assigned_at: Timestamp,
+    /// True if it takes care of the counters of all partitions, because it does not know the other aggregators.
+    pub(crate) has_all_counters: bool,
     /// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
     pub(crate) bus_error: Arc<Mutex<Option<String>>>,
 }
@@ -84,9 +91,13 @@ impl<B: Bus> EventLoop<B> {
         if now.ms_since(self.metrics_updated_at) >= METRICS_INTERVAL_MS {
             self.metrics_updated_at = now;
             self.metrics.update(now, &self.worker, self.calls.missed());
-            if let Some(regions) = &self.regions {
-                regions.assign(self.region_part(), self.worker.coordinator().cloned());
-            }
+        }
+        if let Some(regions) = &self.regions
+            && now.ms_since(self.part_assigned_at) >= PART_INTERVAL_MS
+        {
+            self.part_assigned_at = now;
+            let regions = regions.clone();
+            regions.assign(self.region_part(now), self.worker.coordinator().cloned());
         }
         while let Ok(query) = self.queries.try_recv() {
             query(&AggregatorState {
@@ -98,11 +109,18 @@ impl<B: Bus> EventLoop<B> {
         }
     }
 
-    /// Returns the counters of which this aggregator takes care for its region.
-    fn region_part(&self) -> RegionPart {
-        let partitions = self.bus.partitions(Topic::Calls);
-        let own = (0..partitions).filter(|partition| self.worker.batches_counted(*partition).is_some()).collect();
-        RegionPart { partitions, own }
+    /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is unavailable, it takes care
+    /// of all until it knows the others: two that renew the same grants are harmless, and none at all would lose them.
+    fn region_part(&mut self, now: Timestamp) -> RegionPart {
+        let is_away = self.bus_error.lock().is_some();
+        let knows_others = self.worker.membership().is_none_or(Membership::is_settled);
+        self.has_all_counters = !knows_others && (is_away || self.has_all_counters);
+        let all = 0..self.bus.partitions(Topic::Calls);
+        RegionPart {
+            partitions: all.end,
+            own: all.clone().filter(|partition| self.has_all_counters || self.worker.owns(*partition)).collect(),
+            counted: all.filter(|partition| !is_away && self.worker.counts_all(now, *partition)).collect(),
+        }
     }
 
     fn pass_on(&mut self, now: Timestamp, record: &BusRecord) {

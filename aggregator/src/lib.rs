@@ -4,6 +4,7 @@
 //! carries out its effects over a bus. It also answers HTTP, shows metrics, keeps dead letters, and copies published
 //! rules to Redis. Modules are listed in the order of their layers: each one imports only the modules before it.
 
+mod thread_group;
 mod dead_letters;
 mod queries;
 mod metrics;

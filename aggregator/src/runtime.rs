@@ -5,25 +5,23 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
-use tollgate_bus::{Bus, ReadFrom, Topic, supervise};
-use tollgate_core::clock::Clock;
+use tollgate_bus::{Bus, BusError, ReadFrom, Topic, supervise};
+use tollgate_core::clock::{Clock, Timestamp};
 
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
 use crate::queries::Queries;
 use crate::regions::RegionFeed;
+use crate::thread_group::ThreadGroup;
 
 /// A running aggregator; it stops when it is dropped.
 pub struct Aggregator {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: ThreadGroup,
     queries: Queries,
     registry: Arc<Registry>,
 }
@@ -54,7 +52,8 @@ impl Aggregator {
         regions: Option<RegionFeed>,
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
-        let (id, stop) = (settings.id.clone(), Arc::new(AtomicBool::new(false)));
+        let id = settings.id.clone();
+        let mut threads = ThreadGroup::new("the aggregator", "the next start restores the counts from the log");
         let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
         let mut registry = Registry::default();
         let metrics = AggregatorMetrics::register(&mut registry, bus.partitions(Topic::Calls));
@@ -70,13 +69,15 @@ impl Aggregator {
             dead_letters: DeadLetters::new(dead_letters),
             queries: queue,
             regions,
+            part_assigned_at: Timestamp::default(),
+            has_all_counters: false,
             bus_error: bus_error.clone(),
             worker: Worker::new(settings, bus.partitions(Topic::Calls)),
             bus: bus.clone(),
             clock,
         };
         // The bus is prepared on a thread of its own, and again whenever it was unavailable.
-        let keeper = supervise(bus.clone(), stop.clone(), move |prepared| {
+        let notify = move |prepared: Result<(), &BusError>| {
             bus_connected.set(prepared.is_ok().into());
             let error = prepared.as_ref().err().map(ToString::to_string);
             let has_recovered = std::mem::replace(&mut *bus_error.lock(), error).is_some();
@@ -86,10 +87,10 @@ impl Aggregator {
                 Err(why) if why.is_transient() => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
                 Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
             }
-        })?;
-        let stopped = stop.clone();
-        let event_loop = Builder::new().name("tollgate-events".into()).spawn(move || event_loop.run(&stopped))?;
-        Ok(Self { stop, threads: vec![keeper, event_loop], queries, registry: Arc::new(registry) })
+        };
+        threads.start(|stop| supervise(bus.clone(), stop, notify))?;
+        threads.run("tollgate-events", move |stop| event_loop.run(stop))?;
+        Ok(Self { threads, queries, registry: Arc::new(registry) })
     }
 
     /// Returns a handle for queries.
@@ -106,18 +107,6 @@ impl Aggregator {
 
     /// Counts the records that are there, publishes their signals, and ends the threads.
     pub fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("a thread of the aggregator panicked; the next start restores the counts from the log");
-            }
-        }
-    }
-}
-
-impl Drop for Aggregator {
-    fn drop(&mut self) {
-        self.stop();
+        self.threads.stop();
     }
 }

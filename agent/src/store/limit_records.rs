@@ -1,14 +1,14 @@
 //! The limits of a region in the memory of this process: floors by rule, and granted units by counter.
 //!
-//! [`StoredLimit::after`] decides what a write changes. A record stays for as long as any write of it would have lasted: a writer
-//! that was suspended shortens the units, but not the time for which the store knows the give-back.
+//! [`StoredLimit::after`] decides what a write changes. A record stays after its units have ended: a writer that was suspended may come
+//! with an older limit, or append a give-back while another process renews the grant.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use tollgate_core::algorithm::Limit;
-use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, CounterId, StoreError};
 use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
 
@@ -20,13 +20,7 @@ const RECORDS_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct LimitRecords {
     floors: HashMap<Arc<str>, StoredLimit, RandomState>,
-    limits: HashMap<CounterId, LimitRecord, RandomState>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct LimitRecord {
-    limit: StoredLimit,
-    kept_until: Timestamp,
+    limits: HashMap<CounterId, StoredLimit, RandomState>,
 }
 
 impl LimitRecords {
@@ -35,7 +29,7 @@ impl LimitRecords {
         let budgeted = |charge: &Charge| {
             let Some(rule) = &charge.budget else { return (charge.clone(), None) };
             let floor = self.floors.get(rule).map_or(charge.limit.units, |floor| floor.units);
-            let granted = self.limits.get(&charge.counter).map(|record| record.limit).filter(|limit| now < limit.until);
+            let granted = self.limits.get(&charge.counter).filter(|limit| limit.is_in_force(now));
             let units = floor.saturating_add(granted.map_or(0, |limit| limit.units));
             let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
             (charge, granted.map(|limit| limit.until))
@@ -52,20 +46,14 @@ impl LimitRecords {
         now: Timestamp,
     ) -> Result<(StoredLimit, u64), StoreError> {
         if self.limits.len() >= RECORDS_MAX && !self.limits.contains_key(&counter) {
-            self.limits.retain(|_, record| now < record.kept_until);
+            self.limits.retain(|_, limit| limit.fence.is_some() || now < limit.until);
             if self.limits.len() >= RECORDS_MAX {
                 return Err(StoreError::Full);
             }
         }
-        let none = LimitRecord { limit: StoredLimit::default(), kept_until: Timestamp::default() };
-        let record = self.limits.entry(counter).or_insert(none);
-        if record.kept_until <= now {
-            *record = none;
-        }
-        let limit = record.limit.after(write);
-        let kept_until = record.kept_until.max(limit.until.plus_ms(CLOCK_ERROR_MAX_MS));
-        *record = LimitRecord { limit, kept_until };
-        Ok((limit, self.floors.get(rule).map_or(0, |floor| floor.units)))
+        let limit = self.limits.entry(counter).or_default();
+        *limit = limit.after(write);
+        Ok((*limit, self.floors.get(rule).map_or(0, |floor| floor.units)))
     }
 
     /// Writes the floor of a rule. Returns the floor in force.
@@ -85,7 +73,7 @@ mod tests {
 
     fn write(until_ms: u64) -> LimitWrite {
         let until = Timestamp::from_ms(until_ms);
-        LimitWrite { limit: StoredLimit { units: 5, until, as_of: 1, fence: None }, seen: None }
+        LimitWrite { limit: StoredLimit { units: 5, until, as_of: 1, ..StoredLimit::default() }, seen: None }
     }
 
     /// capped: past the cap, limits that have ended make room; when none has, a further one is refused.
@@ -98,8 +86,8 @@ mod tests {
             (answer, records.limits.len())
         };
         assert!((0..RECORDS_MAX).all(|counter| put(counter, 1).0 == Ok(5)));
-        assert_eq!(put(RECORDS_MAX, 10_999), (Err(StoreError::Full), RECORDS_MAX));
-        assert_eq!(put(7, 10_999), (Ok(5), RECORDS_MAX), "a known counter has its place");
-        assert_eq!(put(RECORDS_MAX, 11_000), (Ok(5), 1));
+        assert_eq!(put(RECORDS_MAX, 9_999), (Err(StoreError::Full), RECORDS_MAX));
+        assert_eq!(put(7, 9_999), (Ok(5), RECORDS_MAX), "a known counter has its place");
+        assert_eq!(put(RECORDS_MAX, 10_000), (Ok(5), 1));
     }
 }

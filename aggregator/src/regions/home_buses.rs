@@ -3,11 +3,11 @@
 //! The ledger and the usage have buses of their own, so that a missing topic of the usage does not stop the ledger.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use tollgate_bus::{Bus, BusError, Topic, supervise};
+
+use crate::thread_group::ThreadGroup;
 
 /// Buses of the topics that all regions share.
 #[derive(Clone, Debug)]
@@ -46,22 +46,23 @@ impl<B: Bus> HomeBuses<B> {
     pub(super) fn supervise(
         &self,
         topic: Topic,
-        stop: &Arc<AtomicBool>,
+        threads: &mut ThreadGroup,
         note: impl Fn(Option<String>) + Clone + Send + 'static,
-    ) -> std::io::Result<Vec<JoinHandle<()>>> {
+    ) -> std::io::Result<()> {
         let buses: Vec<B> = std::iter::once(self.home.clone()).chain(self.mirror.clone()).collect();
         let errors: Arc<Mutex<Vec<Option<String>>>> =
             Arc::new(Mutex::new(vec![Some("not connected yet".into()); buses.len()]));
-        let threads = buses.into_iter().enumerate().map(|(number, bus)| {
+        for (number, bus) in buses.into_iter().enumerate() {
             let (errors, note) = (errors.clone(), note.clone());
-            supervise(bus, stop.clone(), move |prepared| {
+            let notify = move |prepared: Result<(), &BusError>| {
                 log_change(topic, number, prepared);
                 let mut errors = errors.lock();
                 errors[number] = prepared.err().map(ToString::to_string);
                 note(errors.iter().flatten().next().cloned());
-            })
-        });
-        threads.collect()
+            };
+            threads.start(|stop| supervise(bus, stop, notify))?;
+        }
+        Ok(())
     }
 }
 

@@ -117,7 +117,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
     fn check(&mut self, now: Timestamp) {
         if self.link.is_recreated(now) {
             tracing::error!(
-                "the topic of the ledger was deleted and created again: this region falls to its floors until it has read the new one; before you delete it, stop the aggregators of all regions until the terms of all grants have ended"
+                "the topic of the ledger was deleted and created again: this region falls to its floors until it has read the new one; before you delete it, stop the aggregators of all regions until a term and a window have passed"
             );
             let (budgets, coordinator) = self.settings.engines(&self.rules);
             let mut state = self.state.lock();
@@ -226,6 +226,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
     fn write(&mut self, writes: &[StoreWrite]) {
         let Some(limits) = self.limits.as_mut().filter(|_| !writes.is_empty()) else { return };
         let answers = limits.write(writes);
+        let answered_at = self.clock.now();
         let runtime = limits.runtime.clone();
         let error = limits.error.clone();
         let counters: Vec<CounterId> = answers.iter().filter_map(|(_, answer)| answer.counter()).collect();
@@ -237,9 +238,12 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         let (now, mut effects) = (self.clock.now(), Vec::new());
         let mut state = self.state.lock();
         state.store_error = error;
-        for (time, answer) in answers {
-            state.budgets.poll(now, RegionInput::StoreTime(time), &mut effects);
-            self.store_time_at = Some(now);
+        // The newest time is the least late.
+        if let Some(time) = answers.iter().map(|(time, _)| *time).max() {
+            state.budgets.poll(answered_at, RegionInput::StoreTime(time), &mut effects);
+            self.store_time_at = Some(answered_at);
+        }
+        for (_, answer) in answers {
             match answer {
                 LimitWriteAnswer::Limit(counter, answer) => {
                     let used = answer.used.max(own.next().flatten().unwrap_or(0));

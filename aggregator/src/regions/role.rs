@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{Builder, JoinHandle};
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -25,6 +23,7 @@ use super::state::{RegionQueries, RegionState};
 use super::usage_loop::UsageLoop;
 use super::usage_state::UsageState;
 use crate::queries::Queries;
+use crate::thread_group::ThreadGroup;
 
 /// Part of an aggregator in the budgets of regions.
 #[derive(Clone, Debug)]
@@ -43,8 +42,7 @@ pub struct RegionRoleSettings {
 
 /// A running part in the budgets; it stops when it is dropped.
 pub struct RegionRole {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+    threads: ThreadGroup,
     queries: RegionQueries,
     registry: Arc<Registry>,
 }
@@ -69,7 +67,6 @@ impl RegionRole {
         (feed, queries): (RegionFeed, Queries),
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
         let mut registry = Registry::default();
         let metrics = RegionMetrics::register(&mut registry);
         let (budgets, coordinator) = settings.engines(&rules);
@@ -85,18 +82,18 @@ impl RegionRole {
             ledger_error: None,
             store_error: None,
         }));
+        let mut threads = ThreadGroup::new("the budgets", "this region falls to its floors until a restart");
         let (ledger, connected) = (state.clone(), metrics.connected.clone());
-        let mut threads = buses.ledger.supervise(Topic::Ledger, &stop, move |error| {
+        buses.ledger.supervise(Topic::Ledger, &mut threads, move |error| {
             connected.set(error.is_none().into());
             ledger.lock().ledger_error = error;
         })?;
         let usage = Arc::new(Mutex::new(UsageState::new(rules.clone())));
         let noted = usage.clone();
-        threads.extend(buses.usage.supervise(Topic::Usage, &stop, move |error| noted.lock().error = error)?);
+        buses.usage.supervise(Topic::Usage, &mut threads, move |error| noted.lock().error = error)?;
         let mut usage_loop =
             UsageLoop::new(&settings, &buses.usage, queries.clone(), usage.clone(), metrics.clone(), clock.clone());
-        let stopped = stop.clone();
-        threads.push(Builder::new().name("tollgate-usage".into()).spawn(move || usage_loop.run(&stopped))?);
+        threads.run("tollgate-usage", move |stop| usage_loop.run(stop))?;
         let limits = store.map(|store| LimitWriter { store: Arc::new(store), runtime: Handle::current(), error: None });
         let mut region_loop = RegionLoop {
             link: LedgerLink::open(&buses.ledger),
@@ -116,9 +113,8 @@ impl RegionRole {
             is_excluded: false,
             clock: clock.clone(),
         };
-        let stopped = stop.clone();
-        threads.push(Builder::new().name("tollgate-regions".into()).spawn(move || region_loop.run(&stopped))?);
-        Ok(Self { stop, threads, queries: RegionQueries { state, usage, clock }, registry: Arc::new(registry) })
+        threads.run("tollgate-regions", move |stop| region_loop.run(stop))?;
+        Ok(Self { threads, queries: RegionQueries { state, usage, clock }, registry: Arc::new(registry) })
     }
 
     /// Returns a handle for queries.
@@ -135,18 +131,6 @@ impl RegionRole {
 
     /// Ends the threads. What the region holds stays in its store until its terms end.
     pub fn stop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("a thread of the budgets panicked; this region falls to its floors until a restart");
-            }
-        }
-    }
-}
-
-impl Drop for RegionRole {
-    fn drop(&mut self) {
-        self.stop();
+        self.threads.stop();
     }
 }

@@ -85,6 +85,9 @@ impl<B: Bus> Bus for LinkedBus<B> {
     type Reader = LinkedReader<B::Reader>;
 
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
+        if self.link.is_cut() {
+            return Err(BusError::Unreachable { brokers: "the far region".into(), reason: "the link is cut".into() });
+        }
         self.bus.prepare(wait)
     }
 
@@ -212,7 +215,9 @@ mod tests {
         assert_eq!(log.append(0, vec![3], 0), Err(QueueFull(vec![3])));
         assert_eq!(read(1_000), (vec![], Some(0)));
         assert_eq!(bus.next_offset(Topic::Calls, 0), None);
+        assert!(bus.prepare(Duration::ZERO).is_err_and(|error| error.is_transient()));
         link.set_cut(false);
+        assert_eq!(bus.prepare(Duration::ZERO), Ok(()));
         assert_eq!(read(1_000), (vec![1, 2], Some(2)));
         log.append(0, vec![3], 0).expect("the link is whole again");
         assert_eq!((read(1_000), read(1_079), read(1_080)), ((vec![], Some(2)), (vec![], Some(2)), (vec![3], Some(3))));

@@ -84,10 +84,10 @@ impl<K: Copy + Ord, B> InFlight<K, B> {
         self.remove(key)
     }
 
-    /// Returns the smallest key of a batch in flight.
+    /// Returns the batch in flight with the smallest key.
     #[must_use]
-    pub fn first_key(&self) -> Option<K> {
-        self.batches.first_key_value().map(|(key, _)| *key)
+    pub fn first(&self) -> Option<(K, &B)> {
+        self.batches.first_key_value().map(|(key, (_, batch))| (*key, batch))
     }
 
     /// Returns the time at which the newest round was sent, if batches are in flight.

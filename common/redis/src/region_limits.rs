@@ -19,7 +19,9 @@ use crate::settings::{RedisAddressError, RedisSettings};
 /// Largest number of a script that is exact. It stands for itself and for all larger ones.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 /// Length of a record without a fence.
-const RECORD_LEN: usize = 28;
+const RECORD_LEN: usize = 36;
+/// Length of its numbers.
+const NUMBERS_LEN: usize = 28;
 const WRITE: &str = include_str!("lua/region_limit.lua");
 /// Binds `now` to the last argument: the clock of a test.
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
@@ -97,13 +99,14 @@ const fn from_script(number: u64) -> u64 {
     if number >= NUMBER_MAX { u64::MAX } else { number }
 }
 
-/// Writes a limit. The script finds out for how long it is kept.
+/// Writes a limit.
 fn record(limit: &StoredLimit) -> Vec<u8> {
-    let StoredLimit { units, until, as_of, fence } = *limit;
+    let StoredLimit { units, from, until, ledger, as_of, fence } = *limit;
     let mut bytes = Vec::with_capacity(RECORD_LEN + 40);
-    for number in [units, until.as_ms(), as_of, 0] {
+    for number in [units, until.as_ms(), as_of, from.as_ms()] {
         bytes.extend_from_slice(&number.min(NUMBER_MAX).to_le_bytes()[..7]);
     }
+    bytes.extend_from_slice(&ledger.to_le_bytes());
     if let Some(Fence { id, grant, keeps }) = fence {
         bytes.extend(entry(id).into_iter().chain(entry(grant)).chain(keeps.to_le_bytes()));
     }
@@ -116,8 +119,10 @@ fn entry(id: EntryId) -> Vec<u8> {
 
 /// Reads a limit; `None` if the record is not one.
 fn read(record: &[u8]) -> Option<StoredLimit> {
-    let (numbers, fence) = record.split_at_checked(RECORD_LEN)?;
+    let (limit, fence) = record.split_at_checked(RECORD_LEN)?;
+    let (numbers, ledger) = limit.split_at(NUMBERS_LEN);
     let (numbers, _) = numbers.as_chunks::<7>();
+    let ledger = u64::from_le_bytes(ledger.try_into().ok()?);
     let number = |place: usize| {
         let mut bytes = [0; 8];
         bytes[..7].copy_from_slice(numbers.get(place)?);
@@ -135,7 +140,8 @@ fn read(record: &[u8]) -> Option<StoredLimit> {
         }
         _ => return None,
     };
-    Some(StoredLimit { units: number(0)?, until: Timestamp::from_ms(number(1)?), as_of: number(2)?, fence })
+    let (from, until) = (Timestamp::from_ms(number(3)?), Timestamp::from_ms(number(1)?));
+    Some(StoredLimit { units: number(0)?, from, until, ledger, as_of: number(2)?, fence })
 }
 
 #[cfg(test)]
@@ -147,10 +153,11 @@ mod tests {
         let id = |writer| EntryId { writer, sequence: 3 };
         let fence = Fence { id: id(u64::MAX), grant: id(8), keeps: u64::MAX };
         for (units, until_ms, fence) in [(0, 0, None), (7, u64::MAX, Some(fence)), (u64::MAX, 1 << 48, Some(fence))] {
-            let limit = StoredLimit { units, until: Timestamp::from_ms(until_ms), as_of: 1 << 40, fence };
+            let (from, until) = (Timestamp::from_ms(until_ms >> 20), Timestamp::from_ms(until_ms));
+            let limit = StoredLimit { units, from, until, ledger: u64::MAX - 1, as_of: 1 << 40, fence };
             assert_eq!(read(&record(&limit)), Some(limit));
         }
-        for len in [0, 27, 29, 67, 69] {
+        for len in [0, 35, 37, 75, 77] {
             assert_eq!(read(&vec![1; len]), None, "{len}");
         }
     }

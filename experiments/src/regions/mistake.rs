@@ -19,11 +19,13 @@ pub enum RegionMistake {
     OtherTerms,
     /// A mirror exchanges neighbouring entries.
     MirrorOutOfOrder,
+    /// A holder's own clock stands still while it is suspended.
+    ClockStops,
 }
 
 impl RegionMistake {
     /// All mistakes.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::GiveBackUnseen,
         Self::FenceIgnored,
         Self::GrantTwice,
@@ -32,5 +34,6 @@ impl RegionMistake {
         Self::LimitDies,
         Self::OtherTerms,
         Self::MirrorOutOfOrder,
+        Self::ClockStops,
     ];
 }

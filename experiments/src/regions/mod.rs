@@ -15,6 +15,5 @@ mod world;
 
 pub use mistake::RegionMistake;
 pub use outcome::{BudgetSample, RegionsOutcome, Violation};
-pub use region_store::RegionStore;
-pub use settings::{CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, TermsChange};
+pub use settings::{CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, StoreFaults, TermsChange};
 pub use world::{RegionsWorld, counter_id};

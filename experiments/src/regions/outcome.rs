@@ -19,6 +19,8 @@ pub struct RegionsOutcome {
     pub admitted: Vec<Vec<(u64, usize)>>,
     /// Calls by counter, as true time in ms and region.
     pub calls: Vec<Vec<(u64, usize)>>,
+    /// Units that stores admitted after the ends of their terms, because their clocks had stepped back.
+    pub overdue: u64,
     /// Units of the first counter, by second and region.
     pub budgets: Vec<Vec<BudgetSample>>,
     /// Records in the order of the ledger, with the true time in ms at which they were appended.
@@ -45,6 +47,11 @@ pub enum Violation {
         units: u64,
         /// The quota; after it was lowered, the units that regions still hold by the ledger.
         quota: u64,
+    },
+    /// A store has units whose term has ended, although the process that wrote them has seen that its clock had stepped back.
+    Overdue {
+        /// Instant, in ms.
+        at_ms: u64,
     },
     /// Two readers of the same entries have different states.
     StatesDiffer {

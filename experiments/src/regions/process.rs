@@ -27,22 +27,49 @@ pub(super) struct Process {
     pub(super) read: usize,
     /// Instant until which it is suspended, in ms.
     pub(super) suspended_until_ms: u64,
+    /// Time for which it was suspended in all, in ms.
+    pub(super) suspended_ms: u64,
+    /// True if its clock stands still while it is suspended.
+    clock_stops: bool,
+    /// Instant from which the limits in its store are those of a process that has seen the last step of the store's clock, in ms.
+    pub(super) saw_step_ms: Option<u64>,
     /// Instant from which its next record may arrive at the home cluster, in ms: a producer keeps its order.
     pub(super) arrives_after_ms: u64,
+    /// Instant from which its next write reaches the store, in ms: it writes in its order.
+    pub(super) writes_after_ms: u64,
     /// Offset of its clock from true time, in ms, and its drift, in millionths.
     clock: (u64, i64),
 }
 
 impl Process {
-    pub(super) fn new(engine: ProcessEngine, life: u64, drift_ppm_max: u64, rng: &mut Rng) -> Self {
+    pub(super) fn new(engine: ProcessEngine, life: u64, drift_ppm_max: u64, clock_stops: bool, rng: &mut Rng) -> Self {
         let drift = i64::try_from(drift_ppm_max).unwrap_or(i64::MAX);
         let clock = (rng.u64(0..OFFSET_MS_MAX), rng.i64(-drift..=drift));
-        Self { engine, life, read: 0, suspended_until_ms: 0, arrives_after_ms: 0, clock }
+        Self {
+            engine,
+            life,
+            read: 0,
+            suspended_until_ms: 0,
+            suspended_ms: 0,
+            clock_stops,
+            saw_step_ms: None,
+            arrives_after_ms: 0,
+            writes_after_ms: 0,
+            clock,
+        }
+    }
+
+    /// Suspends it.
+    pub(super) fn suspend(&mut self, now_ms: u64, for_ms: u64) {
+        self.suspended_until_ms = now_ms + for_ms;
+        self.suspended_ms += for_ms;
     }
 
     /// Returns the process's own time, which goes on while it is suspended.
     pub(super) fn time(&self, now_ms: u64) -> Timestamp {
-        drifted(now_ms, self.clock.0, self.clock.1)
+        let left_ms = self.suspended_until_ms.saturating_sub(now_ms);
+        let stopped_ms = if self.clock_stops { self.suspended_ms - left_ms } else { 0 };
+        drifted(now_ms - stopped_ms, self.clock.0, self.clock.1)
     }
 }
 

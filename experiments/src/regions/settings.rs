@@ -43,6 +43,10 @@ pub struct RegionSettings {
     pub processes: usize,
     /// Offset of its store's clock from true time, in ms, and its drift, in millionths.
     pub store_clock: (u64, i64),
+    /// Faults of its store.
+    pub store_faults: StoreFaults,
+    /// Times for which its bus is away, as [from, until) in ms. Calls are counted afterwards, or never.
+    pub bus_cuts: Vec<(u64, u64)>,
     /// Largest drift of the clocks of its processes, in millionths.
     pub drift_ppm_max: u64,
     /// Its link to the home cluster.
@@ -81,6 +85,15 @@ pub struct ProcessFaults {
     pub restart_every_ms: u64,
 }
 
+/// Faults of a store. It answers all the time.
+#[derive(Clone, Debug, Default)]
+pub struct StoreFaults {
+    /// Steps of its clock: the instant and the step, both in ms.
+    pub steps: Vec<(u64, i64)>,
+    /// Instants at which it loses its data, in ms.
+    pub losses: Vec<u64>,
+}
+
 /// Calls of one counter at a region.
 #[derive(Clone, Copy, Debug)]
 pub struct CallerPlan {
@@ -92,6 +105,13 @@ pub struct CallerPlan {
     pub until_ms: u64,
     /// Calls in a minute.
     pub per_minute: u64,
+}
+
+impl RegionSettings {
+    /// Returns the end of a time for which the bus is away.
+    pub(super) fn bus_away_until(&self, now_ms: u64) -> Option<u64> {
+        self.bus_cuts.iter().find(|(from, until)| (*from..*until).contains(&now_ms)).map(|(_, until)| *until)
+    }
 }
 
 impl LinkFaults {

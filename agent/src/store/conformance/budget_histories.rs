@@ -7,7 +7,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::Limit;
-use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, StoredCounter, step_at_once};
 use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
@@ -30,17 +30,12 @@ enum BudgetEvent {
 struct BudgetModel {
     counters: HashMap<CounterId, StoredCounter>,
     limit: StoredLimit,
-    kept_until_ms: u64,
     floor: Option<StoredLimit>,
 }
 
 impl BudgetModel {
     fn write(&mut self, write: &LimitWrite, now_ms: u64) -> LimitAnswer {
-        if self.kept_until_ms <= now_ms {
-            (self.limit, self.kept_until_ms) = (StoredLimit::default(), 0);
-        }
         self.limit = self.limit.after(write);
-        self.kept_until_ms = self.kept_until_ms.max(self.limit.until.as_ms().saturating_add(CLOCK_ERROR_MAX_MS));
         let counter = self.counters.get(&CounterId::from_u128(COUNTER));
         let used = counter.map_or(0, |counter| counter.used_at(Timestamp::from_ms(now_ms)));
         LimitAnswer { limit: self.limit, floor: self.floor.map_or(0, |floor| floor.units), used }
@@ -52,7 +47,7 @@ impl BudgetModel {
         let units = floor.saturating_add(self.limit.units_at(now));
         let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
         let results = step_at_once(&mut self.counters, &[charge], now).expect("a map has room");
-        ChargeResult { limit_until: (now < self.limit.until).then_some(self.limit.until), ..results[0] }
+        ChargeResult { limit_until: self.limit.is_in_force(now).then_some(self.limit.until), ..results[0] }
     }
 }
 
@@ -63,9 +58,15 @@ fn writes() -> impl Strategy<Value = LimitWrite> {
     let fence = (entry(), entry(), prop_oneof![Just(4), Just(u64::MAX)]);
     let fence = prop::option::of(fence.prop_map(|(id, grant, keeps)| Fence { id, grant, keeps }));
     let until = prop_oneof![0..200_000_u64, Just(1 << 40)];
-    (units, until, 0..4_u64, fence, prop::option::of(entry())).prop_map(|(units, until_ms, as_of, fence, seen)| {
-        let until = Timestamp::from_ms(START_MS + until_ms);
-        LimitWrite { limit: StoredLimit { units, until, as_of, fence }, seen }
+    // The clock does not step back here: a later beginning has the same effect.
+    let from = prop_oneof![2 => Just(0), 1 => 0..200_000_u64];
+    let times =
+        (from, until).prop_map(|(from_ms, until_ms)| [from_ms, until_ms].map(|ms| Timestamp::from_ms(START_MS + ms)));
+    let ledger = prop_oneof![8 => Just(7_u64), 1 => Just(u64::MAX)];
+    let entries = (0..4_u64, fence, prop::option::of(entry()));
+    (units, times, ledger, entries).prop_map(|(units, [from, until], ledger, (as_of, fence, seen))| LimitWrite {
+        limit: StoredLimit { units, from, until, ledger, as_of, fence },
+        seen,
     })
 }
 

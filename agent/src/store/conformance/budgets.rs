@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::algorithm::Limit;
-use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
@@ -62,6 +62,7 @@ pub(in crate::store) fn run_budgets<S: ChargeStore, L: LimitStore>(
         (make(clock.clone()), clock)
     };
     units_are_added_to_the_floor_until_their_term_ends(fresh());
+    units_hold_for_no_longer_than_a_term_after_a_step_back(fresh());
     a_written_floor_takes_the_place_of_that_of_the_charge(&fresh().0);
     a_limit_that_was_lowered_rises_by_a_writer_who_has_read_the_give_back(&fresh().0);
     an_older_writer_only_lowers(fresh());
@@ -77,7 +78,8 @@ pub(super) fn ask_global(counter: u128) -> Charge {
 fn limit(units: u64, until_ms: u64, as_of: u64, fence: Option<u64>) -> LimitWrite {
     let id = |sequence| EntryId { writer: u64::MAX - 7, sequence };
     let fence = fence.map(|sequence| Fence { id: id(sequence), grant: id(1), keeps: units });
-    LimitWrite { limit: StoredLimit { units, until: Timestamp::from_ms(until_ms), as_of, fence }, seen: None }
+    let until = Timestamp::from_ms(until_ms);
+    LimitWrite { limit: StoredLimit { units, until, as_of, fence, ..StoredLimit::default() }, seen: None }
 }
 
 /// J2: granted units hold until their term has ended by the store's clock.
@@ -107,6 +109,32 @@ fn units_are_added_to_the_floor_until_their_term_ends<S: ChargeStore, L: LimitSt
     assert_eq!(region.used(), 0);
 }
 
+/// J2: a clock that steps back does not lengthen a term: the units end with it, until the limit is written anew.
+fn units_hold_for_no_longer_than_a_term_after_a_step_back<S: ChargeStore, L: LimitStore>(
+    (region, clock): (RegionUnderTest<S, L>, Arc<HandClock>),
+) {
+    let one = ask_global(COUNTER);
+    let written = |from_ms, until_ms| {
+        let write = limit(4, until_ms, 1, None);
+        LimitWrite { limit: StoredLimit { from: Timestamp::from_ms(from_ms), ..write.limit }, ..write }
+    };
+    let (asked_ms, ends_ms) = (START_MS - 1_000, START_MS + 9_000);
+    assert_eq!(region.write(&written(asked_ms, ends_ms)).limit, written(asked_ms, ends_ms).limit);
+    for (now_ms, expected) in [
+        (START_MS, (FLOOR + 4, Some(ends_ms))),
+        (asked_ms, (FLOOR + 4, Some(ends_ms))),
+        (asked_ms - 1, (FLOOR, None)),
+        (START_MS - 3_600_000, (FLOOR, None)),
+    ] {
+        clock.set(now_ms);
+        let result =
+            region.charge(&Charge { cost: 0, mode: ChargeMode::Evaluate { expires_at: FOREVER }, ..one.clone() });
+        assert_eq!((result.limit, result.limit_until.map(Timestamp::as_ms)), expected, "{now_ms}");
+    }
+    region.write(&written(START_MS - 3_601_000, START_MS - 3_591_000));
+    assert_eq!(region.charge(&one).limit, FLOOR + 4, "the holder has written it anew");
+}
+
 /// J2: the floor of the ledger decides, whatever the rules of the agent say.
 fn a_written_floor_takes_the_place_of_that_of_the_charge<S: ChargeStore, L: LimitStore>(
     region: &RegionUnderTest<S, L>,
@@ -121,6 +149,13 @@ fn a_written_floor_takes_the_place_of_that_of_the_charge<S: ChargeStore, L: Limi
     assert_eq!(region.write(&limit(4, u64::MAX, 1, None)).floor, 1);
     let denied = region.charge(&Charge { cost: 5, ..one });
     assert_eq!((denied.charged, denied.limit, denied.limit_until), (false, 5, Some(FOREVER)));
+    let recreated = LimitWrite { limit: StoredLimit { ledger: u64::MAX - 1, ..floor(6, 1, None).limit }, seen: None };
+    assert_eq!(region.write_floor(&recreated), recreated.limit, "the ledger was created again");
+    assert_eq!(region.charge(&ask_global(COUNTER + 1)).limit, 6);
+    let floor = |units, as_of, fence| {
+        let write = floor(units, as_of, fence);
+        LimitWrite { limit: StoredLimit { ledger: u64::MAX - 1, ..write.limit }, ..write }
+    };
     assert_eq!(region.write_floor(&floor(0, 3, Some(9))).units, 0);
     assert_eq!(region.charge(&ask_global(COUNTER + 1)).limit, 0);
 }
@@ -142,7 +177,7 @@ fn a_limit_that_was_lowered_rises_by_a_writer_who_has_read_the_give_back<S: Char
     assert_eq!(write(9, 4, None, give_back), 9, "raised");
 }
 
-/// A writer that was suspended neither raises a limit nor shortens the time for which a give-back is known.
+/// A writer that was suspended for longer than a term does not raise a limit, nor does one that has not read the give-back.
 fn an_older_writer_only_lowers<S: ChargeStore, L: LimitStore>(
     (region, clock): (RegionUnderTest<S, L>, Arc<HandClock>),
 ) {
@@ -151,12 +186,22 @@ fn an_older_writer_only_lowers<S: ChargeStore, L: LimitStore>(
     assert_eq!(region.write(&limit(9, ends_ms + 1, 2, None)).limit, limit(4, ends_ms, 3, Some(5)).limit);
     region.write(&limit(2, START_MS + 10, 2, None));
     assert_eq!(region.left(&one), (FLOOR + 2, Some(START_MS + 10)));
-    clock.set(ends_ms + CLOCK_ERROR_MAX_MS - 1);
-    assert_eq!(region.write(&limit(9, ends_ms + 60_000, 4, None)).limit.units, 2, "the give-back is not read");
-    assert_eq!(region.left(&one), (FLOOR, None));
-    clock.set(ends_ms + CLOCK_ERROR_MAX_MS);
-    region.write(&limit(9, ends_ms + 60_000, 4, None));
-    assert_eq!(region.left(&one).0, FLOOR + 9, "the grant has ended everywhere");
+    for now_ms in [ends_ms, ends_ms + 3_600_000] {
+        clock.set(now_ms);
+        assert_eq!(region.write(&limit(9, now_ms + 60_000, 4, None)).limit.units, 2, "the give-back is not read");
+        assert_eq!(region.left(&one), (FLOOR, None));
+    }
+    let seen = limit(0, 0, 0, Some(5)).limit.fence.map(|fence| fence.id);
+    let until_ms = ends_ms + 3_660_000;
+    region.write(&LimitWrite { seen, ..limit(4, until_ms, 4, None) });
+    assert_eq!(region.left(&one).0, FLOOR + 4, "the give-back is read");
+    clock.set(until_ms + 3_600_000);
+    assert_eq!(
+        region.write(&limit(9, until_ms + 3_660_000, 3, None)).limit.units,
+        4,
+        "an older writer, long afterwards"
+    );
+    assert_eq!(region.left(&one).0, FLOOR);
 }
 
 fn an_older_generation_has_the_quota_in_force<S: ChargeStore, L: LimitStore>(region: &RegionUnderTest<S, L>) {

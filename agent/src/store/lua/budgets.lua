@@ -13,13 +13,13 @@ for i = #ARGV, 1, -1 do
       local key = table.remove(KEYS)
       local record = redis.pcall('GET', key)
       if type(record) == 'table' and not string.find(record.err, 'WRONGTYPE', 1, true) then return record end
-      if record and (type(record) == 'table' or #record ~= 28 and #record ~= 68) then return { err = 'UNREADABLE ' .. key } end
+      if record and (type(record) == 'table' or #record ~= 36 and #record ~= 76) then return { err = 'UNREADABLE ' .. key } end
       records[place] = record
     end
     if records[1] then quota = parse('<I7', records[1]) end
     if records[2] then
-      local units, term_ends = parse('<I7I7', records[2])
-      if now < term_ends then quota, ends = math.min(quota + units, NUMBER_MAX), term_ends end
+      local units, term_ends, _, begins = parse('<I7I7I7I7', records[2])
+      if begins <= now and now < term_ends then quota, ends = math.min(quota + units, NUMBER_MAX), term_ends end
     end
     local policy, value = string.sub(charge, 2, 9), redis.pcall('GETRANGE', KEYS[i], '0', HEADER_LEN - 1)
     if type(value) == 'string' and #value >= HEADER_LEN then

@@ -19,18 +19,26 @@ pub(super) struct DemandMeter {
     started: Timestamp,
     since: Timestamp,
     offered: u64,
+    /// Last instant at which calls may have been missing from the counts.
+    missed_at: Option<Timestamp>,
     /// Thousandths of units in a window at the estimated rate: whole units would lose the rest of small rates in each interval.
     milli_per_window: u64,
 }
 
 impl DemandMeter {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { started: now, since: now, offered: 0, milli_per_window: 0 }
+        Self { started: now, since: now, offered: 0, missed_at: None, milli_per_window: 0 }
     }
 
     /// Returns true if the estimate is not low for the only reason that it has just begun.
     pub(super) fn is_settled(&self, now: Timestamp, window_ms: u64) -> bool {
-        now.ms_since(self.started) >= memory_ms(window_ms)
+        self.missed_at.is_none() && now.ms_since(self.started) >= memory_ms(window_ms)
+    }
+
+    /// Notes that calls may be missing from the counts: the interval goes on until some time after they are complete again, because
+    /// the missing ones come late, and all at once.
+    pub(super) fn miss(&mut self, now: Timestamp) {
+        (self.started, self.missed_at) = (now, Some(now));
     }
 
     pub(super) fn offer(&mut self, units: u64) {
@@ -45,6 +53,14 @@ impl DemandMeter {
         }
         let observed = scaled(self.offered.saturating_mul(MILLI), window_ms, interval_ms);
         let memory_ms = memory_ms(window_ms);
+        if let Some(missed_at) = self.missed_at {
+            if now.ms_since(missed_at) >= memory_ms.max(PAUSE_MS_MAX) {
+                // Agents may have lost a part of the calls.
+                self.milli_per_window = observed.max(self.milli_per_window);
+                (self.since, self.offered, self.missed_at) = (now, 0, None);
+            }
+            return self.milli_per_window / MILLI;
+        }
         // Independent calls deviate by the root of their number.
         let expected = scaled(self.milli_per_window, interval_ms, window_ms.saturating_mul(MILLI));
         let is_other = self.offered.abs_diff(expected) > DEVIATIONS * (expected.isqrt() + 1);
@@ -107,6 +123,37 @@ mod tests {
         assert_eq!(tick(0, 5_000), 0, "they pause for too long");
         assert_eq!(tick(10, 60_000), 10 * 60 / 55, "a long interval is taken as it is");
         assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
+    }
+
+    /// The bus is away from 2 s to 12 s. The estimate of 6,000 units stays, whatever comes in the meantime.
+    #[test]
+    fn a_demand_is_kept_while_calls_are_missing() {
+        let ms = Timestamp::from_ms;
+        for (case, backlog, afterwards) in [
+            ("all calls come late", 4_000, 6_000),
+            ("agents have lost calls", 1_000, 6_000),
+            ("no call has come", 0, 6_000),
+            ("the demand has risen", 6_000, 9_000),
+        ] {
+            let mut meter = DemandMeter::new(ms(0));
+            meter.offer(200);
+            assert_eq!(meter.tick(ms(2_000), 60_000), 6_000, "{case}");
+            for now_ms in (2_000..12_000).step_by(500) {
+                meter.miss(ms(now_ms));
+                assert_eq!(meter.tick(ms(now_ms), 60_000), 6_000, "{case}: {now_ms}");
+            }
+            meter.miss(ms(12_000));
+            meter.offer(backlog);
+            assert_eq!(meter.tick(ms(12_000), 60_000), 6_000, "{case}: the backlog is no burst");
+            assert_eq!(
+                (meter.tick(ms(41_999), 60_000), meter.is_settled(ms(41_999), 60_000)),
+                (6_000, false),
+                "{case}"
+            );
+            let tick = meter.tick(ms(42_000), 60_000);
+            assert_eq!((tick, meter.is_settled(ms(42_000), 60_000)), (afterwards, true), "{case}");
+            assert_eq!(meter.tick(ms(44_000), 60_000), 0, "{case}: the callers have gone");
+        }
     }
 
     #[test]

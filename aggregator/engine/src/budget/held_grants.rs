@@ -20,10 +20,11 @@ pub(super) struct Asking {
     pub(super) store: Timestamp,
 }
 
-/// Units that a region may use, and the store time at which the first of their terms ends.
+/// Units that a region may use, and the store times of the last asking for any of them, and of the end of the first of their terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LiveUnits {
     pub(super) units: u64,
+    pub(super) from: Timestamp,
     pub(super) until: Timestamp,
 }
 
@@ -33,6 +34,13 @@ pub(super) struct HeldGrants {
     asked: BTreeMap<EntryId, Asking>,
 }
 
+impl Asking {
+    /// Returns the asking by a store's clock that has stepped back.
+    pub(super) fn stepped_back(self, by_ms: u64) -> Self {
+        Self { store: self.store.minus_ms(by_ms), ..self }
+    }
+}
+
 impl HeldGrants {
     /// Notes that an asking is answered: a grant, or its renewal.
     pub(super) fn answered(&mut self, grant: EntryId, asking: Asking) {
@@ -40,6 +48,11 @@ impl HeldGrants {
         if asking.own > known.own {
             *known = asking;
         }
+    }
+
+    /// Takes note that the store's clock has stepped back.
+    pub(super) fn step_back(&mut self, by_ms: u64) {
+        self.asked.values_mut().for_each(|asking| *asking = asking.stepped_back(by_ms));
     }
 
     /// Forgets the grants that have ended.
@@ -62,6 +75,7 @@ impl HeldGrants {
             if now.ms_since(asking.own) < term_ms {
                 let until = asking.store.plus_ms(term_ms);
                 live.until = if live.units == 0 { until } else { live.until.min(until) };
+                live.from = live.from.max(asking.store);
                 live.units = live.units.saturating_add(grant.units);
             }
         }
@@ -98,14 +112,17 @@ mod tests {
         let live = |held: &HeldGrants, now_ms| held.live(grants.iter(), ms(now_ms));
         assert_eq!((live(&held, 0), held.age_ms(first, ms(0))), (LiveUnits::default(), None), "nobody has asked");
         held.answered(first, asking(1_000, 501_000));
-        assert_eq!(live(&held, 1_000), LiveUnits { units: 5, until: ms(510_996) });
+        assert_eq!(live(&held, 1_000), LiveUnits { units: 5, from: ms(501_000), until: ms(510_996) });
         held.answered(second, asking(3_000, 503_000));
         held.answered(second, asking(2_000, 502_000));
         assert_eq!(held.age_ms(second, ms(3_500)), Some(500), "an older answer changes nothing");
-        assert_eq!(live(&held, 10_995), LiveUnits { units: 12, until: ms(510_996) });
-        assert_eq!(live(&held, 10_996), LiveUnits { units: 7, until: ms(512_996) });
+        assert_eq!(live(&held, 10_995), LiveUnits { units: 12, from: ms(503_000), until: ms(510_996) });
+        assert_eq!(live(&held, 10_996), LiveUnits { units: 7, from: ms(503_000), until: ms(512_996) });
         assert_eq!(live(&held, 12_996), LiveUnits::default());
         held.retain(grants[..1].iter());
-        assert_eq!(live(&held, 3_000), LiveUnits { units: 5, until: ms(510_996) });
+        assert_eq!(live(&held, 3_000), LiveUnits { units: 5, from: ms(501_000), until: ms(510_996) });
+        held.step_back(400_000);
+        assert_eq!(live(&held, 3_000), LiveUnits { units: 5, from: ms(101_000), until: ms(110_996) });
+        assert_eq!(live(&held, 10_996), LiveUnits::default(), "its own clock has not stepped");
     }
 }

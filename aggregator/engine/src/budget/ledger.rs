@@ -31,6 +31,8 @@ pub struct Ledger {
     writers: BTreeMap<u64, Writer>,
     /// Number of entries that are no repetitions.
     len: u64,
+    /// Writer of the first entry.
+    number: u64,
 }
 
 /// Reason for which an entry changes nothing.
@@ -113,6 +115,12 @@ impl Ledger {
         self.len
     }
 
+    /// Returns a number that a ledger which is created again does not have: the writer of its first entry. Mirrors have the same one.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
     /// Returns true if no entry was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -167,6 +175,9 @@ impl Ledger {
     fn note_writer(&mut self, id: EntryId) -> Result<(), Void> {
         if self.contains(id) {
             return Err(Void::Repeated);
+        }
+        if self.is_empty() {
+            self.number = id.writer;
         }
         self.len += 1;
         self.writers.insert(id.writer, Writer { sequence: id.sequence, at: self.len });

@@ -11,13 +11,13 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord};
 
 use super::coordinator::DRIFT_PPM;
 use super::give_back::GiveBack;
-use super::held_grants::Asking;
+use super::held_grants::{Asking, HeldGrants};
 use super::ledger::Ledger;
 use super::region_counter::{LedgerFacts, Need, RegionCounter};
 pub use super::region_events::{RegionEffect, RegionInput, RegionMember, RegionPart};
@@ -84,10 +84,25 @@ impl RegionBudgets {
                 self.counters.entry(counter).or_insert_with(new).1.wanted = Some((units, now));
             }
             RegionInput::Assigned(part) => self.part = Some(part.clone()),
-            RegionInput::StoreTime(store) => self.store_clock = Some((store, now)),
+            RegionInput::StoreTime(store) => self.store_time(now, store),
             RegionInput::Written { counter, answer } => self.written(now, counter, &answer, effects),
             RegionInput::FloorWritten { rule, limit } => self.floor_written(now, rule, limit, effects),
             RegionInput::Tick => self.tick(now, effects),
+        }
+    }
+
+    /// Takes the store's time. If its clock has stepped back, the ends of terms step back with it, and all limits are written anew.
+    fn store_time(&mut self, now: Timestamp, store: Timestamp) {
+        let before = self.store_clock.replace((store, now));
+        let behind_ms = before.map_or(0, |clock| asking(now, clock).store.ms_since(store));
+        // Answers are late, and clocks err.
+        if behind_ms <= CLOCK_ERROR_MAX_MS {
+            return;
+        }
+        self.askings.values_mut().for_each(|asking| *asking = asking.stepped_back(behind_ms));
+        for (_, state) in self.counters.values_mut() {
+            state.held.step_back(behind_ms);
+            state.stored = None;
         }
     }
 
@@ -125,11 +140,23 @@ impl RegionBudgets {
     }
 
     fn floor_written(&mut self, now: Timestamp, rule: &Arc<str>, limit: StoredLimit, effects: &mut Vec<RegionEffect>) {
+        if self.floors.get(rule).is_some_and(|floor| floor.is_lost(limit)) {
+            self.forget_askings();
+        }
         let Some((_, terms)) = self.ledger.terms(rule) else { return };
         let floor = self.floors.entry(rule.clone()).or_default();
         if let Some(Fence { id, grant, .. }) = floor.written(now, terms, limit, |id| self.ledger.contains(id)) {
             let entry = LedgerEntry::FloorGiveBack { terms: grant, region: self.member.region.clone() };
             effects.push(RegionEffect::Append(LedgerRecord { id, entry }));
+        }
+    }
+
+    /// Takes note that the store has lost its data, and with it perhaps a give-back that is not read yet: the region has its floors
+    /// until it has read renewals that it asks for from now on, and so the ledger to its end.
+    fn forget_askings(&mut self) {
+        self.askings.clear();
+        for (_, state) in self.counters.values_mut() {
+            (state.held, state.stored) = (HeldGrants::default(), None);
         }
     }
 
@@ -176,7 +203,9 @@ impl RegionBudgets {
         state.held.retain(budget.grants_of(&region));
         state.gave_back(|id| self.ledger.contains(id));
         let asking = self.store_clock.map(|clock| asking(now, clock));
-        for need in state.needs(now, &facts, |id| self.ledger.contains(id)) {
+        let is_counted = |part: &RegionPart| part.counted.contains(&counter.partition(part.partitions));
+        let counts_all = self.part.as_ref().is_none_or(is_counted);
+        for need in state.needs(now, &facts, counts_all, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
             match need {
                 Need::GiveBack { grant, keeps } => {
@@ -197,7 +226,7 @@ impl RegionBudgets {
                 }
             }
         }
-        let limit = state.limit(now, &facts, self.ledger.len());
+        let limit = StoredLimit { ledger: self.ledger.number(), ..state.limit(now, &facts, self.ledger.len()) };
         let is_known = state.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
         let is_due =
             !is_known && (limit.units > 0 || state.stored.is_none_or(|stored| stored != StoredLimit::default()));
@@ -215,8 +244,8 @@ impl RegionBudgets {
         let mut floor = self.floors.remove(rule).unwrap_or_default();
         let id = self.give_back_id();
         let is_read = |id| self.ledger.contains(id);
-        let write =
-            floor.write(now, (terms_id, &terms), (&self.member.region, reserved), id, self.ledger.len(), is_read);
+        let as_of = (self.ledger.number(), self.ledger.len());
+        let write = floor.write(now, (terms_id, &terms), (&self.member.region, reserved), id, as_of, is_read);
         effects.extend(write.map(|write| RegionEffect::WriteFloor { rule: rule.clone(), write }));
         self.floors.insert(rule.clone(), floor);
     }

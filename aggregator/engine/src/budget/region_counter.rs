@@ -72,20 +72,29 @@ impl RegionCounter {
             && facts.budget.grants_of(facts.region).next().is_none()
     }
 
-    /// Ends an interval of the demand, and returns what the counter needs. `is_read` tells if an entry is in the ledger.
+    /// Ends an interval of the demand, and returns what the counter needs. `counts_all` is false while calls may be missing from the
+    /// demand. `is_read` tells if an entry is in the ledger.
     pub(super) fn needs(
         &mut self,
         now: Timestamp,
         facts: &LedgerFacts<'_>,
+        counts_all: bool,
         is_read: impl Fn(EntryId) -> bool,
     ) -> Vec<Need> {
         let LedgerFacts { terms, budget, region } = *facts;
+        if !counts_all {
+            self.demand.miss(now);
+        }
         let measured = self.demand.tick(now, terms.window_ms);
         self.wanted.take_if(|(_, since)| now.ms_since(*since) >= terms.term_ms);
         let demand = self.wanted.map_or(measured, |(units, _)| units);
         let is_scarce = is_scarce(facts, wanted(demand, false));
-        self.wants = wanted(demand, is_scarce);
         let (held, floor) = (budget.held(region), budget.floor(region));
+        // A successor does not give back what its predecessor holds before it knows the demand: by time, or as it wanted more.
+        let knows_demand =
+            self.asked.is_some() || self.wanted.is_some() || self.demand.is_settled(now, terms.window_ms);
+        let wanted_before = if knows_demand { 0 } else { budget.wants(region).min(held) };
+        self.wants = wanted(demand, is_scarce).max(wanted_before);
         let steady = terms.quota / STEADY_PARTS;
         let mut needs = Vec::new();
         let is_asking = self.asked.is_some_and(|(id, at, wants)| {
@@ -110,9 +119,6 @@ impl RegionCounter {
         } else {
             0
         };
-        // A successor does not give back what its predecessor holds before it knows the demand: by time, or as it wanted more.
-        let knows_demand =
-            self.asked.is_some() || self.wanted.is_some() || self.demand.is_settled(now, terms.window_ms);
         let may_give = self.giving.is_none() && knows_demand;
         let chosen = chosen(budget, region, units).filter(|_| may_give);
         if let Some((grant, keeps)) = chosen {
@@ -141,9 +147,11 @@ impl RegionCounter {
         });
         StoredLimit {
             units: live.units.saturating_sub(given.unwrap_or(0)),
+            from: live.from,
             until: live.until,
             as_of,
             fence: self.giving.map(|giving| giving.fence),
+            ..StoredLimit::default()
         }
     }
 

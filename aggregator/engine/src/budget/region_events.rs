@@ -26,6 +26,8 @@ pub struct RegionPart {
     pub partitions: u32,
     /// Partitions of this process.
     pub own: BTreeSet<Partition>,
+    /// Those of which it has counted nearly all calls up to now. The demand of the others is unknown: it stays as it was known last.
+    pub counted: BTreeSet<Partition>,
 }
 
 /// Event at a region.

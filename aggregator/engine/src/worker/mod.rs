@@ -19,6 +19,7 @@ mod inputs;
 mod effects;
 mod partition;
 mod rebalance;
+mod completeness;
 #[cfg(test)]
 mod tests;
 
@@ -61,8 +62,10 @@ pub struct Worker {
     measured_at: Timestamp,
     /// The partition with which the next rebalance begins.
     turn: Partition,
-    /// The partitions and counters of the batches that were published and not reported on, by their tags.
-    in_flight: InFlight<u64, (Partition, Vec<CounterId>)>,
+    /// The batches that were published and not reported on, by their tags.
+    in_flight: InFlight<u64, SentSignals>,
+    /// True if the bus has lost or refused the batch that was reported on last.
+    loses_signals: bool,
     /// The tag of the last batch.
     last_tag: u64,
     /// True if records were counted since signals were published.
@@ -75,6 +78,14 @@ pub struct Worker {
     store_down_at: Option<Timestamp>,
     /// Dead letters of `presence`.
     dead_letters: LogThrottle,
+}
+
+/// Published signals.
+#[derive(Clone, Debug, Default)]
+struct SentSignals {
+    at: Timestamp,
+    partition: Partition,
+    counters: Vec<CounterId>,
 }
 
 impl Worker {
@@ -91,6 +102,7 @@ impl Worker {
             measured_at: Timestamp::default(),
             turn: 0,
             in_flight: InFlight::default(),
+            loses_signals: false,
             last_tag: 0,
             unpublished: false,
             announced_at: Timestamp::default(),
@@ -135,7 +147,8 @@ impl Worker {
                 }
             }
             WorkerInput::Reported { tag, is_lost } => {
-                if let Some((partition, counters)) = self.in_flight.remove(tag)
+                self.loses_signals = is_lost;
+                if let Some(SentSignals { partition, counters, .. }) = self.in_flight.remove(tag)
                     && let Some(assigned) = self.assigned.get_mut(&partition)
                 {
                     assigned.counting.signals_reported(&counters, is_lost);
@@ -268,13 +281,13 @@ impl Worker {
                 normal_permille: self.settings.threshold_permille,
                 store_down_at: self.store_down_at,
                 last_tag: self.last_tag,
-                oldest_unreported: self.in_flight.first_key(),
+                oldest_unreported: self.in_flight.first().map(|(tag, _)| tag),
             };
             if let Some(batch) = assigned.signals_due(now, *partition, &self.settings, threshold) {
                 self.last_tag += 1;
                 let counters = batch.signals.iter().map(|signal| signal.counter).collect();
                 // The counters of a batch that is given up past the cap wait for the repetition of their signals.
-                self.in_flight.add(self.last_tag, (*partition, counters));
+                self.in_flight.add(self.last_tag, SentSignals { at: now, partition: *partition, counters });
                 effects.push(WorkerEffect::Publish { tag: self.last_tag, batch });
             }
         }

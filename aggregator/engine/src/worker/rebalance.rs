@@ -81,7 +81,9 @@ impl Worker {
         }
     }
 
-    pub(super) fn owns(&self, partition: Partition) -> bool {
+    /// Returns true if a partition is one of this aggregator, assigned or not yet.
+    #[must_use]
+    pub fn owns(&self, partition: Partition) -> bool {
         self.owner(partition) == PartitionOwner::Own
     }
 

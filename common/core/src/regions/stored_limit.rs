@@ -10,10 +10,15 @@ use crate::clock::Timestamp;
 /// Units that a region may admit in a window beside its floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct StoredLimit {
-    /// Units until `until`; none from then on.
+    /// Units from `from` until `until`; none before and none from then on.
     pub units: u64,
+    /// Earliest store time of the last asking for any of them. A store whose clock shows less has stepped back: the term would last
+    /// longer.
+    pub from: Timestamp,
     /// Store time at which the first of their terms ends.
     pub until: Timestamp,
+    /// Number of the ledger. One that was created again has another number, and its length says nothing about the earlier one.
+    pub ledger: u64,
     /// Length of the ledger that the writer had read.
     pub as_of: u64,
     /// Give-back for which the limit was lowered.
@@ -55,19 +60,27 @@ impl StoredLimit {
     /// Returns the units at an instant of store time.
     #[must_use]
     pub fn units_at(&self, now: Timestamp) -> u64 {
-        if now < self.until { self.units } else { 0 }
+        if self.is_in_force(now) { self.units } else { 0 }
     }
 
-    /// Returns the limit after a write: as written, or the lower one of both.
+    /// Returns true if the granted units hold at an instant of store time. After its clock has stepped back, they hold for no longer
+    /// than a term.
+    #[must_use]
+    pub fn is_in_force(&self, now: Timestamp) -> bool {
+        self.from <= now && now < self.until
+    }
+
+    /// Returns the limit after a write: as written, or the lower one of both if both are of the same ledger.
     #[must_use]
     pub fn after(self, write: &LimitWrite) -> Self {
         let LimitWrite { limit, seen } = *write;
         let is_older = limit.as_of < self.as_of;
         let is_fenced = self.fence.is_some_and(|fence| seen != Some(fence.id));
         let is_same_fence = self.fence.is_some() && limit.fence == self.fence;
-        if is_older || (is_fenced && !is_same_fence) || (is_same_fence && limit.units > self.units) {
+        let is_refused = is_older || (is_fenced && !is_same_fence) || (is_same_fence && limit.units > self.units);
+        if is_refused && limit.ledger == self.ledger {
             let (units, until) = (self.units.min(limit.units), self.until.min(limit.until));
-            return Self { units, until, ..self };
+            return Self { units, from: self.from.max(limit.from), until, ..self };
         }
         limit
     }
@@ -81,7 +94,7 @@ mod tests {
 
     fn limit(units: u64, until: u64, as_of: u64, fence: Option<EntryId>) -> StoredLimit {
         let fence = fence.map(|id| Fence { id, grant: EntryId { writer: 1, sequence: 1 }, keeps: 5 });
-        StoredLimit { units, until: Timestamp::from_ms(until), as_of, fence }
+        StoredLimit { units, until: Timestamp::from_ms(until), as_of, fence, ..StoredLimit::default() }
     }
 
     #[test]
@@ -105,11 +118,23 @@ mod tests {
         }
         let older = LimitWrite { limit: limit(4, 50, 2, None), seen: None };
         assert_eq!(limit(9, 100, 3, None).after(&older), limit(4, 50, 3, None), "an earlier end holds at once");
+        for before in [limit(4, 100, 900, None), limit(4, 100, 900, Some(G))] {
+            let recreated = StoredLimit { ledger: 8, ..limit(9, 100, 2, None) };
+            let after = before.after(&LimitWrite { limit: recreated, seen: None });
+            assert_eq!(after, recreated, "another ledger");
+        }
     }
 
     #[test]
-    fn units_end_with_their_term() {
-        let limit = limit(9, 100, 1, None);
-        assert_eq!((limit.units_at(Timestamp::from_ms(99)), limit.units_at(Timestamp::from_ms(100))), (9, 0));
+    fn units_hold_for_their_term_by_a_clock_that_may_step_back() {
+        let limit = StoredLimit { from: Timestamp::from_ms(40), ..limit(9, 100, 1, None) };
+        let units = [39, 40, 99, 100].map(|now| limit.units_at(Timestamp::from_ms(now)));
+        assert_eq!(units, [0, 9, 9, 0]);
+        let older = StoredLimit { from: Timestamp::from_ms(20), as_of: 0, ..limit };
+        let newer = StoredLimit { from: Timestamp::from_ms(50), ..older };
+        for (write, from) in [(older, 40), (newer, 50)] {
+            let after = limit.after(&LimitWrite { limit: write, seen: None });
+            assert_eq!((after.from, after.as_of), (Timestamp::from_ms(from), 1), "the later one of both");
+        }
     }
 }

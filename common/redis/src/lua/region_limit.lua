@@ -3,12 +3,13 @@
 --
 -- KEYS: the record; of a counter's limit, the counter and the floor of its rule. ARGV: a record; the give-back that the writer has
 -- read, or ''.
--- A record: units | until | length of the ledger | kept until, then of one with a fence its give-back | grant | units kept. That of a
--- counter stays for as long as any write of it would have lasted. A foreign value counts as none, and is overwritten.
-local RECORD, RECORD_LEN, FENCE_LEN = '<I7I7I7I7', 28, 40
+-- A record: units | until | length of the ledger | from | ledger, then of one with a fence its give-back | grant | units kept. That of a
+-- counter stays for a day after its last write: until then, a writer that was suspended may come with an older limit, or
+-- append a give-back while another process renews the grant. A foreign value counts as none, and is overwritten.
+local RECORD, LEDGER_AT, RECORD_LEN, FENCE_LEN = '<I7I7I7I7', 29, 36, 40
 local HEADER, HEADER_LEN = '<I1I1I6I7I7I7I6I6I1', 42 -- as in agent/src/store/lua/layout.lua
 local INTERPOLATED, FIXED, LAST_WINDOW = 49, 51, 53
-local NUMBER_MAX, TTL_MS_MAX, CLOCK_ERROR_MAX_MS = 2 ^ 53 - 1, 3155760000000, 1000
+local NUMBER_MAX, TTL_MS_MAX, KEPT_MS_MIN = 2 ^ 53 - 1, 3155760000000, 86400000
 local min, max, sub, parse, pack = math.min, math.max, string.sub, struct.unpack, struct.pack
 
 -- The value of a key; '' of a missing one, false of one of another type.
@@ -38,27 +39,25 @@ local function used(key)
   return min(sum, NUMBER_MAX)
 end
 
-local units, ends, as_of = parse(RECORD, ARGV[1])
-local fence, seen, kept_until = sub(ARGV[1], RECORD_LEN + 1), ARGV[2], 0
+local units, ends, as_of, begins = parse(RECORD, ARGV[1])
+local ledger, fence, seen = sub(ARGV[1], LEDGER_AT, RECORD_LEN), sub(ARGV[1], RECORD_LEN + 1), ARGV[2]
 local found = value_of('GET', KEYS[1])
 if is_record(found) then
-  local old_units, old_ends, old_as_of, old_kept_until = parse(RECORD, found)
+  local old_units, old_ends, old_as_of, old_begins = parse(RECORD, found)
   local old_fence = sub(found, RECORD_LEN + 1)
-  if not KEYS[2] or now < old_kept_until then
-    local is_fenced = old_fence ~= '' and sub(old_fence, 1, 16) ~= seen
-    local is_same_fence = old_fence ~= '' and fence == old_fence
-    if as_of < old_as_of or is_fenced and not is_same_fence or is_same_fence and units > old_units then
-      units, ends, as_of, fence = min(units, old_units), min(ends, old_ends), old_as_of, old_fence
-    end
-    kept_until = old_kept_until
+  local is_fenced = old_fence ~= '' and sub(old_fence, 1, 16) ~= seen
+  local is_same_fence = old_fence ~= '' and fence == old_fence
+  local is_refused = as_of < old_as_of or is_fenced and not is_same_fence or is_same_fence and units > old_units
+  if is_refused and ledger == sub(found, LEDGER_AT, RECORD_LEN) then
+    units, ends, as_of, fence = min(units, old_units), min(ends, old_ends), old_as_of, old_fence
+    begins = max(begins, old_begins)
   end
 end
-kept_until = min(max(kept_until, ends + CLOCK_ERROR_MAX_MS), NUMBER_MAX)
-local record = pack(RECORD, units, ends, as_of, kept_until) .. fence
+local record = pack(RECORD, units, ends, as_of, begins) .. ledger .. fence
 if not KEYS[2] then
   redis.call('SET', KEYS[1], record)
   return { now, record, units, 0 }
 end
-redis.call('SET', KEYS[1], record, 'PX', string.format('%.0f', max(min(kept_until - now, TTL_MS_MAX), 1)))
+redis.call('SET', KEYS[1], record, 'PX', string.format('%.0f', max(min(ends - now, TTL_MS_MAX), KEPT_MS_MIN)))
 local floor = value_of('GET', KEYS[3])
 return { now, record, is_record(floor) and parse(RECORD, floor) or 0, used(KEYS[2]) }

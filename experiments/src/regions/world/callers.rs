@@ -1,15 +1,23 @@
 //! Callers of the regions.
 
 use tollgate_aggregator_engine::budget::region::RegionInput;
+use tollgate_core::counter::CounterId;
 
 use super::{Event, LedgerMember, RegionsWorld, counter_id, rule_name};
+use crate::regions::region_store::StoreAdmission;
+
+/// Longest time for which calls that were kept come after a bus is back, in ms.
+const BACKLOG_MS_MAX: u64 = 1_000;
 
 impl RegionsWorld {
     pub(super) fn call(&mut self, region: usize, plan: usize) {
         let caller = self.regions[region].settings.callers[plan];
         self.schedule_call(region, plan, self.now_ms);
         let (counter, store_now) = (counter_id(caller.counter), self.store_time(region));
-        let is_admitted = self.regions[region].store.charge(counter, store_now);
+        let rules_floor = self.rules_floor(region);
+        let admission = self.regions[region].store.charge(counter, store_now, rules_floor);
+        let is_admitted = admission != StoreAdmission::Denied;
+        self.outcome.overdue += u64::from(admission == StoreAdmission::Overdue);
         let second = usize::try_from(self.now_ms / 1_000).unwrap_or(usize::MAX);
         let seconds = &mut self.outcome.seconds[region];
         seconds.resize(seconds.len().max(second + 1), (0, 0));
@@ -19,6 +27,19 @@ impl RegionsWorld {
         if is_admitted {
             self.outcome.admitted[caller.counter as usize].push((self.now_ms, region));
         }
+        match self.regions[region].settings.bus_away_until(self.now_ms) {
+            None => self.count(region, counter),
+            // The agent keeps some calls until the bus is back, and loses the others.
+            Some(until_ms) if self.rng.bool() => {
+                let at_ms = until_ms + self.rng.u64(0..=BACKLOG_MS_MAX);
+                self.queue.push(at_ms, Event::Counted { region, counter });
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Counts a call as demand, at all processes.
+    pub(super) fn count(&mut self, region: usize, counter: CounterId) {
         let rule = rule_name(&self.settings);
         for process in 0..self.regions[region].processes.len() {
             let input = RegionInput::Offered { rule: &rule, counter, units: 1 };

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use tollgate_aggregator_engine::budget::ledger::Ledger;
 
-use super::{LedgerMember, RegionsWorld, counter_id, rule_name};
+use super::{LedgerMember, RegionsWorld, WriteOrigin, counter_id, rule_name};
 use crate::regions::outcome::{BudgetSample, Violation};
 use crate::regions::process::{Process, ProcessEngine};
 
@@ -25,21 +25,34 @@ impl RegionsWorld {
         let budget = self.truth.budget(&rule, counter);
         let sample = |region: usize| {
             let held = budget.as_ref().map_or(0, |budget| budget.held(self.regions[region].settings.name));
-            BudgetSample { held, limit: self.regions[region].store.limit(counter, self.store_time(region)) }
+            let (now, rules_floor) = (self.store_time(region).clock, self.rules_floor(region));
+            BudgetSample { held, limit: self.regions[region].store.limit(counter, now, rules_floor) }
         };
         let samples = (0..self.regions.len()).map(sample).collect();
         self.outcome.budgets.push(samples);
     }
 
+    /// Checks that the regions hold and have admitted no more than the quota, at every instant and by each store's own clock, which
+    /// may err by hours: a window is one of that clock. So a step forward by `d` shortens a window and a term by `d`. A step back
+    /// lengthens neither: units that a store admits after the true end of their term, because its clock stepped back, are overdue and
+    /// do not count here. They must have ended once the process that wrote them has seen the step. A store that loses its data does not
+    /// keep what it has acknowledged: its admissions count from the loss on.
     pub(super) fn check_quota(&mut self) {
         let rule = rule_name(&self.settings);
         for counter in 0..self.settings.counters {
             let counter = counter_id(counter);
             let mut units = 0;
             for region in 0..self.regions.len() {
-                let now = self.store_time(region);
-                let store = &mut self.regions[region].store;
-                units += store.used(counter, now).max(store.limit(counter, now));
+                let (now, rules_floor) = (self.store_time(region), self.rules_floor(region));
+                let region = &mut self.regions[region];
+                units += region.store.live(counter, now, rules_floor);
+                let Some(WriteOrigin { life, .. }) = region.store.overdue(counter, now) else { continue };
+                let saw_step = |process: &Process| {
+                    process.life == life && process.saw_step_ms.is_some_and(|saw_ms| saw_ms < self.now_ms)
+                };
+                if region.processes.iter().any(saw_step) {
+                    self.outcome.violation.get_or_insert(Violation::Overdue { at_ms: self.now_ms });
+                }
             }
             let quota = self.truth.terms(&rule).map_or(0, |(_, terms)| terms.quota);
             let quota = self.truth.budget(&rule, counter).map_or(quota, |budget| budget.held_by_all().max(quota));

@@ -1,10 +1,15 @@
 //! Processes of regions and coordinators: their starts, their ticks, and the effects of their engines.
 
-use tollgate_aggregator_engine::budget::coordinator::Coordinator;
-use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
+use std::collections::BTreeSet;
 
-use super::{Event, LedgerMember, RegionsWorld, STORE_MS_MAX, WriteAnswer, rule_name};
+use tollgate_aggregator_engine::budget::coordinator::Coordinator;
+use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember, RegionPart};
+use tollgate_core::counter::Partition;
+
+use super::{Event, LedgerMember, RegionsWorld, STORE_MS_MAX, StoreTime, WriteAnswer, rule_name};
+use crate::regions::mistake::RegionMistake;
 use crate::regions::process::{Process, ProcessEngine};
+use crate::regions::region_store::WriteOrigin;
 
 impl RegionsWorld {
     pub(super) fn new_process(&mut self, region: Option<usize>) -> Process {
@@ -19,7 +24,8 @@ impl RegionsWorld {
             ProcessEngine::Coordinator(Box::new(Coordinator::new(writer)))
         };
         let drift_ppm_max = settings.drift_ppm_max;
-        Process::new(engine, self.lives, drift_ppm_max, &mut self.rng)
+        let clock_stops = region.is_some() && self.mistake == Some(RegionMistake::ClockStops);
+        Process::new(engine, self.lives, drift_ppm_max, clock_stops, &mut self.rng)
     }
 
     pub(super) fn restart(&mut self, member: LedgerMember) {
@@ -39,10 +45,22 @@ impl RegionsWorld {
         if process.suspended_until_ms > self.now_ms {
             return;
         }
+        // A write before which it was suspended may still be on its way.
+        let is_answered = process.suspended_until_ms.max(process.writes_after_ms + STORE_MS_MAX) < self.now_ms;
         match member {
             LedgerMember::Region(region, _) => {
-                self.poll(member, RegionInput::StoreTime(self.store_time(region)));
+                let is_away = self.regions[region].settings.bus_away_until(self.now_ms).is_some();
+                let own: BTreeSet<Partition> = [0].into();
+                let part =
+                    RegionPart { partitions: 1, counted: if is_away { BTreeSet::new() } else { own.clone() }, own };
+                self.poll(member, RegionInput::Assigned(&part));
+                self.poll(member, RegionInput::StoreTime(self.store_time(region).clock));
                 self.poll(member, RegionInput::Tick);
+                let now_ms = self.now_ms;
+                if let Some(process) = self.process_mut(member).filter(|_| is_answered) {
+                    let acts_ms = process.suspended_until_ms.max(now_ms) + STORE_MS_MAX;
+                    process.saw_step_ms.get_or_insert(acts_ms);
+                }
             }
             LedgerMember::Coordinator(number) => {
                 let now_ms = self.now_ms;
@@ -81,8 +99,12 @@ impl RegionsWorld {
         };
         let from_ms = self.suspended_until(member);
         let at_ms = from_ms + self.rng.u64(0..=STORE_MS_MAX);
-        let life = self.regions[region].processes[process].life;
-        self.queue.push(at_ms, Event::Write { region, process, life, counter, write });
+        let own = &mut self.regions[region].processes[process];
+        let (at_ms, life) = (at_ms.max(own.writes_after_ms), own.life);
+        own.writes_after_ms = at_ms;
+        let StoreTime { clock, steady } = self.store_time(region);
+        let origin = WriteOrigin { life, ends: steady.plus_ms(write.limit.until.ms_since(clock)) };
+        self.queue.push(at_ms, Event::Write { region, process, origin, counter, write });
     }
 
     /// Returns the instant from which a member executes its next effect.
@@ -97,7 +119,7 @@ impl RegionsWorld {
         let for_ms = self.rng.u64(0..=faults.suspended_ms_max).min(calm_ms);
         let Some(process) = self.process_mut(member) else { return now_ms };
         if is_suspended && process.suspended_until_ms <= now_ms {
-            process.suspended_until_ms = now_ms + for_ms;
+            process.suspend(now_ms, for_ms);
             self.queue.push(now_ms + for_ms, Event::Resume(member));
         }
         self.process(member).map_or(now_ms, |process| process.suspended_until_ms.max(now_ms))

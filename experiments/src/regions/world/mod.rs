@@ -11,9 +11,9 @@ use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit}
 
 use super::mistake::RegionMistake;
 use super::outcome::RegionsOutcome;
-use super::process::{Process, drifted};
+use super::process::Process;
 use super::queue::EventQueue;
-use super::region_store::RegionStore;
+use super::region_store::{RegionStore, StoreTime, WriteOrigin};
 use super::settings::{RegionSettings, RegionsSettings};
 use checks::digest;
 
@@ -22,6 +22,7 @@ mod checks;
 mod log;
 mod members;
 mod reading;
+mod stores;
 
 /// Longest time from a process to its store, in ms.
 const STORE_MS_MAX: u64 = 5;
@@ -52,6 +53,9 @@ pub struct RegionsWorld {
 struct RegionSim {
     settings: RegionSettings,
     store: RegionStore,
+    /// Sums of the steps of its store's clock, and of those forward, in ms.
+    stepped_ms: i64,
+    forward_ms: u64,
     processes: Vec<Process>,
     /// Records of its mirror.
     mirror: Vec<LedgerRecord>,
@@ -67,12 +71,42 @@ enum LedgerMember {
 
 #[derive(Clone, Debug)]
 enum Event {
-    Call { region: usize, plan: usize },
+    Call {
+        region: usize,
+        plan: usize,
+    },
     Tick(LedgerMember),
     Appended(LedgerRecord),
-    Mirrored { region: usize, record: LedgerRecord },
-    Write { region: usize, process: usize, life: u64, counter: Option<CounterId>, write: LimitWrite },
-    Written { region: usize, process: usize, life: u64, answer: WriteAnswer, store: Timestamp },
+    Mirrored {
+        region: usize,
+        record: LedgerRecord,
+    },
+    /// Callers' units are counted late.
+    Counted {
+        region: usize,
+        counter: CounterId,
+    },
+    Step {
+        region: usize,
+        by_ms: i64,
+    },
+    Loss {
+        region: usize,
+    },
+    Write {
+        region: usize,
+        process: usize,
+        origin: WriteOrigin,
+        counter: Option<CounterId>,
+        write: LimitWrite,
+    },
+    Written {
+        region: usize,
+        process: usize,
+        life: u64,
+        answer: WriteAnswer,
+        store: Timestamp,
+    },
     Restart(LedgerMember),
     Resume(LedgerMember),
     Sample,
@@ -96,6 +130,8 @@ impl RegionsWorld {
             .map(|region| RegionSim {
                 settings: region.clone(),
                 store: RegionStore::new(window_ms),
+                stepped_ms: 0,
+                forward_ms: 0,
                 processes: Vec::new(),
                 mirror: Vec::new(),
                 mirrored_ms: 0,
@@ -163,6 +199,12 @@ impl RegionsWorld {
                     self.queue.push(at_ms, Event::Restart(member));
                 }
             }
+            let faults = self.regions[region].settings.store_faults.clone();
+            faults
+                .steps
+                .iter()
+                .for_each(|(at_ms, by_ms)| self.queue.push(*at_ms, Event::Step { region, by_ms: *by_ms }));
+            faults.losses.iter().for_each(|at_ms| self.queue.push(*at_ms, Event::Loss { region }));
             for plan in 0..self.regions[region].settings.callers.len() {
                 let from_ms = self.regions[region].settings.callers[plan].from_ms;
                 self.schedule_call(region, plan, from_ms);
@@ -173,6 +215,9 @@ impl RegionsWorld {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Call { region, plan } => self.call(region, plan),
+            Event::Counted { region, counter } => self.count(region, counter),
+            Event::Step { region, by_ms } => self.step_clock(region, by_ms),
+            Event::Loss { region } => self.regions[region].store.lose(),
             Event::Tick(member) => self.tick(member),
             Event::Appended(record) => self.append(record),
             Event::Mirrored { region, record } => {
@@ -181,8 +226,8 @@ impl RegionsWorld {
                     self.catch_up(LedgerMember::Region(region, process));
                 }
             }
-            Event::Write { region, process, life, counter, write } => {
-                let store_now = self.store_time(region);
+            Event::Write { region, process, origin, counter, write } => {
+                let (store_now, life) = (self.store_time(region).clock, origin.life);
                 if self.mistake == Some(RegionMistake::LimitDies) {
                     self.regions[region].store.forget_ended(store_now);
                 }
@@ -190,7 +235,7 @@ impl RegionsWorld {
                 let store = &mut self.regions[region].store;
                 let answer = match counter {
                     Some(counter) => {
-                        let mut answer = store.write(counter, store_now, &write, is_fenced);
+                        let mut answer = store.write(counter, store_now, &write, origin, is_fenced);
                         if self.mistake == Some(RegionMistake::GiveBackUnseen) {
                             answer.used = 0;
                         }
@@ -221,11 +266,6 @@ impl RegionsWorld {
                 self.sample();
             }
         }
-    }
-
-    fn store_time(&self, region: usize) -> Timestamp {
-        let (offset_ms, drift_ppm) = self.regions[region].settings.store_clock;
-        drifted(self.now_ms, offset_ms, drift_ppm)
     }
 }
 

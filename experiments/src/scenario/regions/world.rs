@@ -6,7 +6,8 @@ use tollgate_core::messages::ledger::Terms;
 
 use super::GlobalQuotaSettings;
 use crate::regions::{
-    CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsOutcome, RegionsSettings, RegionsWorld, TermsChange,
+    CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsOutcome, RegionsSettings, RegionsWorld, StoreFaults,
+    TermsChange,
 };
 use crate::scenario::arrivals::MINUTE_MS;
 
@@ -47,6 +48,8 @@ impl RegionsRun {
         let region = |(index, name): (usize, &&'static str)| {
             let delay_ms = if index == 0 { 1 } else { settings.link_ms };
             RegionSettings {
+                store_faults: StoreFaults::default(),
+                bus_cuts: Vec::new(),
                 name,
                 processes: 1,
                 store_clock: (index as u64 * MINUTE_MS, if index % 2 == 0 { DRIFT_PPM } else { -DRIFT_PPM }),

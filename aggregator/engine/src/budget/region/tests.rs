@@ -1,8 +1,13 @@
-//! Sequences of a region's process: asking, a successor, a predecessor's give-back, another key.
+//! Sequences of a region's process: asking, a successor, a predecessor's give-back, another key. `faults`: a bus that is away, and a store
+//! whose clock steps or whose data is lost.
+
+use std::collections::BTreeSet;
 
 use tollgate_core::messages::ledger::Terms;
 
 use super::*;
+
+mod faults;
 
 const X: CounterId = CounterId::from_u128(1);
 const GRANT: EntryId = EntryId { writer: 1, sequence: 2 };
@@ -78,7 +83,8 @@ fn a_region_asks_and_uses_what_it_is_granted() {
     }
     let write = written(&tick(&mut process, 3_000, 2)).expect("the limit rises");
     // The term is counted from the asking, less the drift of two clocks.
-    let limit = StoredLimit { units: 30, until: ms(1_000_000 + 1_000 + 12_000 - 5), as_of: 3, fence: None };
+    let (from, until) = (ms(1_000_000 + 1_000), ms(1_000_000 + 1_000 + 12_000 - 5));
+    let limit = StoredLimit { units: 30, from, until, ledger: 1, as_of: 3, fence: None };
     assert_eq!(write, LimitWrite { limit, seen: None });
     let write = written(&tick(&mut process, 12_995, 20)).expect("its own clock says that the term has ended");
     assert_eq!(write.limit.units, 0);
@@ -122,7 +128,7 @@ fn a_successor_appends_the_give_back_of_its_predecessor() {
     tick(&mut successor, 2_000, 0);
     tick(&mut successor, 3_000, 2);
     let fence = Fence { id: EntryId { writer: 70, sequence: 1 }, grant: GRANT, keeps: 4 };
-    let limit = StoredLimit { units: 4, until: ms(1_013_000), as_of: 3, fence: Some(fence) };
+    let limit = StoredLimit { units: 4, until: ms(1_013_000), as_of: 3, fence: Some(fence), ..StoredLimit::default() };
     let answer = |used| RegionInput::Written { counter: X, answer: LimitAnswer { limit, floor: 1, used } };
     assert_eq!(poll(&mut successor, 3_001, answer(6)), []);
     let give_back = LedgerEntry::GiveBack { counter: X, grant: GRANT, keeps: 4 };
@@ -186,7 +192,10 @@ fn an_operator_moves_units_for_a_term() {
 #[test]
 fn a_process_takes_care_of_its_part_only() {
     let partition = X.partition(8);
-    let part = |own: &[u32]| RegionPart { partitions: 8, own: own.iter().copied().collect() };
+    let part = |own: &[u32]| {
+        let own: BTreeSet<_> = own.iter().copied().collect();
+        RegionPart { partitions: 8, counted: own.clone(), own }
+    };
     let other = (partition + 1) % 8;
     for (own, asks, sets_floors) in [(partition, true, partition == 0), (other, false, other == 0)] {
         let mut process = process(7, 42, &[]);

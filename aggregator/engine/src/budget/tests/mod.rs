@@ -7,10 +7,14 @@
 
 use stateright::{Checker, HasDiscoveries, Model};
 
-use world::{BudgetModel, ModelMistake, QUOTA, STATE};
+use bounds::{BudgetModel, ModelMistake};
+use world::{QUOTA, STATE};
 
 mod place;
 mod state;
+mod bounds;
+mod execution;
+mod choices;
 mod world;
 
 /// Three regions share one counter of two units: eight entries, two requests, a renewal and a give-back within four ticks.

@@ -75,7 +75,7 @@ impl Place {
 
     /// Returns the write of the limit that the process may use.
     pub(super) fn write(&self, facts: &LedgerFacts<'_>, as_of: u64, is_read: impl Fn(EntryId) -> bool) -> LimitWrite {
-        let limit = self.production().limit(NOW, facts, as_of);
+        let limit = StoredLimit { from: Timestamp::default(), ..self.production().limit(NOW, facts, as_of) };
         LimitWrite { limit, seen: self.fence.filter(|id| is_read(*id)) }
     }
 
@@ -125,5 +125,6 @@ impl Place {
 /// Returns a limit after a tick.
 pub(super) fn earlier(limit: StoredLimit) -> StoredLimit {
     let until = limit.until.minus_ms(TICK_MS);
-    StoredLimit { until: if until > NOW { until } else { Timestamp::default() }, ..limit }
+    // The model's clocks do not step back, so the beginning of a term makes no difference.
+    StoredLimit { from: Timestamp::default(), until: if until > NOW { until } else { Timestamp::default() }, ..limit }
 }

@@ -1,6 +1,7 @@
 //! Workers in rounds: assignment, restore, hand-over, signals, dead letters.
 
 mod bus;
+mod completeness;
 
 use super::*;
 
