@@ -130,7 +130,12 @@ impl RegionStore {
         let before = record.limit;
         let limit = if is_fenced { before.after(write) } else { write.limit };
         let is_accepted = limit == write.limit;
-        let ends = if is_accepted { origin.ends } else { record.origin.ends.min(origin.ends) };
+        let ends = match is_accepted {
+            true => origin.ends,
+            // A fence keeps the limit below what the writer holds: the units are those of its term.
+            false if write.limit.units >= before.units => record.origin.ends.max(origin.ends),
+            false => record.origin.ends.min(origin.ends),
+        };
         let origin = WriteOrigin { ends, life: if is_accepted { origin.life } else { record.origin.life } };
         *record = LimitRecord { limit, origin };
         LimitAnswer { limit, floor: self.floor.map_or(0, |floor| floor.units), used: self.used(counter, now) }

@@ -31,14 +31,15 @@ fn cuts_of(rng: &mut Rng, cases: u64) -> Vec<(u64, u64)> {
     if rng.u64(0..cases) == 0 { vec![cut] } else { Vec::new() }
 }
 
-/// Returns steps of a store's clock by seconds or by hours, back and forward, and losses of its data, each in some cases.
-fn store_faults(rng: &mut Rng) -> StoreFaults {
+/// Returns steps of a store's clock by seconds or by hours, back and forward, and losses of its data, each in some cases. A region
+/// whose give-back is forgotten with the store, because no process knows it, may admit these units once more.
+fn store_faults(rng: &mut Rng, forgets: bool) -> StoreFaults {
     let step = |rng: &mut Rng| {
         let by_ms = if rng.bool() { rng.i64(1_500..20_000) } else { rng.i64(1..=5) * 3_600_000 };
         (rng.u64(0..CALM_MS), if rng.bool() { by_ms } else { -by_ms })
     };
     let steps = if rng.u64(0..3) == 0 { rng.usize(1..=4) } else { 0 };
-    let losses = usize::from(rng.u64(0..4) == 0);
+    let losses = usize::from(rng.u64(0..2) == 0 && !forgets);
     StoreFaults {
         steps: (0..steps).map(|_| step(rng)).collect(),
         losses: (0..losses).map(|_| rng.u64(0..CALM_MS)).collect(),
@@ -65,11 +66,13 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
         for from_ms in (0..RUN_MS).step_by(20_000).filter(|_| is_contended && rng.bool()) {
             callers.push(CallerPlan { counter: 0, from_ms, until_ms: from_ms + 20_000, per_minute: 400 });
         }
+        let processes = rng.usize(1..=2);
+        let restart_every_ms = [0, 20_000, 60_000][rng.usize(..3)];
         RegionSettings {
             name,
-            processes: rng.usize(1..=2),
+            processes,
             store_clock: (STORE_MS_MIN + rng.u64(0..36_000_000), rng.i64(-200..=200)),
-            store_faults: store_faults(rng),
+            store_faults: store_faults(rng, processes > 1 || restart_every_ms > 0),
             bus_cuts: cuts_of(rng, 3),
             drift_ppm_max: 200,
             link: LinkFaults {
@@ -83,7 +86,7 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
             faults: ProcessFaults {
                 suspended_permille: [0, 5, 30][rng.usize(..3)],
                 suspended_ms_max: [500, 15_000, 120_000][rng.usize(..3)],
-                restart_every_ms: [0, 20_000, 60_000][rng.usize(..3)],
+                restart_every_ms,
             },
             callers,
         }
