@@ -13,7 +13,7 @@ use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 const REPEATED_AFTER_MS: u64 = 1_000;
 /// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor: smaller differences stay, or
 /// budgets would move with each change of the demand.
-const STEADY_PARTS: u64 = 256;
+const STEADY_PARTS: u64 = 384;
 
 /// State of one counter at a region.
 #[derive(Clone, Debug)]
