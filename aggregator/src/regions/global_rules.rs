@@ -26,7 +26,7 @@ pub struct GlobalRules {
 pub(super) struct ShownRule {
     pub(super) name: Arc<str>,
     pub(super) scope: Scope,
-    /// Units of a counter per window; none if only tiers have a quota.
+    /// Units of a counter per window, of a global rule over all regions; none if only tiers have a quota.
     pub(super) quota: Option<u64>,
     pub(super) window_ms: Option<u64>,
 }
@@ -112,7 +112,7 @@ impl ShownRule {
         Self {
             name: rule.name.clone(),
             scope: rule.scope,
-            quota: policy.map(|policy| policy.quota.units()),
+            quota: policy.map(|policy| policy.units_over_regions()),
             window_ms: policy.map(|policy| policy.window.width_ms()),
         }
     }
@@ -157,10 +157,11 @@ mod tests {
                 assert_eq!((terms.generation, &*terms.floors), (3, &[("eu".into(), 100)][..]));
             }
         }
-        let shown: Vec<_> = known.shown().iter().map(|rule| (rule.scope, rule.window_ms)).collect();
+        let shown: Vec<_> = known.shown().iter().map(|rule| (rule.scope, rule.quota, rule.window_ms)).collect();
         assert_eq!(
             (shown.len(), shown[1], shown[3]),
-            (4, (Scope::Global, Some(10_000)), (Scope::Regional, Some(1_000)))
+            (4, (Scope::Global, Some(1_000), Some(10_000)), (Scope::Regional, Some(1_000), Some(1_000))),
+            "also of the rules of one region"
         );
         assert_eq!(*known.regions(), [Region::from("eu")]);
         let terms = known.terms();

@@ -9,8 +9,8 @@ use crate::counter::{CounterId, StoreError};
 
 /// Store of a region's limits: the store that charges its counters.
 pub trait LimitStore: Send + Sync + 'static {
-    /// Writes the limit of a counter of this rule; the store decides by [`StoredLimit::after`], and keeps it for a day. Returns the store's time and its
-    /// answer.
+    /// Writes the limit of a counter of this rule. The store decides by [`StoredLimit::after`], and keeps the limit for a day. Returns
+    /// the store's time and its answer.
     fn write_limit(
         &self,
         rule: &str,
