@@ -69,6 +69,12 @@ fn a_region_that_reads_a_mirror_has_its_share_also_after_repeated_records() {
     assert!(shifted.1 * 10 >= rest * 9, "the far region has the units that were given back: {shifted:?}");
     assert!(shared.0.min(shared.1) * 10 >= quota() * 4, "both share after the restart: {shared:?}");
     assert_order_is_kept(&regions);
+    // The far region reads its own records from the mirror, too.
+    wait_for("the usage of both regions", || {
+        let budgets = regions.far.budgets()?;
+        let shown = budgets["usage"]["regions"].as_array()?;
+        (shown.len() == 2 && shown.iter().all(|region| region["known"] == true)).then_some(())
+    });
 }
 
 /// Returns the number of records that a region has read of the ledger, repeated ones included.
