@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tollgate_aggregator_engine::budget::coordinator::expires_after_ms;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::ledger::{Region, Terms};
-use tollgate_core::rules::{Rule, RuleSet, Scope};
+use tollgate_core::rules::{LimitPolicy, Rule, RuleSet, Scope};
 
 /// Minimum and maximum of a term, in ms. Each grant needs two renewals in a term.
 const TERM_MS_MIN: u64 = 5_000;
@@ -112,7 +112,7 @@ impl ShownRule {
         Self {
             name: rule.name.clone(),
             scope: rule.scope,
-            quota: policy.map(|policy| policy.units_over_regions()),
+            quota: policy.map(LimitPolicy::units_over_regions),
             window_ms: policy.map(|policy| policy.window.width_ms()),
         }
     }
