@@ -12,6 +12,10 @@ use tollgate_experiments::sim::{Observation, SimNode, Simulation};
 /// Maximum time for which an answer of the store is on its way, in ms.
 const ANSWER_MS_MAX: u64 = 100;
 
+/// Distance from both ends of an interval at which it stays right, in ms. A step of the store's clock may leave the truth
+/// exactly at an end, and the drift of the agent's clock moves that end when it is rounded to the next ms.
+const ROUNDING_MS: u64 = 1;
+
 /// Agents that a step of the store's clock excuses.
 #[derive(Default)]
 pub(crate) struct StoreTime {
@@ -47,7 +51,9 @@ impl StoreTime {
             let truth = if agent.settings.owns_table { own_now } else { store_now };
             let bounds = engine.store_time(own_now);
             if bounds.earliest <= truth && truth <= bounds.latest {
-                if is_settled {
+                let is_inside =
+                    bounds.earliest.plus_ms(ROUNDING_MS) <= truth && truth.plus_ms(ROUNDING_MS) <= bounds.latest;
+                if is_settled && is_inside {
                     self.excused.remove(&index);
                 }
             } else if !self.excused.contains(&index) {

@@ -166,10 +166,20 @@ impl Ledger {
     /// Returns the units that are reserved for a region of every counter of a rule.
     #[must_use]
     pub fn floor_of_all(&self, rule: &str, region: &str) -> u64 {
-        let Some(terms) = self.rules.get(rule) else { return 0 };
-        let named = self.counters.values().filter(|named| &*named.rule == rule);
-        let floors = named.map(|named| named.budget.floor(region));
-        floors.fold(CounterBudget::new(terms.floors.clone()).floor(region), u64::min)
+        self.floors_of(rule, region).min().unwrap_or(0)
+    }
+
+    /// Returns the units that are reserved for a region of any counter of a rule.
+    #[must_use]
+    pub(super) fn floor_of_any(&self, rule: &str, region: &str) -> u64 {
+        self.floors_of(rule, region).max().unwrap_or(0)
+    }
+
+    /// Returns the floors of a region: that of the counters without an entry, and those of the others.
+    fn floors_of(&self, rule: &str, region: &str) -> impl Iterator<Item = u64> {
+        let named = self.counters.values().filter(move |named| &*named.rule == rule);
+        let untouched = self.rules.get(rule).map(|rule| rule.floors.get(region).copied().unwrap_or(0));
+        untouched.into_iter().chain(named.map(move |named| named.budget.floor(region)))
     }
 
     fn note_writer(&mut self, id: EntryId) -> Result<(), Void> {

@@ -240,7 +240,8 @@ impl RegionBudgets {
 
     fn tick_floor(&mut self, now: Timestamp, rule: &Arc<str>, effects: &mut Vec<RegionEffect>) {
         let Some((terms_id, terms)) = self.ledger.terms(rule).map(|(id, terms)| (id, terms.clone())) else { return };
-        let reserved = self.ledger.floor_of_all(rule, &self.member.region);
+        let region = &self.member.region;
+        let reserved = self.ledger.floor_of_all(rule, region)..=self.ledger.floor_of_any(rule, region);
         let mut floor = self.floors.remove(rule).unwrap_or_default();
         let id = self.give_back_id();
         let is_read = |id| self.ledger.contains(id);

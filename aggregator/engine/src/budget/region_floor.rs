@@ -6,6 +6,8 @@
 //! A floor lives for ever, so a store without it has lost its data. The floor is written each second as if by a writer who knows less
 //! of the ledger: a store that has it refuses this write.
 
+use std::ops::RangeInclusive;
+
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::ledger::{EntryId, Terms};
 
@@ -40,13 +42,13 @@ struct LoweredFloor {
 }
 
 impl RegionFloor {
-    /// Returns the write that the store needs; none if it has the floor. `reserved` is the region's floor in the ledger, `id` a
-    /// new identity for a give-back, `as_of` the number and the length of the ledger.
+    /// Returns the write that the store needs; none if it has the floor. `reserved` are the lowest and the highest floor that the
+    /// region has of a counter in the ledger, `id` is a new identity for a give-back, `as_of` the number and the length of the ledger.
     pub(super) fn write(
         &mut self,
         now: Timestamp,
         terms: (EntryId, &Terms),
-        region: (&str, u64),
+        region: (&str, RangeInclusive<u64>),
         id: EntryId,
         as_of: (u64, u64),
         is_read: impl Fn(EntryId) -> bool,
@@ -56,10 +58,11 @@ impl RegionFloor {
         let known = self.stored.and_then(|stored| stored.fence).filter(|fence| !is_read(fence.id));
         let fence = match known {
             Some(fence) => Some(fence),
-            None if lower < reserved => Some(Fence { id, grant: terms_id, keeps: lower }),
+            None if lower < *reserved.end() => Some(Fence { id, grant: terms_id, keeps: lower }),
             None => None,
         };
-        let units = fence.map_or(reserved, |fence| fence.keeps.min(reserved));
+        let lowest = *reserved.start();
+        let units = fence.map_or(lowest, |fence| fence.keeps.min(lowest));
         let (ledger, as_of) = as_of;
         let limit = StoredLimit { units, from: Timestamp::default(), until: NEVER, ledger, as_of, fence };
         let is_known = self.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
@@ -127,7 +130,7 @@ mod tests {
         let mut floor = RegionFloor::default();
         let fence = Fence { id: id(5), grant: id(1), keeps: 3 };
         let write = |floor: &mut RegionFloor, now_ms, reserved, is_read: bool| {
-            floor.write(ms(now_ms), (id(1), &terms), ("a", reserved), id(5), (1, 7), |_| is_read)
+            floor.write(ms(now_ms), (id(1), &terms), ("a", reserved..=reserved), id(5), (1, 7), |_| is_read)
         };
         let lowered = StoredLimit { units: 3, from: ms(0), until: NEVER, ledger: 1, as_of: 7, fence: Some(fence) };
         assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, seen: None }));
@@ -149,6 +152,24 @@ mod tests {
         assert_eq!(write(&mut floor, 10_998, 3, true), None, "the store has the floor");
     }
 
+    /// A counter whose floor could not rise keeps the store's floor low. The higher floors of others are given back all the same.
+    #[test]
+    fn the_highest_floor_is_given_back() {
+        let floors = vec![("a".into(), 3)];
+        let (window_ms, term_ms, key_fingerprint) = (10_000, 12_000, 42);
+        let terms = Terms { rule: "rule".into(), generation: 2, quota: 9, window_ms, term_ms, key_fingerprint, floors };
+        let fence = Fence { id: id(5), grant: id(1), keeps: 3 };
+        for (reserved, expected) in
+            [(3..=3, (3, None)), (2..=3, (2, None)), (3..=8, (3, Some(fence))), (2..=8, (2, Some(fence)))]
+        {
+            let case = format!("{reserved:?}");
+            let region = ("a", reserved);
+            let write =
+                RegionFloor::default().write(Timestamp::default(), (id(1), &terms), region, id(5), (1, 7), |_| false);
+            assert_eq!(write.map(|write| (write.limit.units, write.limit.fence)), Some(expected), "{case}");
+        }
+    }
+
     /// A write that knows less than the store changes nothing there. A store without the floor takes it.
     #[test]
     fn a_store_without_its_floor_has_lost_its_data() {
@@ -158,7 +179,7 @@ mod tests {
         let terms = Terms { rule: "rule".into(), generation: 2, quota: 9, window_ms, term_ms, key_fingerprint, floors };
         let mut floor = RegionFloor::default();
         let mut write = |now_ms, store: &mut StoredLimit| {
-            let write = floor.write(ms(now_ms), (id(1), &terms), ("a", 3), id(5), (1, 7), |_| false);
+            let write = floor.write(ms(now_ms), (id(1), &terms), ("a", 3..=3), id(5), (1, 7), |_| false);
             *store = write.map_or(*store, |write| store.after(&write));
             let is_lost = write.is_some() && floor.is_lost(*store);
             assert_eq!(floor.written(ms(now_ms), &terms, *store, |_| false), None);

@@ -46,6 +46,7 @@ fn the_floor_of_all_counters_is_the_lowest() {
     let floor = |counter| ledger.budget("rule", counter).map(|budget| budget.floor("a"));
     assert_eq!((floor(X), floor(Y)), (Some(2), Some(5)));
     assert_eq!((ledger.floor_of_all("rule", "a"), ledger.floor_of_all("other", "a")), (2, 0));
+    assert_eq!((ledger.floor_of_any("rule", "a"), ledger.floor_of_any("other", "a")), (5, 0));
 }
 
 /// A lowered quota holds as soon as the regions have given back; no units are granted meanwhile.
