@@ -93,9 +93,13 @@ impl LineAccounts {
             }
             ChargeMode::Refund { at } => {
                 let Some(lines) = self.held.get_mut(&key) else { return Ok(()) };
-                let named = lines.iter().rposition(|line| line.at == at).unwrap_or(lines.len() - 1);
+                let handed_back = charge.cost;
+                // Two lines may have been granted in the same ms.
+                let has_units = |line: &Line| line.at == at && line.units >= signed(handed_back);
+                let named = lines.iter().rposition(has_units).or_else(|| lines.iter().rposition(|line| line.at == at));
+                let named = named.unwrap_or(lines.len() - 1);
                 let line = &mut lines[named];
-                let (held, handed_back) = (line.units, charge.cost);
+                let held = line.units;
                 line.units -= signed(handed_back);
                 self.handed_back += handed_back;
                 if line.units < 0 {
