@@ -14,6 +14,9 @@ use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Ticket};
 use super::facts::Facts;
 use super::lines::Lines;
 
+/// Maximum time for which an answer of the store is on its way, in ms.
+const ANSWER_MS_MAX: u64 = 100;
+
 /// Units of the lines of all agents.
 #[derive(Default)]
 pub(crate) struct LineAccounts {
@@ -93,20 +96,20 @@ impl LineAccounts {
             }
             ChargeMode::Refund { at } => {
                 let Some(lines) = self.held.get_mut(&key) else { return Ok(()) };
-                let handed_back = charge.cost;
-                // Two lines may have been granted in the same ms.
-                let has_units = |line: &Line| line.at == at && line.units >= signed(handed_back);
-                let named = lines.iter().rposition(has_units).or_else(|| lines.iter().rposition(|line| line.at == at));
-                let named = named.unwrap_or(lines.len() - 1);
-                let line = &mut lines[named];
-                let held = line.units;
-                line.units -= signed(handed_back);
+                let named = lines.iter().rposition(|line| line.at == at).unwrap_or(lines.len() - 1);
+                let (held, handed_back) = (lines[named].units, charge.cost);
                 self.handed_back += handed_back;
-                if line.units < 0 {
+                // A call may have drawn on the line before, while the answer with this one was on its way.
+                let is_near = |line: &&mut Line| line.at.ms_since(at).max(at.ms_since(line.at)) <= ANSWER_MS_MAX;
+                let missing = (signed(handed_back) - held).max(0);
+                lines[named].units -= signed(handed_back) - missing;
+                let mut others = lines.iter_mut().filter(is_near).filter(|line| line.units >= missing);
+                let Some(other) = others.next() else {
                     return Err(format!(
                         "never-over: agent {agent} hands back {handed_back} units of a line that has {held} left"
                     ));
-                }
+                };
+                other.units -= missing;
             }
             _ => {}
         }
