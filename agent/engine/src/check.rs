@@ -185,7 +185,7 @@ impl Engine {
                         at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
                     }
                     let deadline = Self::expiry(context, planned).0;
-                    let is_late = error.is_late() && !self.breaker.is_open_for(deadline);
+                    let is_late = error.may_pass() && !self.breaker.is_open_for(deadline);
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
                     let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
                     let may_spend = is_late && may_lease;

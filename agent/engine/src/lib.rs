@@ -51,7 +51,7 @@ mod emergency;
 mod settle_release;
 mod store_request;
 mod operation;
-mod expired_request;
+mod renewed_request;
 mod late_answer;
 mod check_sole;
 mod local_answers;

@@ -137,6 +137,15 @@ impl Engine {
         }
     }
 
+    /// Records that the connection to the store was lost. A ping makes the next one.
+    pub(crate) fn lost_connection(&self, error: StoreError) {
+        self.metrics.store_error(error);
+        // The server of the next connection may have lost the leased units.
+        self.end_leases();
+        self.breaker.suspect();
+        self.maintenance_waker.wake();
+    }
+
     /// Queues a notice for the log.
     pub(crate) fn notify(&self, notice: Notice) {
         self.notices.lock().push(notice);

@@ -28,7 +28,7 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
          calls around the edge of a sub-window or of a fixed window. The bounds while\n\
          Redis is down are for a fleet of {agents} (--agents). They contain the units that\n\
          Redis admitted or leased before. The signals of two agents can differ by {seconds} s,\n\
-         in which further calls pass.\n\n{table}\n\n{}",
+         in which further calls pass: once in a window, and twice around an edge.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -61,20 +61,23 @@ fn deployments(set: &RuleSet) -> String {
 /// Returns the bound of a policy as JSON.
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
-    let beyond_ms = if admits_by_signals(policy) { FRESH_MS } else { 0 };
+    let [beyond_ms, beyond_at_edge_ms] = calls_ms(policy);
     let with_store = (policy.consistency != Consistency::Eventual)
         .then(|| json!({ "units": policy.most_with_store(), "at_worst": policy.most_at_worst() }));
     json!({
         "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone,
-        "edge_units": policy.edge_units(),
+        "edge_units": policy.edge_units(), "and_calls_at_edge_of_ms": beyond_at_edge_ms,
     })
 }
 
 fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let shown = |units| show_units(units, policy.quota.unit());
-    let beyond =
-        if admits_by_signals(policy) { format!(", and calls of {} s", FRESH_MS / 1_000) } else { String::new() };
+    let beyond = match calls_ms(policy).map(|ms| ms / 1_000) {
+        [0, _] => String::new(),
+        [usual, at_edge] if usual == at_edge => format!(", and calls of {usual} s"),
+        [usual, at_edge] => format!(", and calls of {usual} ({at_edge}) s"),
+    };
     let with_edge = |usual: u64| match policy.edge_units() {
         0 => shown(usual),
         edge => format!("{} ({})", shown(usual), shown(usual.saturating_add(edge))),
@@ -87,7 +90,10 @@ fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     [name, up, format!("{}{beyond}", with_edge(by_signals)), alone]
 }
 
-/// Returns true if agents admit calls by signals, which may differ.
-fn admits_by_signals(policy: &LimitPolicy) -> bool {
-    policy.on_failure != OnFailure::Closed || policy.consistency == Consistency::Eventual
+/// Returns the time of calls that pass beside the bound by signals because signals may differ, in ms: in a window, and in one
+/// with an edge, where the bound holds twice.
+fn calls_ms(policy: &LimitPolicy) -> [u64; 2] {
+    let admits_by_signals = policy.on_failure != OnFailure::Closed || policy.consistency == Consistency::Eventual;
+    let usual = if admits_by_signals { FRESH_MS } else { 0 };
+    [usual, if policy.edge_units() > 0 { 2 * usual } else { usual }]
 }

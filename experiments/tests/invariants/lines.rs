@@ -9,7 +9,6 @@
 use std::collections::{HashMap, HashSet};
 
 use tollgate::LocalAnswer;
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{LimitPolicy, ListMatch};
@@ -82,10 +81,7 @@ impl Lines {
             let policies = facts.policies(&applied.rule.name, &answered.call);
             let most = policies.iter().map(LimitPolicy::excess_units).max().unwrap_or_default();
             let width_ms = applied.policy.window.width_ms();
-            let is_in_window = |entry: &Uncharged| match applied.policy.algorithm {
-                Algorithm::FixedWindow => entry.at.as_ms() / width_ms == at.as_ms() / width_ms,
-                _ => entry.at.plus_ms(width_ms) > at,
-            };
+            let is_in_window = |entry: &Uncharged| entry.at.plus_ms(width_ms) > at;
             let uncharged = self.uncharged.entry(applied.counter).or_default();
             uncharged.push(Uncharged { ticket, at, units: applied.cost });
             uncharged.retain(is_in_window);

@@ -96,6 +96,11 @@ impl Breaker {
         self.is_suspected.load(Ordering::Relaxed)
     }
 
+    /// Records that a request was not answered.
+    pub(crate) fn suspect(&self) {
+        self.is_suspected.store(true, Ordering::Relaxed);
+    }
+
     /// Records that a ping is sent, or answered in time.
     pub(crate) fn pinged(&self) {
         self.is_suspected.store(false, Ordering::Relaxed);
@@ -103,8 +108,8 @@ impl Breaker {
 
     /// Records a miss of a request with this deadline; returns true if it opened a closed breaker.
     pub(crate) fn missed(&self, error: StoreError, deadline: Duration) -> bool {
-        let open_ms = if error.is_late() {
-            self.is_suspected.store(true, Ordering::Relaxed);
+        let open_ms = if error.may_pass() {
+            self.suspect();
             self.late(in_ms(deadline))
         } else if error.is_of_counter() {
             0

@@ -3,7 +3,7 @@
 //! A plan changes nothing. Its caller applies the event of an admission to the view under the same lock, so that concurrent
 //! calls cannot admit the same unit. The verdicts without the store are in [`fallback`].
 
-use tollgate_core::algorithm::{Algorithm, Verdict};
+use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
@@ -121,23 +121,20 @@ pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) ->
     }
 }
 
-/// Plans a charge whose answer from the store is late. The facts name no signals: agents that still receive answers are
-/// not held to their parts. `bounded` admits from this agent's part, as long as agents have no line of credit, and
-/// `on_failure: open` admits. Every other call is denied until the store has answered or the breakers of the agents
-/// that ask it are open. A slot is not admitted early, because it is released by the instant at which the store charged
-/// it.
+/// Plans a charge whose answer from the store is late, without a lease or a line of credit that admits its call. Agents that
+/// still receive answers are held neither to their parts nor to a signal, so only `on_failure: open` admits. Every other call is
+/// denied until the store has answered or the breakers of the agents that ask it are open.
 pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     let ChargeFacts { policy, enforcement, .. } = *charge;
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
     let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_AT) * deadline_ms.max(1));
     let is_open = policy.on_failure == OnFailure::Open || enforcement == Enforcement::NeverDeny;
-    let has_part = policy.consistency == Consistency::Bounded && policy.algorithm != Algorithm::Concurrency;
     match plan(charge, facts) {
         // The store may have room for it.
         Plan::Decided(verdict, Source::Fallback, None) => {
             Plan::Decided(Verdict { retry_at: again_at, ..verdict }, Source::Fallback, None)
         }
-        Plan::Decided(_, Source::Fallback, Some(_)) if !is_open && !has_part => {
+        Plan::Decided(_, Source::Fallback, Some(_)) if !is_open => {
             let denial = Verdict { admitted: false, remaining: 0, retry_at: again_at, reset_at: again_at, delay_ms: 0 };
             Plan::Decided(denial, Source::Fallback, None)
         }
@@ -156,18 +153,17 @@ mod tests {
     use crate::time_bounds::TimeBounds;
     use crate::view::CoveredRounds;
 
-    /// While the store is late, only `bounded` and `open` admit, and every other call may come again once the breakers
-    /// have had the time to open.
+    /// While the store is late, only `open` admits, and every other call may come again once the breakers have had the time to
+    /// open.
     #[test]
-    fn a_late_call_is_admitted_from_this_agents_part_or_denied_until_breakers_are_open() {
+    fn a_late_call_without_charged_units_is_denied_until_breakers_are_open() {
         // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.
         type Case = (&'static str, fn(&mut LimitPolicy), u64, bool);
         let now = Timestamp::from_ms(1_000_000);
-        let cases: [Case; 7] = [
-            ("bounded", |_| {}, 10, true),
+        let cases: [Case; 6] = [
+            ("bounded", |_| {}, 10, false),
             ("bounded, past the part of one of four agents", |_| {}, 26, false),
             ("strict", |policy| policy.set_consistency(Consistency::Strict), 1, false),
-            ("a slot", |policy| policy.algorithm = Algorithm::Concurrency, 1, false),
             ("closed", |policy| policy.on_failure = OnFailure::Closed, 1, false),
             ("open", |policy| policy.on_failure = OnFailure::Open, 500, true),
             ("limit", |policy| policy.on_failure = OnFailure::Limit("5/min".parse().unwrap()), 6, false),

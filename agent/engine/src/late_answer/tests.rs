@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::counter::ChargeResult;
-use tollgate_core::rules::{LimitPolicy, Rule, RuleSet};
+use tollgate_core::rules::{LimitPolicy, OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine_settings::EngineSettings;
@@ -12,10 +12,11 @@ use crate::operation::{Operation, Output, Progress};
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const AT: Timestamp = Timestamp::from_ms(1_000_003);
 
-/// An engine whose rule has no leases: what a late answer charges is refunded.
+/// An engine whose rule has no leases: what a late answer charges is refunded. A late call is denied if the rule is strict, and
+/// admitted if it is open.
 fn engine(is_strict: bool) -> Engine {
     let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).with(|policy| policy.leases = false);
-    let rule = if is_strict { rule.strict() } else { rule };
+    let rule = if is_strict { rule.strict() } else { rule.with(|policy| policy.on_failure = OnFailure::Open) };
     Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]))
 }
 
@@ -70,7 +71,7 @@ fn backfill(engine: &Engine) -> Vec<(ChargeMode, bool)> {
 
 /// Late answer of a case: charged, not charged, or an error.
 type CaseAnswer = Result<bool, StoreError>;
-/// True if the rule is strict, which denies; the id of the call; the answer; the outcome; the charges that follow.
+/// True if the rule is strict, false if it is open; the id of the call; the answer; the outcome; the charges that follow.
 type LateCase = (bool, Option<&'static str>, CaseAnswer, LateOutcome, Vec<(ChargeMode, bool)>);
 
 /// A request that missed its deadline: what its late answer means for a call that was admitted or denied meanwhile.

@@ -100,7 +100,7 @@ impl GatheredSteps {
     /// Runs steps in one script. Returns those that need a script of their own.
     async fn exchange_together(&self, steps: Vec<GatheredStep<Caller>>) -> Vec<GatheredStep<Caller>> {
         let charges: Vec<Charge> = steps.iter().flat_map(GatheredStep::coalesced).collect();
-        let exchange = async { self.steps.run_each(&self.steps.connection.socket()?, &charges).await };
+        let exchange = async { self.steps.run_each(&self.steps.connection.awaited_socket().await?, &charges).await };
         let answers = match timeout(LATE_ANSWER_WAIT_MAX, exchange).await.unwrap_or(Err(StoreError::AnswerLost)) {
             Ok(results) => results.into_iter().map(|results| results.map(Ok)).collect(),
             // Each is told its own error.
@@ -119,8 +119,9 @@ impl GatheredSteps {
 
     async fn exchange_alone(&self, step: GatheredStep<Caller>) {
         let charges = step.coalesced();
-        let exchange =
-            async { self.steps.run_on(&self.steps.connection.socket()?, &charges, StepScope::WholeCall).await };
+        let exchange = async {
+            self.steps.run_on(&self.steps.connection.awaited_socket().await?, &charges, StepScope::WholeCall).await
+        };
         let answer = timeout(LATE_ANSWER_WAIT_MAX, exchange).await.unwrap_or(Err(StoreError::AnswerLost));
         tell(step, &answer);
     }

@@ -76,6 +76,12 @@ impl StoreError {
         matches!(self, Self::TimedOut | Self::Expired(_) | Self::Busy)
     }
 
+    /// Returns true if the store may answer the next request: it is late, or only a connection to it was lost.
+    #[must_use]
+    pub const fn may_pass(self) -> bool {
+        self.is_late() || matches!(self, Self::AnswerLost)
+    }
+
     /// Returns true if the store answers and only a counter of the request cannot be charged.
     #[must_use]
     pub const fn is_of_counter(self) -> bool {

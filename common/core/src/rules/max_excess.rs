@@ -21,10 +21,8 @@ impl LimitPolicy {
     #[must_use]
     pub fn line_limit(&self) -> Option<Limit> {
         let units = self.excess_units();
-        let algorithm = match self.algorithm {
-            Algorithm::FixedWindow => Algorithm::FixedWindow,
-            _ => Algorithm::SlidingWindow(Estimate::Conservative),
-        };
+        // Also for fixed windows: an edge has no second excess.
+        let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
         (units > 0).then_some(Limit { algorithm, units, window: self.window, burst: 0 })
     }
 
@@ -49,9 +47,7 @@ impl LimitPolicy {
     #[must_use]
     pub fn edge_units(&self) -> u64 {
         match self.algorithm {
-            Algorithm::SlidingWindow(Estimate::Interpolated) => self.quota.units(),
-            // The lines are counted by fixed windows, too.
-            Algorithm::FixedWindow => self.most_with_store(),
+            Algorithm::SlidingWindow(Estimate::Interpolated) | Algorithm::FixedWindow => self.quota.units(),
             _ => 0,
         }
     }

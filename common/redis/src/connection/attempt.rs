@@ -46,8 +46,9 @@ pub(super) async fn connect(connection: Arc<Connection>) -> Result<Timestamp, St
         schedule.not_before = connection.clock.now().plus_ms(pause_ms);
         schedule.pause_ms = (2 * pause_ms).min(CONNECT_PAUSE_MAX_MS);
     } else {
-        // No server listens, or this attempt succeeded.
-        *schedule = AttemptSchedule { not_before: now.plus_ms(CONNECT_PAUSE_MIN_MS), pause_ms: 0 };
+        // No server listens, or this attempt succeeded. A connection that is lost soon is replaced at once.
+        let pause_ms = if matches!(connected, Ok(Ok(_))) { 0 } else { CONNECT_PAUSE_MIN_MS };
+        *schedule = AttemptSchedule { not_before: now.plus_ms(pause_ms), pause_ms: 0 };
     }
     // Before the lock is released: the next attempt raises it again.
     connection.is_connecting.send_replace(false);

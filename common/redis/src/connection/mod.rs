@@ -1,8 +1,8 @@
 //! The connection to a Redis: one socket at a time, replaced when it breaks, on which all requests are pipelined.
 //!
 //! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives
-//! up long before a distant server could answer. While an attempt is in progress, and before the first one, nothing
-//! says that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise
+//! up long before a distant server could answer. While an attempt is in progress, before the first one, and after the loss of a
+//! socket, nothing says that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise
 //! there is a socket or there is none.
 //!
 //! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
@@ -43,7 +43,7 @@ pub struct Connection {
     errors: ErrorLog,
     socket: ArcSwapOption<Socket>,
     schedule: Mutex<AttemptSchedule>,
-    /// True before the first attempt to connect, and while one is in progress.
+    /// True before the first attempt to connect, while one is in progress, and from the loss of a socket until the next one ends.
     is_connecting: watch::Sender<bool>,
 }
 
@@ -205,7 +205,10 @@ impl Connection {
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         if error.is_io_error() || error.is_unrecoverable_error() {
-            self.socket.compare_and_swap(&Some(socket.clone()), None);
+            let current = self.socket.compare_and_swap(&Some(socket.clone()), None);
+            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, socket)) {
+                self.is_connecting.send_replace(true);
+            }
         } else {
             socket.pings_lost.store(0, Ordering::Relaxed);
         }

@@ -46,8 +46,8 @@ pub(super) struct FleetTarget {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PrintedBound {
     pub(super) units: u64,
-    /// True if the calls of the time in which signals may differ come in addition.
-    pub(super) has_calls: bool,
+    /// Number of times that the calls of the time in which signals may differ come in addition: twice around an edge.
+    pub(super) times_calls: u64,
 }
 
 /// Course of one attack.
@@ -95,9 +95,11 @@ impl FleetTarget {
         let OutageBound { by_signals, alone } = OutageBound::of(&self.policy, agents);
         let (edge, is_eventual) = (self.policy.edge_units(), self.policy.consistency == Consistency::Eventual);
         match (self.is_lost || is_eventual, self.has_signals) {
-            (false, _) => PrintedBound { units: self.policy.most_at_worst(), has_calls: false },
-            (true, true) => PrintedBound { units: by_signals.saturating_add(edge), has_calls: true },
-            (true, false) => PrintedBound { units: alone.unwrap_or(u64::MAX).saturating_add(edge), has_calls: false },
+            (false, _) => PrintedBound { units: self.policy.most_at_worst(), times_calls: 0 },
+            (true, true) => {
+                PrintedBound { units: by_signals.saturating_add(edge), times_calls: 1 + u64::from(edge > 0) }
+            }
+            (true, false) => PrintedBound { units: alone.unwrap_or(u64::MAX).saturating_add(edge), times_calls: 0 },
         }
     }
 
@@ -180,7 +182,8 @@ impl AttackCourse {
     fn admit(&mut self, answered: &AnsweredCall<'_>, bound: PrintedBound) {
         self.oracle.admit(answered.answered, 1);
         let (units, now_ms) = (self.oracle.units(), answered.answered.as_ms());
-        let most = bound.units + if bound.has_calls { self.calls_of_fresh(now_ms) } else { 0 };
+        let most =
+            bound.units + if bound.times_calls > 0 { bound.times_calls * self.calls_of_fresh(now_ms) } else { 0 };
         self.outcome.units = self.outcome.units.max(units);
         self.outcome.of_bound = self.outcome.of_bound.max(100.0 * ratio(units, most));
     }

@@ -28,7 +28,7 @@ const ALGORITHMS: &str = "Algorithms on one store, without agents. found: units 
     bound: that of `rules validate`, at worst, in the same unit. of bound: the largest part of the bound that a window of any attack \
     held. calls: those of the attack with the fullest window. 1s and 60s: time in which the burst of a bucket is refilled.";
 const FLEETS: &str = "Rules in a fleet. The store, or the store and the bus, are lost for a window. \"+ 3 s\": the bound contains the calls \
-    of any 3 s, and the largest part of it may be that of another attack.";
+    of any 3 s, \"+ 6 s\": twice as many, around an edge. The largest part of it may be that of another attack.";
 
 /// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
@@ -105,7 +105,7 @@ impl AttackTarget {
 
     fn result(&self, quota: u64, worst: WorstAttack) -> TargetResult {
         let (name, bound) = match self {
-            Self::Store(target) => (target.name, PrintedBound { units: target.bound(), has_calls: false }),
+            Self::Store(target) => (target.name, PrintedBound { units: target.bound(), times_calls: 0 }),
             Self::Fleet(target) => (target.name, target.bound()),
         };
         TargetResult { name, quota, bound, worst }
@@ -170,7 +170,10 @@ fn numbers(results: &[TargetResult]) -> IndexMap<String, f64> {
 /// Returns a table of the algorithms, and one of the fleets.
 fn tables(results: &[TargetResult]) -> Vec<ResultTable> {
     let row = |result: &TargetResult| {
-        let calls = if result.bound.has_calls { format!(" + {} s", FRESH_MS / 1_000) } else { String::new() };
+        let calls = match result.bound.times_calls {
+            0 => String::new(),
+            times => format!(" + {} s", times * FRESH_MS / 1_000),
+        };
         vec![
             result.name.to_owned(),
             format!("{:.0}", result.found_percent()),

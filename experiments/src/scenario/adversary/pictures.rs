@@ -29,7 +29,7 @@ fn against_bounds(results: &[TargetResult]) -> Plot {
         x: Axis { label: "row of the tables".to_owned(), range: [0.0, results.len() as f64 + 1.0] },
         y: Axis { label: "units of a window, % of the quota".to_owned(), range: [0.0, most] },
         series: vec![
-            line("printed bound, without the calls of 3 s", SeriesRole::Limit, steps(TargetResult::bound_percent)),
+            line("printed bound, without calls of 3 or 6 s", SeriesRole::Limit, steps(TargetResult::bound_percent)),
             line("found", SeriesRole::Measured, steps(TargetResult::found_percent)),
         ],
     }

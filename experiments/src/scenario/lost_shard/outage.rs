@@ -59,9 +59,13 @@ impl OutageCase {
             return alone.map_or_else(|| "none".to_owned(), |units| units.to_string());
         }
         // The signals of two agents may differ.
-        let beyond =
-            if policy.on_failure == OnFailure::Closed { String::new() } else { format!(" + {} s", FRESH_MS / 1_000) };
-        format!("{by_signals}{beyond}")
+        let times = 1 + u64::from(policy.edge_units() > 0);
+        let seconds = times * FRESH_MS / 1_000;
+        if policy.on_failure == OnFailure::Closed {
+            by_signals.to_string()
+        } else {
+            format!("{by_signals} + {seconds} s")
+        }
     }
 
     /// Lets the caller call, and moves the store to this state some time after the first call.

@@ -10,7 +10,7 @@ use tollgate_core::messages::signals::Signal;
 use tollgate_core::rules::{Consistency, Quota};
 use tollgate_core::window::Ring;
 
-use super::super::{Authority, ChargeFacts, Enforcement, Plan, plan, plan_late};
+use super::super::{Authority, ChargeFacts, Enforcement, Plan, plan};
 use super::*;
 use crate::fleet::FleetPart;
 use crate::time_bounds::TimeBounds;

@@ -5,7 +5,7 @@ mod probes;
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, StoreError};
 use tollgate_core::messages::presence::PresenceSet;
-use tollgate_core::rules::{Rule, RuleSet};
+use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine_settings::EngineSettings;
@@ -32,6 +32,7 @@ struct Fixture {
 impl Fixture {
     fn new(settings: MaintenanceSettings) -> Self {
         let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
+        let rule = rule.with(|policy| policy.on_failure = OnFailure::Open);
         let engine = Arc::new(Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule])));
         let maintenance = Maintenance::new(engine.clone(), settings);
         Self { engine, maintenance, requests: Vec::new(), notices: Vec::new(), saved: Vec::new() }

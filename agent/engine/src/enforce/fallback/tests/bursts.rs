@@ -48,12 +48,12 @@ impl BurstCase {
     }
 
     /// Asks without the store.
-    fn admits(&mut self, at: Timestamp, cost: u64, authority: Authority, is_late: bool) -> bool {
+    fn admits(&mut self, at: Timestamp, cost: u64, authority: Authority) -> bool {
         let part = FleetPart::OneOf(NonZeroU32::new(self.agents).unwrap());
         let facts = Facts { now: TimeBounds::exactly(at), at, own_now: at, authority, part, place: None };
         let (policy, view, enforcement) = (&self.policy, &self.view, Enforcement::Normal);
         let charge = ChargeFacts { policy, generation: 1, view, cost, enforcement };
-        match if is_late { plan_late(&charge, &facts) } else { plan(&charge, &facts) } {
+        match plan(&charge, &facts) {
             Plan::Decided(Verdict { admitted: true, .. }, _, Some(event)) => {
                 update(&self.policy, &mut self.view, event);
                 true
@@ -63,8 +63,8 @@ impl BurstCase {
     }
 }
 
-/// A5, A6, I1: a caller who has used a part of a burst keeps this agent's part of the rest, in an outage and while the
-/// store is late, with signals and without. A new caller has this agent's part of the burst.
+/// A5, A6, I1: a caller who has used a part of a burst keeps this agent's part of the rest in an outage, with signals
+/// and without. A new caller has this agent's part of the burst.
 #[test]
 fn a_caller_with_a_burst_has_this_agents_part_of_the_units_that_are_free() {
     let sliding = Algorithm::SlidingWindow(Estimate::Interpolated);
@@ -81,26 +81,26 @@ fn a_caller_with_a_burst_has_this_agents_part_of_the_units_that_are_free() {
         ("100/min", Algorithm::TokenBucket, 0, 2),
     ];
     for (quota, algorithm, burst, used) in cases {
-        for (agents, is_late) in [(1, false), (1, true), (3, false), (3, true)] {
-            let name = format!("{quota} {algorithm:?} {used}, {agents} agents, late {is_late}");
+        for agents in [1, 3] {
+            let name = format!("{quota} {algorithm:?} {used}, {agents} agents");
             let case = || BurstCase::new(quota, algorithm, burst, agents);
             let burst = case().policy.burst;
             let mut known = case();
             let free = known.by_store(NOW, used.min(burst));
             assert_eq!(free, burst - used.min(burst), "{name}");
             let mut passed = 0;
-            while known.admits(NOW, 1, no_signals(), is_late) {
+            while known.admits(NOW, 1, no_signals()) {
                 passed += 1;
             }
             assert_eq!(passed, free / u64::from(agents), "{name}");
             let mut new = case();
-            assert!(new.admits(NOW, burst / u64::from(agents), no_signals(), is_late) || burst < 3, "{name}: new");
+            assert!(new.admits(NOW, burst / u64::from(agents), no_signals()) || burst < 3, "{name}: new");
             // With signals: what has left the bucket since is not known, so the bound is that of a window.
             let mut signalled = case();
             signalled.by_store(NOW, used.min(burst));
             signalled.signal();
             let mut passed = 0;
-            while signalled.admits(NOW, 1, fresh(0), false) {
+            while signalled.admits(NOW, 1, fresh(0)) {
                 passed += 1;
             }
             let most = signalled.policy.most_in_window() - used.min(burst);
@@ -121,14 +121,14 @@ fn a_call_that_fits_into_the_bucket_is_not_denied_by_what_the_agent_admitted_bef
             at = at.plus_ms(1_010);
             assert!(case.by_store(at, 1) > 0);
         }
-        assert!(case.admits(at, 1, no_signals(), true), "{algorithm:?}");
+        assert!(case.admits(at, 1, no_signals()), "{algorithm:?}");
         let mut bytes = BurstCase::new("10MB/s", algorithm, 50_000_000, 1);
         assert_eq!(bytes.by_store(NOW, 30_000_000), 20_000_000);
-        assert!(bytes.admits(NOW, 20_000_000, no_signals(), true), "{algorithm:?}");
-        assert!(!bytes.admits(NOW, 1, no_signals(), true), "{algorithm:?}");
+        assert!(bytes.admits(NOW, 20_000_000, no_signals()), "{algorithm:?}");
+        assert!(!bytes.admits(NOW, 1, no_signals()), "{algorithm:?}");
         let refilled = NOW.plus_ms(2_000);
-        assert!(bytes.admits(refilled, 20_000_000, no_signals(), false), "{algorithm:?} is refilled");
-        assert!(!bytes.admits(refilled, 1_000_000, no_signals(), false), "{algorithm:?}");
+        assert!(bytes.admits(refilled, 20_000_000, no_signals()), "{algorithm:?} is refilled");
+        assert!(!bytes.admits(refilled, 1_000_000, no_signals()), "{algorithm:?}");
     }
 }
 
@@ -145,7 +145,7 @@ fn an_agent_alone_admits_its_part_of_the_window_and_then_of_the_rate() {
             }
             let mut admitted = Vec::new();
             for at in (0..600_000).step_by(200).map(|ms| NOW.plus_ms(ms)) {
-                if case.admits(at, 1, no_signals(), false) {
+                if case.admits(at, 1, no_signals()) {
                     admitted.push(at);
                 }
             }

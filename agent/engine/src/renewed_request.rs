@@ -1,0 +1,101 @@
+//! Requests that are sent once more before their deadline: their connection was lost, or the store read them in time and yet found
+//! them expired, because one of the clocks was set, or the request shared its charge with one that expired up to 2 ms earlier.
+//!
+//! A lost connection says nothing about the store: the next one is made at once. If the store has charged the first request, its
+//! units count twice, unless the calls have ids.
+//!
+//! A request expires by the store's clock, at the latest time that this clock may show at the deadline. After a step
+//! forward, each request would seem expired until a ping tells the new time. But the answer tells it, too, and nothing
+//! is charged, so the request is sent once more.
+
+use std::mem;
+use std::time::Duration;
+
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults, StoreError};
+
+use crate::engine::Engine;
+use crate::store_request::{PendingRequest, StoreRequest};
+
+impl Engine {
+    /// Prepares a request for another sending if its answer was lost, or says before its deadline that it has expired. Then the
+    /// store's clock was set, and the answer tells its time. Returns the time until the deadline, in which the shell sends the
+    /// request once more; nothing if the answer stands.
+    pub fn renew(
+        &self,
+        now: Timestamp,
+        request: &mut StoreRequest,
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> Option<Duration> {
+        let PendingRequest { charges, deadline, sent, is_renewed, .. } = &mut *request.0;
+        let (Err(error @ (StoreError::Expired(_) | StoreError::AnswerLost)), false) =
+            (answer, mem::replace(is_renewed, true))
+        else {
+            return None;
+        };
+        let left_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).saturating_sub(now.ms_since(sent.at));
+        if left_ms == 0 {
+            return None;
+        }
+        if *error == StoreError::AnswerLost {
+            // The first slot would be held until it expires.
+            let is_slot =
+                |charge: &Charge| charge.limit.algorithm == Algorithm::Concurrency && charge.request.is_none();
+            let is_sent = !charges.iter().any(is_slot);
+            if is_sent {
+                self.lost_connection(*error);
+            }
+            return is_sent.then_some(Duration::from_millis(left_ms));
+        }
+        self.note_time_of(sent.at, now, answer);
+        let expires_at = self.store_time(now).latest.plus_ms(left_ms);
+        charges.iter_mut().for_each(|charge| charge.mode = charge.mode.expiring_at(expires_at));
+        Some(Duration::from_millis(left_ms))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::call::Call;
+    use tollgate_core::rules::{Rule, RuleSet};
+
+    use super::*;
+    use crate::engine_settings::EngineSettings;
+    use crate::operation::{Operation, Progress};
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// A lost answer does not say that the store is down: the request is sent once more in the rest of its time.
+    #[test]
+    fn a_request_whose_answer_was_lost_is_sent_once_more() {
+        let lost = || Err(StoreError::AnswerLost);
+        for (algorithm, id, after_ms, expected_ms) in [
+            (None, None, 2, Some(13)),
+            (None, Some("id"), 2, Some(13)),
+            (None, None, 15, None),
+            // The store may hold the slot of the first request.
+            (Some(Algorithm::Concurrency), None, 2, None),
+            (Some(Algorithm::Concurrency), Some("id"), 2, Some(13)),
+        ] {
+            let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota")).strict();
+            let rule = match algorithm {
+                Some(algorithm) => rule.with(|policy| *policy = policy.counted_by(algorithm)),
+                None => rule,
+            };
+            let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
+            let call = Call::new().with("api_key", "k");
+            let call = if let Some(id) = id { call.identified(id.to_owned()) } else { call };
+            let Progress::NeedsStore(mut request) = engine.begin(START, Operation::check(&call)) else {
+                panic!("the store decides")
+            };
+            let now = START.plus_ms(after_ms);
+            let case = format!("{algorithm:?} {id:?} {after_ms}");
+            let left = engine.renew(now, &mut request, &lost());
+            assert_eq!(left, expected_ms.map(Duration::from_millis), "{case}");
+            assert!(!engine.is_degraded(), "{case}");
+            assert_eq!(engine.breaker.is_suspected(), left.is_some(), "{case}: a ping makes the next connection");
+            assert_eq!(engine.renew(now, &mut request, &lost()), None, "{case}: once");
+        }
+    }
+}
