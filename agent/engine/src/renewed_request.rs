@@ -39,10 +39,12 @@ impl Engine {
             return None;
         }
         if *error == StoreError::AnswerLost {
-            // The first slot would be held until it expires.
-            let is_slot =
-                |charge: &Charge| charge.limit.algorithm == Algorithm::Concurrency && charge.request.is_none();
-            let is_sent = !charges.iter().any(is_slot);
+            // A refund without an id would be made twice, and the slot of the first request held until it expires.
+            let may_repeat = |charge: &Charge| {
+                let is_slot = charge.limit.algorithm == Algorithm::Concurrency;
+                charge.request.is_some() || charge.mode.expires_at().is_some() && !is_slot
+            };
+            let is_sent = charges.iter().all(may_repeat);
             if is_sent {
                 self.lost_connection(*error);
             }

@@ -111,7 +111,12 @@ impl Ledger {
                 (ChargeMode::Refund { .. }, Some(_)) if self.given_up.contains(&ticket) => {
                     self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                 }
-                (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
+                (ChargeMode::Refund { .. }, _) | (_, None) => {
+                    let executed = self.executed.entry(ticket).or_default();
+                    // A request whose answer was lost is sent once more.
+                    executed.retain(|known| known.charge != effect.charge);
+                    executed.push(effect);
+                }
                 (ChargeMode::Backfill { .. }, Some(id))
                     if !self.named.contains(&id) && !is_again(self.backfilled.insert((counter, id), (at, losses))) =>
                 {
