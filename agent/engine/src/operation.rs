@@ -191,7 +191,7 @@ impl Engine {
             carried: 0,
             deadline,
             sent: Sending { at: now, epoch: self.lease_epochs.current() },
-            is_renewed: false,
+            renewed_after: None,
             pending: pending.into_owned(),
         };
         if self.has_unsynced() {
@@ -224,9 +224,17 @@ impl Engine {
         request: &mut StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
-        let PendingRequest { active, calls, charges, carried, deadline, sent, pending, .. } = &mut *request.0;
+        let PendingRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending } =
+            &mut *request.0;
         let sent = *sent;
         self.note_time_of(sent.at, now, &answer);
+        let answer = answer.map(|mut results| {
+            if *renewed_after == Some(StoreError::AnswerLost) {
+                // The store may know the ids of the calls from the first sending.
+                results.iter_mut().for_each(|result| result.repeated = false);
+            }
+            results
+        });
         match (&*pending, &answer) {
             (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
             (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),

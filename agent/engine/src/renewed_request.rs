@@ -8,7 +8,6 @@
 //! forward, each request would seem expired until a ping tells the new time. But the answer tells it, too, and nothing
 //! is charged, so the request is sent once more.
 
-use std::mem;
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
@@ -16,7 +15,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, StoreError};
 
 use crate::engine::Engine;
-use crate::store_request::{PendingRequest, StoreRequest};
+use crate::store_request::{Pending, PendingRequest, StoreRequest};
 
 impl Engine {
     /// Prepares a request for another sending if its answer was lost, or says before its deadline that it has expired. Then the
@@ -28,12 +27,11 @@ impl Engine {
         request: &mut StoreRequest,
         answer: &Result<ChargeResults, StoreError>,
     ) -> Option<Duration> {
-        let PendingRequest { charges, deadline, sent, is_renewed, .. } = &mut *request.0;
-        let (Err(error @ (StoreError::Expired(_) | StoreError::AnswerLost)), false) =
-            (answer, mem::replace(is_renewed, true))
-        else {
+        let PendingRequest { charges, deadline, sent, renewed_after, pending, .. } = &mut *request.0;
+        let (Err(error @ (StoreError::Expired(_) | StoreError::AnswerLost)), None) = (answer, *renewed_after) else {
             return None;
         };
+        *renewed_after = Some(*error);
         let left_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).saturating_sub(now.ms_since(sent.at));
         if left_ms == 0 {
             return None;
@@ -44,7 +42,8 @@ impl Engine {
                 let is_slot = charge.limit.algorithm == Algorithm::Concurrency;
                 charge.request.is_some() || charge.mode.expires_at().is_some() && !is_slot
             };
-            let is_sent = charges.iter().all(may_repeat);
+            // Others than checks tell a repetition by its id, and are repeated by those who asked for them.
+            let is_sent = matches!(pending, Pending::Check(_)) && charges.iter().all(may_repeat);
             if is_sent {
                 self.lost_connection(*error);
             }

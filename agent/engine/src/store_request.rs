@@ -32,8 +32,8 @@ pub(crate) struct PendingRequest {
     pub(crate) carried: usize,
     pub(crate) deadline: Duration,
     pub(crate) sent: Sending,
-    /// True if it was sent once more, because the store's clock had been set.
-    pub(crate) is_renewed: bool,
+    /// Error after which it was sent once more, if it was.
+    pub(crate) renewed_after: Option<StoreError>,
     pub(crate) pending: Pending<'static>,
 }
 

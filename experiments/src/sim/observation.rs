@@ -78,6 +78,8 @@ pub enum Observation<'c> {
     AgentCut(usize, Cut),
     /// An agent is not scheduled until this instant.
     AgentPaused(usize, Timestamp),
+    /// An agent sends a request once more.
+    Renewed(Ticket),
     /// An agent's request is over, because its answer arrived or its deadline passed.
     Finished {
         /// The agent.

@@ -2,8 +2,8 @@
 //! it, whoever decided it and however late the store is.
 //!
 //! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
-//! while the breaker of an agent is closed, it admits no call under a `strict` rule before the store has charged it. A request
-//! id that was charged before counts as charged. Excused: rules in shadow, callers on a list, callers that share an overflow
+//! while the breaker of an agent is closed, it admits no call before the store has charged it. A request
+//! id that was charged before counts as charged. Excused: rules in shadow or with `on_failure: open`, callers on a list, callers that share an overflow
 //! counter, and calls of an agent that takes the store for down.
 //!
 //! The store is never charged by a rule under `consistency: eventual`.
@@ -11,9 +11,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate::Source;
+use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::rules::{Consistency, ListMatch, OnFailure};
+use tollgate_core::rules::{ListMatch, OnFailure};
 use tollgate_engine::Engine;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, Ticket};
 
@@ -32,7 +33,7 @@ pub(crate) struct Charged {
     pub(crate) compared: usize,
     /// Calls whose charge was a part of one for several.
     pub(crate) coalesced: usize,
-    /// Number of calls that were admitted before a late answer, under rules that allow it.
+    /// Number of calls that were decided before a late answer.
     pub(crate) late: usize,
     /// Last instant at which the breaker of each agent was seen open.
     open_at: Vec<Timestamp>,
@@ -85,6 +86,7 @@ impl Charged {
         if let Some(applied) = eventual.iter().find(|applied| self.asked.contains(&applied.counter)) {
             return Err(format!("charged: the store was asked about `{}`, which is eventual", applied.rule.name));
         }
+        self.late += usize::from(answered.error == Some(StoreError::TimedOut));
         if !answered.is_admitted || answered.decision.source == Source::Local || applied.is_empty() {
             return Ok(());
         }
@@ -102,7 +104,9 @@ impl Charged {
         Ok(())
     }
 
-    fn decided_without_store(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
+    /// Checks a call that was admitted by signals or by `on_failure`: while the store is only late, no rule but an eventual one
+    /// and one with `on_failure: open` admits it so.
+    fn decided_without_store(&self, facts: &Facts, answered: &AnsweredCall<'_>) -> Result<(), String> {
         // A call of a joint request may be decided while the breaker is open for its deadline, and answered after
         // another call of the request, when the breaker has closed.
         let is_down = self.open_at[answered.agent] >= answered.arrived;
@@ -110,15 +114,13 @@ impl Charged {
             return Ok(());
         }
         let applied = facts.applied(answered.generation, &answered.call);
-        let is_strict = |applied: &&Applied| {
-            let policy = &applied.policy;
-            !applied.rule.shadow && policy.consistency == Consistency::Strict && policy.on_failure != OnFailure::Open
+        let needs_charge = |applied: &&Applied| {
+            !applied.rule.shadow && !applied.is_eventual() && applied.policy.on_failure != OnFailure::Open
         };
-        if let Some(applied) = applied.iter().find(is_strict) {
+        if let Some(applied) = applied.iter().find(needs_charge) {
             let (rule, agent, error) = (&applied.rule.name, answered.agent, answered.error);
             return Err(format!("never-over: agent {agent} admits without a charge under `{rule}`, {error:?}"));
         }
-        self.late += 1;
         Ok(())
     }
 }

@@ -71,6 +71,11 @@ impl Ledger {
             {
                 self.executed(*agent, *ticket, charges, results);
             }
+            // Charges without an id are made again, and count as made once.
+            Observation::Renewed(ticket) => {
+                let executed = self.executed.entry(*ticket).or_default();
+                executed.retain(|effect| effect.charge.request.is_some());
+            }
             Observation::Finished { agent, ticket, charges, is_backfill, error } => {
                 self.finished(*agent, *ticket, charges, *is_backfill, *error);
             }
@@ -111,12 +116,7 @@ impl Ledger {
                 (ChargeMode::Refund { .. }, Some(_)) if self.given_up.contains(&ticket) => {
                     self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                 }
-                (ChargeMode::Refund { .. }, _) | (_, None) => {
-                    let executed = self.executed.entry(ticket).or_default();
-                    // A request whose answer was lost is sent once more.
-                    executed.retain(|known| known.charge != effect.charge);
-                    executed.push(effect);
-                }
+                (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
                 (ChargeMode::Backfill { .. }, Some(id))
                     if !self.named.contains(&id) && !is_again(self.backfilled.insert((counter, id), (at, losses))) =>
                 {

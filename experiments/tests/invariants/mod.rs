@@ -108,7 +108,7 @@ pub(crate) struct Totals {
     pub(crate) drawn: usize,
     /// Units of lines of credit that were handed back.
     pub(crate) handed_back: u64,
-    /// Admissions before a late answer.
+    /// Calls that were decided before a late answer.
     pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
     pub(crate) bounded: usize,

@@ -54,6 +54,8 @@ struct Writer {
 struct Probes {
     needed_since: Option<u64>,
     is_outstanding: bool,
+    /// True if more than a miss called for the last probe, before its answer.
+    is_needed: bool,
     /// True if the answer to the last probe may end the need for probes.
     is_answered: bool,
     found_ms: Option<u64>,
@@ -100,6 +102,9 @@ impl WakeUps {
                     let engine = sim.agents()[*agent].engine();
                     probes.found(now, engine.is_some_and(tollgate_engine::Engine::has_unsynced));
                 }
+                if *is_first {
+                    probes.is_needed = false;
+                }
                 (probes.is_outstanding, probes.is_answered) = (true, false);
             }
             Observation::Probed { agent, is_answered, is_late } => {
@@ -140,6 +145,7 @@ impl WakeUps {
         for (index, agent) in sim.agents().iter().enumerate() {
             let Some(engine) = agent.engine() else { continue };
             let probes = self.probes.entry(index).or_default();
+            probes.is_needed |= engine.needs_store();
             if !probes.is_outstanding && std::mem::take(&mut probes.is_answered) {
                 probes.found(now, engine.has_unsynced());
                 if engine.is_degraded() && runs(&index) {
@@ -182,11 +188,15 @@ impl Writer {
 
 impl Probes {
     /// Records that the store answered a probe, and calls use it again. Units that it has no room for wait as after a
-    /// relapse.
+    /// relapse. The answer to a ping that only a miss called for ends no row of relapses.
     fn found(&mut self, now: u64, are_units_left: bool) {
         let is_relapse = are_units_left || self.found_ms.is_some_and(|found_ms| now < found_ms + RELAPSE_MS);
-        self.relapses = if is_relapse { self.relapses + 1 } else { 0 };
-        let pause_ms = if is_relapse { PROBE_MS << (self.relapses - 1).min(20) } else { 0 };
+        self.relapses = match (is_relapse, self.is_needed) {
+            (true, _) => self.relapses + 1,
+            (false, true) => 0,
+            (false, false) => self.relapses,
+        };
+        let pause_ms = if self.relapses > 0 { PROBE_MS << (self.relapses - 1).min(20) } else { 0 };
         (self.found_ms, self.due_ms) = (Some(now), now + pause_ms.min(PAUSE_MS_MAX));
     }
 }

@@ -202,8 +202,10 @@ impl<'c> AgentLife<'c> {
         };
         use_stripe(env.stripe());
         let results = answer.map(|answer| answer.results);
-        if let Some(left) = self.engine.renew(self.now(env), &mut request, &results) {
-            return self.charge(env, request, purpose, left);
+        // The timer of the request goes on.
+        if self.engine.renew(self.now(env), &mut request, &results).is_some() {
+            env.observe(Observation::Renewed(ticket));
+            return self.send_charge(env, ticket, request, purpose);
         }
         let (charges, is_backfill) = (request.charges().to_vec(), matches!(purpose, ChargePurpose::Backfill));
         env.observe(Observation::Finished { agent, ticket, charges, is_backfill, error });

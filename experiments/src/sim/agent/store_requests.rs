@@ -32,17 +32,29 @@ impl<'c> AgentLife<'c> {
         purpose: ChargePurpose<'c>,
         deadline: Duration,
     ) {
-        let deadline_ms = as_ms(deadline);
+        let ticket = env.ticket();
+        self.later(env, as_ms(deadline), AgentEvent::DeadlinePasses(ticket));
+        self.send_charge(env, ticket, request, purpose);
+    }
+
+    /// Sends a request, for the first time or once more.
+    pub(super) fn send_charge(
+        &mut self,
+        env: &mut Environment<'c>,
+        ticket: Ticket,
+        request: StoreRequest,
+        purpose: ChargePurpose<'c>,
+    ) {
         let mut steps: Vec<Vec<Charge>> = request.steps().map(<[_]>::to_vec).collect();
-        if matches!(purpose, ChargePurpose::Check(_)) && steps.len() == 1 {
-            let step = steps.remove(0);
-            let ticket = self.pend(env, SimRequest::Charge(request, purpose), deadline_ms);
-            return match self.requests.gatherer.push(&step, ticket) {
-                Ok(round) => self.send_round(env, round),
-                Err(error) => self.finish(env, ticket, Err(error)),
-            };
+        let is_gathered = matches!(purpose, ChargePurpose::Check(_)) && steps.len() == 1;
+        self.requests.pending.insert(ticket, SimRequest::Charge(request, purpose));
+        if !is_gathered {
+            return env.request(self.index, self.life, ticket, StoreCommand::Charge(steps));
         }
-        self.request(env, StoreCommand::Charge(steps), SimRequest::Charge(request, purpose), deadline_ms);
+        match self.requests.gatherer.push(&steps.remove(0), ticket) {
+            Ok(round) => self.send_round(env, round),
+            Err(error) => self.finish(env, ticket, Err(error)),
+        }
     }
 
     /// Sends a request whose call is decided. Its answer is taken as a late one.
@@ -100,16 +112,10 @@ impl<'c> AgentLife<'c> {
         pending: SimRequest<'c>,
         deadline_ms: u64,
     ) {
-        let ticket = self.pend(env, pending, deadline_ms);
-        env.request(self.index, self.life, ticket, command);
-    }
-
-    /// Keeps a request until its answer, and sets its timer.
-    fn pend(&mut self, env: &mut Environment<'c>, pending: SimRequest<'c>, deadline_ms: u64) -> Ticket {
         let ticket = env.ticket();
         self.requests.pending.insert(ticket, pending);
         self.later(env, deadline_ms, AgentEvent::DeadlinePasses(ticket));
-        ticket
+        env.request(self.index, self.life, ticket, command);
     }
 
     /// The timer of a request fires. Without an answer, the request is finished as if the store had not answered, and kept.
