@@ -37,7 +37,7 @@ fn fleet_under(rules: &str, agents: usize) -> (Simulation<'static>, RuleSet) {
 fn while_the_store_comes_and_goes(sim: &mut Simulation<'static>, agent: usize, ms: u64) -> (usize, Vec<u64>) {
     let (start, mut alone, mut denied, mut call) = (sim.now(), 0, Vec::new(), 0);
     while sim.now() < start.plus_ms(ms) {
-        let is_away = sim.now().ms_since(start) / AWAY_MS % 2 == 0;
+        let is_away = (sim.now().ms_since(start) / AWAY_MS).is_multiple_of(2);
         sim.set_store(if is_away { StoreState::Unreachable } else { StoreState::Up });
         sim.check(agent, vec![Call::new().with("api_key", format!("caller {}", call / CALLS))]);
         sim.run_until(sim.now().plus_ms(APART_MS));

@@ -54,11 +54,17 @@ fn of_rule(rule: &Rule) -> Vec<(Option<String>, String)> {
 fn of_keys(set: &RuleSet, rule: &Rule) -> Vec<(Option<String>, String)> {
     let own = rule.policy.as_ref().map(|policy| sentence(policy, rule.scope));
     let (digest_key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
-    let of_key = |(key, policy): (&Box<str>, &Option<LimitPolicy>)| {
+    let of_key = |(key, policy): (&str, &Option<LimitPolicy>)| {
         let bound = sentence(policy.as_ref()?, rule.scope);
         (own.as_ref() != Some(&bound)).then(|| (Some(format!("key {}", digest_key.shown(key, secret))), bound))
     };
-    rule.by_key.iter().collect::<BTreeMap<_, _>>().into_iter().filter_map(of_key).collect()
+    rule.by_key
+        .iter()
+        .map(|(key, policy)| (&**key, policy))
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .filter_map(of_key)
+        .collect()
 }
 
 /// Returns the bound of a policy as a sentence.

@@ -193,7 +193,9 @@ impl PolicyBuilder<'_, '_> {
     ) -> Result<Option<LimitPolicy>, ()> {
         let fault = match resolve(own, inherited, line) {
             Ok(policy) => {
-                policy.iter().for_each(|policy| self.without_effect.note(own, policy, self.scope));
+                if let Some(policy) = &policy {
+                    self.without_effect.note(own, policy, self.scope);
+                }
                 return Ok(policy);
             }
             Err(Located { value, line }) => (line, value),

@@ -30,7 +30,9 @@ impl WithoutEffect {
     /// Warns of all settings that no policy follows.
     pub(crate) fn warn(self, reader: &mut YamlReader<'_>) {
         for ((line, _), reason) in self.0 {
-            reason.into_iter().for_each(|reason| reader.warn(line, reason));
+            if let Some(reason) = reason {
+                reader.warn(line, reason);
+            }
         }
     }
 }
