@@ -148,3 +148,32 @@ async fn a_change_of_the_algorithm_keeps_the_count() {
     })
     .await;
 }
+
+/// Rules without `version:` have the time at which each agent read them as their generation. With equal rules, agents that read
+/// them earlier are served by the short form of the step, too, which writes only the bytes that change.
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_read_equal_rules_at_different_times_use_the_short_step() {
+    const CALLS: u64 = 200;
+    let redis = Redis::start();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let store = RedisStore::new(&RedisSettings::from(&*redis.url()), clock.clone()).unwrap();
+    let fleet =
+        Fleet::of(&Arc::new(AnyStore::Redis(store)), &clock, &rule("1000/h").with(|policy| policy.leases = false))
+            .await;
+    fleet.change(&rule("1000/h").with(|policy| policy.leases = false));
+    let short_steps = || {
+        let info = redis.command("INFO commandstats");
+        let line = info.lines().find_map(|line| line.strip_prefix("cmdstat_setrange:calls="));
+        line.and_then(|line| line.split(',').next()?.parse::<u64>().ok()).unwrap_or_default()
+    };
+    for agent in [&fleet.old, &fleet.new, &fleet.old] {
+        let before = short_steps();
+        for _ in 0..CALLS {
+            assert!(check(agent, 1).await.allowed);
+        }
+        // A new counter, a newer generation, a count that needs another byte and a new sub-window take one whole step each.
+        let short = short_steps() - before;
+        assert!(short >= CALLS - 4, "{short} of {CALLS}");
+    }
+    assert_eq!(remaining(&check(&fleet.new, 0).await), 1_000 - 3 * CALLS);
+}

@@ -71,6 +71,7 @@ fn text_of(body: &Value) -> String {
         ("retry after", number("retry_after_ms").filter(|ms| *ms > 0).map(seconds)),
         ("all free in", number("reset_ms").filter(|_| limit.is_some()).map(seconds)),
         ("source", text("source")),
+        ("by", text("by")),
         ("id", text("id")),
     ];
     let lines = lines.into_iter().filter_map(|(name, value)| Some(format!("\n{name:<13}{}", value?)));
@@ -86,5 +87,31 @@ pub(crate) fn descriptor(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
         _ => Err("write NAME=VALUE, such as api_key=k1".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An answer that an agent gave on its own names its kind, as the JSON does.
+    #[test]
+    fn a_local_answer_names_its_kind() {
+        for (body, expected) in [
+            (json!({ "allowed": true, "source": "local", "by": "lease" }), "source       local\nby           lease"),
+            (
+                json!({ "allowed": true, "source": "local", "by": "allowance" }),
+                "source       local\nby           allowance",
+            ),
+            (
+                json!({ "allowed": false, "source": "local", "by": "cached_denial" }),
+                "source       local\nby           cached_denial",
+            ),
+            (json!({ "allowed": true, "source": "store", "by": null }), "source       store"),
+            (json!({ "allowed": true, "source": "store" }), "source       store"),
+        ] {
+            let text = text_of(&body);
+            assert!(text.ends_with(expected), "{text}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::decision::Source;
+use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_engine::{Engine, FleetPart};
 use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
@@ -37,7 +37,7 @@ fn fleet_under(rules: &str, agents: usize) -> (Simulation<'static>, RuleSet) {
 fn while_the_store_comes_and_goes(sim: &mut Simulation<'static>, agent: usize, ms: u64) -> (usize, Vec<u64>) {
     let (start, mut alone, mut denied, mut call) = (sim.now(), 0, Vec::new(), 0);
     while sim.now() < start.plus_ms(ms) {
-        let is_away = sim.now().ms_since(start) / AWAY_MS % 2 == 0;
+        let is_away = (sim.now().ms_since(start) / AWAY_MS).is_multiple_of(2);
         sim.set_store(if is_away { StoreState::Unreachable } else { StoreState::Up });
         sim.check(agent, vec![Call::new().with("api_key", format!("caller {}", call / CALLS))]);
         sim.run_until(sim.now().plus_ms(APART_MS));
@@ -130,5 +130,45 @@ fn an_agent_that_joins_others_has_no_part_before_they_have_heard_it() {
         sim.observations();
         let (alone, denied) = while_the_store_comes_and_goes(&mut sim, leaver, FIRST_MS);
         assert!(alone > 50 && denied.is_empty(), "beside {alone} calls without the store, denied at: {denied:?}");
+    }
+}
+
+/// never-over: a hundred agents that start at once, and are called from their first ms on, admit together what the rule states in
+/// every window, although none knows the others yet.
+#[test]
+fn a_hundred_agents_that_start_at_once_stay_within_the_bound() {
+    const AGENTS: usize = 100;
+    const WIDTH_MS: u64 = 4_000;
+    for (consistency, bound) in [("strict", 1_000), ("bounded", 1_050)] {
+        let settings = format!("quota: 1000/{WIDTH_MS}ms, consistency: {consistency}, estimate: conservative");
+        let (mut sim, _) = fleet_under(&format!("rules: [{{ name: key, per: [api_key], {settings} }}]"), AGENTS);
+        let mut admitted: Vec<(Timestamp, Option<LocalAnswer>)> = Vec::new();
+        for step in 0..3 * WIDTH_MS / 2 {
+            // Two ms each, in which two agents are called: four times the quota.
+            for agent in 0..2 {
+                let agent = usize::try_from(step * 2).expect("few") + agent;
+                sim.check(agent % AGENTS, vec![Call::new().with("api_key", "k")]);
+            }
+            sim.run_until(START.plus_ms(2 * (step + 1)));
+            let observations: Vec<_> = sim.observations().collect();
+            let shown = |answered| sim.store().time(answered);
+            for observation in observations {
+                if let Observation::Answered(call) = observation
+                    && call.is_admitted
+                {
+                    // An agent knows the store's time within bounds only.
+                    admitted.push((call.decision.at.min(shown(call.answered)), call.decision.by));
+                }
+            }
+        }
+        admitted.sort_unstable_by_key(|(at, _)| *at);
+        let from = |end: Timestamp| admitted.partition_point(|(at, _)| at.plus_ms(WIDTH_MS) <= end);
+        let fullest = admitted.iter().enumerate().map(|(place, (end, _))| place + 1 - from(*end)).max();
+        let drawn = admitted.iter().filter(|(_, by)| *by == Some(LocalAnswer::Allowance)).count();
+        println!(
+            "{consistency}: {} admitted, {drawn} by allowances, {fullest:?} in the fullest window",
+            admitted.len()
+        );
+        assert!(fullest.is_some_and(|most| (900..=bound).contains(&most)), "{consistency}: {fullest:?} of {bound}");
     }
 }

@@ -59,6 +59,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use tollgate_core::call::Call;
+    use tollgate_core::counter::{ChargeMode, RequestId};
     use tollgate_core::rules::{Rule, RuleSet};
 
     use super::*;
@@ -71,13 +72,25 @@ mod tests {
     #[test]
     fn a_request_whose_answer_was_lost_is_sent_once_more() {
         let lost = || Err(StoreError::AnswerLost);
-        for (algorithm, id, after_ms, expected_ms) in [
-            (None, None, 2, Some(13)),
-            (None, Some("id"), 2, Some(13)),
-            (None, None, 15, None),
+        let refund = |charge: &Charge, request| Charge {
+            request,
+            cost: 1,
+            mode: ChargeMode::Refund { at: START },
+            ..charge.clone()
+        };
+        // Algorithm, id of the call, id of a carried refund if there is one, time until the answer is lost, and the time left.
+        let named = RequestId::from_u128(1);
+        for (algorithm, id, carried, after_ms, expected_ms) in [
+            (None, None, None, 2, Some(13)),
+            (None, Some("id"), None, 2, Some(13)),
+            (None, None, None, 15, None),
             // The store may hold the slot of the first request.
-            (Some(Algorithm::Concurrency), None, 2, None),
-            (Some(Algorithm::Concurrency), Some("id"), 2, Some(13)),
+            (Some(Algorithm::Concurrency), None, None, 2, None),
+            (Some(Algorithm::Concurrency), Some("id"), None, 2, Some(13)),
+            // The store may have made a refund without an id.
+            (None, None, Some(None), 2, None),
+            (None, Some("id"), Some(None), 2, None),
+            (None, None, Some(Some(named)), 2, Some(13)),
         ] {
             let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota")).strict();
             let rule = match algorithm {
@@ -90,8 +103,12 @@ mod tests {
             let Progress::NeedsStore(mut request) = engine.begin(START, Operation::check(&call)) else {
                 panic!("the store decides")
             };
+            if let Some(request_id) = carried {
+                let charges = &mut request.0.charges;
+                charges.push(refund(&charges[0], request_id));
+            }
             let now = START.plus_ms(after_ms);
-            let case = format!("{algorithm:?} {id:?} {after_ms}");
+            let case = format!("{algorithm:?} {id:?} {carried:?} {after_ms}");
             let left = engine.renew(now, &mut request, &lost());
             assert_eq!(left, expected_ms.map(Duration::from_millis), "{case}");
             assert!(!engine.is_degraded(), "{case}");

@@ -15,7 +15,7 @@ use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 
-use super::{outage, regions};
+use super::{bounds, outage, regions};
 use crate::exit::Exit;
 use crate::output::{self, Format, table};
 
@@ -70,7 +70,8 @@ fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
     let rules = rules_table(set);
     let lists = if listed.is_empty() { String::new() } else { format!("\n\n{}", table(&["LIST", "WHO"], listed)) };
-    format!("{rules}{lists}{deny_status}{}{}", outage::text(set, agents), regions::text(set, agents))
+    let (bounds, outage) = (bounds::text(set), outage::text(set, agents));
+    format!("{rules}{lists}{deny_status}{bounds}{outage}{}", regions::text(set, agents))
 }
 
 /// Builds a table with a row for each rule and for each tier with another policy.
@@ -119,6 +120,7 @@ fn rule_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) -> Value {
     if rule.deny {
         fields.insert("algorithm".to_owned(), "deny".into());
     }
+    fields.insert("bounds".to_owned(), bounds::json(set, rule).into());
     if let Some(policy) = &rule.policy {
         if rule.scope == Scope::Regional {
             fields.insert("outage".to_owned(), outage::json(policy, agents));

@@ -46,16 +46,22 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
                                            consistency strict; on_failure limit
                                            5/15min
 
+    RULE     BOUND WHILE REDIS ANSWERS
+    per-key  A counter admits at most 105 in any 1min by its estimate (100 and 5
+             of allowances), and at most 205 in bursts around an edge.
+    search   A counter admits at most 25 in any 10s.
+    login    A counter admits at most 5 in any 15min.
+
     The table shows the most units in a window, and in parentheses those of many
     calls around the edge of a sub-window or of a fixed window. The bounds while
     Redis is down are for a fleet of 10 (--agents). They contain the units that
     Redis admitted or leased before. The signals of two agents can differ by 3 s,
-    in which further calls pass.
+    in which further calls pass: once in a window, and twice around an edge.
 
-    RULE     REDIS UP   REDIS DOWN                   REDIS AND KAFKA DOWN
-    per-key  105 (205)  195 (295), and calls of 3 s  205 (305)
-    search   25         25                           25
-    login    5          5, and calls of 3 s          55
+    RULE     REDIS UP   REDIS DOWN                       REDIS AND KAFKA DOWN
+    per-key  105 (205)  195 (295), and calls of 3 (6) s  205 (305)
+    search   25         25                               25
+    login    5          5, and calls of 3 s              55
 
     Redis without Kafka: no signals, so the last column holds while Redis is down.
     Kafka without Redis: refused, because no rule is `consistency: eventual`.
@@ -76,6 +82,8 @@ fn a_valid_file_can_be_read_by_programs() {
     assert_eq!(set["warnings"].as_array().unwrap().len(), 0);
     assert_eq!(set["rules"][0]["max_excess"], "5%");
     assert_eq!(set["rules"][0]["outage"]["with_store"], serde_json::json!({ "units": 105, "at_worst": 205 }));
+    let bound = serde_json::json!([{ "of": null, "text": "A counter admits at most 5 in any 15min." }]);
+    assert_eq!(set["rules"][2]["bounds"], bound);
     let search = &set["rules"][1];
     assert_eq!(search["match"]["endpoint"], "/search*");
     assert_eq!((&search["units"], &search["window_ms"]), (&25.into(), &10_000.into()));

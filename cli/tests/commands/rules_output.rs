@@ -68,11 +68,19 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 
     Calls that are denied regardless of their count get status 429.
 
+    RULE                 BOUND WHILE REDIS ANSWERS
+    per-key              A counter admits at most 100 in any 1min.
+      tier pro           A counter admits at most 1000 in any 1min.
+      key sk_v…db89192b  A counter admits at most 5000 in any 1min.
+    search               A counter admits at most 30 in any 1min.
+    any                  A counter admits at most 80 in any 1min (60 and a burst
+                         of 20).
+
     The table shows the most units in a window, and in parentheses those of many
     calls around the edge of a sub-window or of a fixed window. The bounds while
     Redis is down are for a fleet of 10 (--agents). They contain the units that
     Redis admitted or leased before. The signals of two agents can differ by 3 s,
-    in which further calls pass.
+    in which further calls pass: once in a window, and twice around an edge.
 
     RULE        REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
     per-key     100       190, and calls of 3 s   200
@@ -92,7 +100,8 @@ fn validate_shows_tiers_keys_costs_and_lists() {
         "by_signals": 190,
         "and_calls_of_ms": 3_000,
         "alone": 200,
-        "edge_units": 0
+        "edge_units": 0,
+        "and_calls_at_edge_of_ms": 3_000
     });
     assert_eq!(set["rules"][0]["outage"], outage);
     let (key, search, any) = (&set["rules"][0], &set["rules"][1], &set["rules"][2]);
@@ -218,10 +227,34 @@ fn show_requests_the_rules_in_force_from_an_agent() {
 /// Units that one agent has leased when Redis fails may be admitted by the others, too, and allowances may not be charged yet.
 #[test]
 fn the_bound_of_an_outage_contains_leased_units_and_allowances() {
-    for (leases, bound) in [("on", "195 (295), and calls of 3 s"), ("off", "100 (200), and calls of 3 s")] {
+    for (leases, bound) in [("on", "195 (295), and calls of 3 (6) s"), ("off", "100 (200), and calls of 3 (6) s")] {
         let rules = format!("rules: [{{ name: a, per: [ip], quota: 100/min, leases: {leases} }}]");
         let rules = file(&format!("leases-{leases}.yaml"), &rules);
         let said = finish(&mut tollgate(&["rules", "validate", rules.to_str().unwrap()]));
         assert_eq!((said.exit, said.out.contains(bound)), (0, true), "{}", said.out);
     }
+}
+
+/// Bounds of keys are shown as far as they differ, at most ten of them as text; the JSON has all. No key is shown whole.
+#[test]
+fn the_bounds_of_keys_are_shown_as_far_as_they_differ() {
+    let keys: Vec<String> = (0..12).map(|key| format!("sk_live_{key:02}: {{ quota: {}/min }}", 500 + key)).collect();
+    let keys = format!("{}, sk_live_12: {{ quota: 100/min }}", keys.join(", "));
+    let rules = format!("rules: [{{ name: a, per: [api_key], quota: 100/min, keys: {{ {keys} }} }}]");
+    let path = file("bounds-of-keys.yaml", &rules);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
+    let words = said.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(said.exit, 0, "{}", said.err);
+    assert!(words.contains("A counter admits at most 525 in any 1min by its estimate (500 and 25 of"), "{}", said.out);
+    assert_eq!(words.matches("A counter admits").count(), 11, "{}", said.out);
+    assert!(words.contains("2 more keys shown by --format json"), "{}", said.out);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
+    let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let bounds = set["rules"][0]["bounds"].as_array().unwrap();
+    assert_eq!((bounds.len(), &bounds[0]["of"]), (13, &serde_json::Value::Null));
+    assert!(
+        !said.out.contains("sk_live_00") && bounds[1]["of"].as_str().unwrap().starts_with("key sk_l"),
+        "{}",
+        said.out
+    );
 }

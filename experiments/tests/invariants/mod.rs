@@ -4,6 +4,7 @@
 mod facts;
 mod answers;
 mod never_over;
+mod admitted;
 mod charged;
 mod leases;
 mod lines;
@@ -30,6 +31,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
 
+use admitted::Admitted;
 use answers::Answers;
 use capped::Capped;
 use charged::Charged;
@@ -61,6 +63,7 @@ pub(crate) struct Invariants {
     facts: Facts,
     answers: Answers,
     never_over: NeverOver,
+    admitted: Admitted,
     charged: Charged,
     leases: Leases,
     lines: Lines,
@@ -104,6 +107,8 @@ pub(crate) struct Totals {
     pub(crate) coalesced: usize,
     /// Admissions by leases that were compared with the units that the store had leased.
     pub(crate) leased: usize,
+    /// Admissions of bounded rules that were compared with the quota and the maximum excess.
+    pub(crate) admitted: usize,
     /// Admissions by lines of credit.
     pub(crate) drawn: usize,
     /// Units of lines of credit that were handed back.
@@ -129,6 +134,7 @@ impl Invariants {
         Self {
             answers: Answers::default(),
             never_over: NeverOver::default(),
+            admitted: Admitted::default(),
             charged: Charged::default(),
             leases: Leases::default(),
             lines: Lines::default(),
@@ -162,6 +168,7 @@ impl Invariants {
         for observation in observations {
             self.answers.observe(&self.facts, &observation)?;
             self.never_over.observe(&self.facts, sim, &observation)?;
+            self.admitted.observe(&self.facts, sim, &observation)?;
             self.charged.observe(&self.facts, sim, &observation)?;
             self.leases.observe(&self.facts, sim, &observation)?;
             self.lines.observe(&self.facts, sim, &observation)?;
@@ -214,6 +221,7 @@ impl Invariants {
             charged: self.charged.compared,
             coalesced: self.charged.coalesced,
             leased: self.leases.compared,
+            admitted: self.admitted.compared,
             drawn: self.lines.compared,
             handed_back: self.line_accounts.handed_back,
             late: self.charged.late,

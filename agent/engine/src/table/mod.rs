@@ -142,7 +142,7 @@ impl AgentTable {
         self.denials_ended[shard_of(counter)].fetch_add(1, Ordering::Release);
     }
 
-    /// Drops idle counters from one of the shards, in turn.
+    /// Drops idle counters from one of the shards, in turn, and counts the stranded units of its leases.
     pub(crate) fn sweep(&self, turn: usize, now: Timestamp) {
         self.sweep_shard(&mut self.shards[turn % SHARDS].0.lock(), now);
     }

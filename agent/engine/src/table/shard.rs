@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
 
 use super::{PLACE_KEPT_MS, PLACE_KEPT_STEP_MS, RuleTag};
-use crate::view::{CounterView, rebase, update_in_step};
+use crate::view::{CounterView, count_stranded, rebase, update_in_step};
 
 /// Number of entries in a chunk.
 const CHUNK_LEN: usize = 256;
@@ -81,13 +81,15 @@ impl TableShard {
         position
     }
 
-    /// Drops the idle counters; returns their rules.
+    /// Drops the idle counters, and counts the stranded units of leases; returns the rules of the dropped counters.
     pub(super) fn sweep(&mut self, now: Timestamp) -> Vec<RuleTag> {
         self.swept_at = now;
         let mut dropped = Vec::new();
         for position in (0..self.positions.len()).rev() {
             let position = u32::try_from(position).expect("positions are small");
-            if entry(&self.chunks, position).is_idle_at(now) {
+            let swept = entry_mut(&mut self.chunks, position);
+            count_stranded(&mut swept.view, now);
+            if swept.is_idle_at(now) {
                 dropped.push(self.swap_remove(position).rule);
             }
         }

@@ -72,6 +72,8 @@ struct Granted {
     generation: Generation,
     limit: Limit,
     epoch: LeaseEpoch,
+    /// True once the units that are left are counted as stranded.
+    is_stranded: bool,
     /// Counts of the rule, which learn of the units that were never spent.
     counts: Arc<RuleCounts>,
 }
@@ -145,20 +147,20 @@ impl Lease {
     /// Takes the answer to a request for units.
     pub(super) fn granted(&mut self, grant: &LeaseGrant<'_>) {
         self.asked_until = Timestamp::default();
-        let Some(new) = Granted::new(grant) else { return };
+        let Some(mut new) = Granted::new(grant) else { return };
         match &mut self.granted {
             // Of the same sub-window, the earlier of the two ends is right for both.
-            Some(known) if known.is_of(&new) => {
+            Some(known) if known.is_of(&new) && !known.is_stranded => {
                 known.units = known.units.saturating_add(new.units);
                 known.remaining = new.remaining;
                 known.reset_at = new.reset_at;
                 known.span = known.span.common_with(new.span);
                 known.ends_at = known.ends_at.min(new.ends_at);
             }
-            Some(known) if known.span.last_at > new.span.last_at && known.epoch == new.epoch => new.end(),
+            Some(known) if known.span.last_at > new.span.last_at && known.epoch == new.epoch => new.strand(),
             _ => {
-                if let Some(ended) = self.granted.replace(new) {
-                    ended.end();
+                if let Some(mut ended) = self.granted.replace(new) {
+                    ended.strand();
                 }
             }
         }
@@ -166,8 +168,16 @@ impl Lease {
 
     /// Ends the lease.
     pub(super) fn end(&mut self) {
-        if let Some(ended) = self.granted.take() {
-            ended.end();
+        if let Some(mut ended) = self.granted.take() {
+            ended.strand();
+        }
+    }
+
+    /// Counts the units that are left as stranded if the lease is over at `now`, the earliest that the store's time may be. They
+    /// stay known, because the store's count contains them.
+    pub(super) fn count_stranded(&mut self, now: Timestamp) {
+        if let Some(granted) = self.granted.as_mut().filter(|granted| granted.span.last_at < now) {
+            granted.strand();
         }
     }
 
@@ -231,6 +241,7 @@ impl Granted {
             generation: charge.generation,
             limit: charge.limit,
             epoch,
+            is_stranded: false,
             counts: counts.clone(),
         })
     }
@@ -249,9 +260,12 @@ impl Granted {
             == (sub_window(other), other.generation, other.epoch, other.limit)
     }
 
-    /// Counts the units that were never spent.
-    fn end(self) {
-        self.counts.lease_units_stranded.add(self.units);
+    /// Counts the units that were never spent, once.
+    fn strand(&mut self) {
+        if !self.is_stranded {
+            self.is_stranded = true;
+            self.counts.lease_units_stranded.add(self.units);
+        }
     }
 }
 

@@ -197,9 +197,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         // The rules have changed since the lease was asked for.
         ViewEvent::LeaseGranted(grant) if view.lease_or_pace.pace().is_some() => grant.strand(),
         ViewEvent::LeaseGranted(grant) => view.lease_or_pace.lease_or_new().granted(&grant),
-        ViewEvent::LineDrawn(cost) => {
-            view.lease_or_pace.line_mut().into_iter().for_each(|line| line.draw(cost));
-        }
+        ViewEvent::LineDrawn(cost) => view.lease_or_pace.line_mut().into_iter().for_each(|line| line.draw(cost)),
         ViewEvent::LineGranted(..) if view.lease_or_pace.pace().is_some() => {}
         ViewEvent::LineGranted(grant, now) => {
             let line = &mut view.lease_or_pace.lease_or_new().line;
@@ -285,6 +283,11 @@ pub(crate) fn send_unsynced(view: &mut CounterView, len_max: usize) -> (Vec<Unsy
 /// Drops units that were sent under this id: the store has charged them, or never will. Returns their number.
 pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
     view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
+}
+
+/// Counts the unspent units of a lease that is over at `now`, the earliest that the store's time may be.
+pub(crate) fn count_stranded(view: &mut CounterView, now: Timestamp) {
+    view.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.count_stranded(now));
 }
 
 /// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next

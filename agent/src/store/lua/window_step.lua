@@ -1,6 +1,7 @@
 -- The commonest step: one charge on a window without a burst that is new, or that was charged under this policy. `done` is its
 -- answer, or nil if the step needs more; then nothing has happened. It decides as evaluate.lua and commit.lua do, without their
--- functions and tables, since Redis makes those anew at each run.
+-- functions and tables, since Redis makes those anew at each run. A charge of an older generation with an equal policy changes
+-- nothing else: the newest generation stays. A newer generation is entered by commit.lua, once.
 local first_value = redis.pcall('GETRANGE', first, '0', '1023')
 local mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, first_charge)
 local done
@@ -8,7 +9,7 @@ local of_kind, n, w, q, b, g, born, last, size
 if is_sole and kind <= FIXED and #first_value > HEADER_LEN then
   of_kind, n, w, q, b, g, born, last, size = parse(HEADER, first_value)
   local part, slots = w / n, (#first_value - HEADER_LEN) / size
-  if (mode == 0 or mode == LEASE) and kind == of_kind and n == parts and w == width and q == quota and g == generation
+  if (mode == 0 or mode == LEASE) and kind == of_kind and n == parts and w == width and q == quota and g >= generation
     and now <= time and now >= last and slots % 1 == 0 and slots <= n + 1
     and (size == 1 or size == 2 or size == 4 or size == 8) then
     local count = size == 1 and 'B' or size == 2 and 'H' or size == 4 and 'I4' or 'I8'

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::tiers::{Exceptions, FileContext, read_exceptions};
-use crate::settings::{Layer, Located, complete_global, refuse_not_global, resolve};
+use crate::settings::{Layer, Located, WithoutEffect, complete_global, refuse_not_global, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::{LimitPolicy, Quota, Rule, Scope};
 
@@ -19,7 +19,9 @@ struct PolicyBuilder<'a, 'f> {
     own: Layer,
     /// The rule's own exceptions by tier.
     tiers: Exceptions,
+    scope: Scope,
     reported: Vec<(usize, String)>,
+    without_effect: WithoutEffect,
 }
 
 /// A rule's own settings, and those that it inherits.
@@ -62,7 +64,8 @@ pub(super) fn read_policies(
     } else {
         own
     };
-    let mut builder = PolicyBuilder { reader, fields, context, own, tiers, reported: Vec::new() };
+    let (scope, reported, without_effect) = (rule.scope, Vec::new(), WithoutEffect::default());
+    let mut builder = PolicyBuilder { reader, fields, context, own, tiers, scope, reported, without_effect };
     let Some(base) = builder.base() else { return };
     let policy = builder.resolve(&base, fields.line(), "");
     rule.by_tier = builder.by_tier();
@@ -80,6 +83,7 @@ pub(super) fn read_policies(
         rule.by_key.extend(policy.map(|policy| (Box::from(&**key), policy)));
     }
     rule.policy = policy.unwrap_or_default();
+    builder.without_effect.warn(builder.reader);
 }
 
 /// Refuses settings of counting beside `quota: unlimited`. A rule may have them for its tiers or keys that are limited.
@@ -188,7 +192,12 @@ impl PolicyBuilder<'_, '_> {
         prefix: &str,
     ) -> Result<Option<LimitPolicy>, ()> {
         let fault = match resolve(own, inherited, line) {
-            Ok(policy) => return Ok(policy),
+            Ok(policy) => {
+                if let Some(policy) = &policy {
+                    self.without_effect.note(own, policy, self.scope);
+                }
+                return Ok(policy);
+            }
             Err(Located { value, line }) => (line, value),
         };
         if !self.reported.contains(&fault) {

@@ -14,6 +14,7 @@ mod global_scope;
 mod policy_values;
 mod show;
 mod table;
+mod without_effect;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use layer::PolicyEdit;
 pub(crate) use layer::{Layer, Located, read_quota_value, resolve};
 pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use table::TABLE;
+pub(crate) use without_effect::WithoutEffect;
 
 /// One setting of the rules file.
 struct Setting {

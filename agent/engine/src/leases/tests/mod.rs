@@ -138,6 +138,26 @@ fn most_calls_of_a_busy_caller_are_admitted_by_leases() {
     assert!(world.charged - admitted - stranded < 400, "the rest is the lease that lives");
 }
 
+/// Units that nobody spends count as stranded within 7 s of the end of their sub-window, also if their caller is gone.
+#[test]
+fn unspent_units_are_counted_soon_after_their_sub_window() {
+    let mut world = World::new([per_key("6000/min")]);
+    world.until_leased(&call());
+    let stranded = |world: &World| {
+        world.engine.metrics().rules().iter().map(|(_, counts)| counts.lease_units_stranded.get()).sum::<u64>()
+    };
+    let (end, before) = (START.plus_ms(5_000 * (world.now.ms_since(START) / 5_000 + 1)), stranded(&world));
+    let mut tick_until = |end: Timestamp| {
+        while world.now < end {
+            world.now = world.now.plus_ms(100);
+            world.engine.tick(world.now);
+        }
+        stranded(&world)
+    };
+    assert_eq!(tick_until(end.minus_ms(100)), before, "the lease lives");
+    assert!(tick_until(end.plus_ms(7_000)) > before);
+}
+
 /// Name, event, and true if the lease lives after it.
 type EndCase = (&'static str, Box<dyn Fn(&mut World)>, bool);
 

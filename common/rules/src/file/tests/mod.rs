@@ -6,6 +6,7 @@ mod language;
 mod eventual;
 mod refusals;
 mod regions;
+mod without_effect;
 
 use super::super::*;
 use tollgate_core::algorithm::Algorithm;

@@ -1,0 +1,174 @@
+//! The bound of each rule while Redis answers, in words, in the output of `tollgate rules validate`: of the rule itself, and of
+//! its tiers and keys as far as their bounds differ.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use tollgate_core::algorithm::Algorithm;
+use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::{Consistency, LimitPolicy, Rule, RuleSet, Scope, show_duration_ms, show_units};
+use tollgate_core::window::Estimate;
+use tollgate_rules::percent_text;
+
+use crate::output::table;
+
+/// Maximum number of keys of a rule that the table shows. The JSON has all.
+const KEYS_SHOWN_MAX: usize = 10;
+
+/// Returns the bounds of all rules as a table; nothing if no rule limits.
+pub(super) fn text(set: &RuleSet) -> String {
+    let mut rows = Vec::new();
+    for rule in &set.rules {
+        let (own, mut keys) = (of_rule(rule), of_keys(set, rule));
+        let hidden = keys.len().saturating_sub(KEYS_SHOWN_MAX);
+        keys.truncate(KEYS_SHOWN_MAX);
+        rows.extend(own.into_iter().chain(keys).map(|(name, bound)| match name {
+            None => [rule.name.to_string(), bound],
+            Some(name) => [format!("  {name}"), bound],
+        }));
+        rows.extend((hidden > 0).then(|| [format!("  {hidden} more keys"), "shown by --format json".to_owned()]));
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    format!("\n\n{}", table(&["RULE", "BOUND WHILE REDIS ANSWERS"], rows))
+}
+
+/// Returns the bounds of a rule as JSON.
+pub(super) fn json(set: &RuleSet, rule: &Rule) -> Vec<Value> {
+    let all = of_rule(rule).into_iter().chain(of_keys(set, rule));
+    all.map(|(name, bound)| json!({ "of": name, "text": bound })).collect()
+}
+
+/// Returns the bound of the rule, which has no name, and those of tiers that differ from it.
+fn of_rule(rule: &Rule) -> Vec<(Option<String>, String)> {
+    let own = rule.policy.as_ref().map(|policy| sentence(policy, rule.scope));
+    let of_tier = |(tier, policy): &(_, Option<LimitPolicy>)| {
+        let bound = sentence(policy.as_ref()?, rule.scope);
+        (own.as_ref() != Some(&bound)).then(|| (Some(format!("tier {tier}")), bound))
+    };
+    own.iter().map(|bound| (None, bound.clone())).chain(rule.by_tier.iter().filter_map(of_tier)).collect()
+}
+
+/// Returns the bounds of keys that differ from that of the rule.
+fn of_keys(set: &RuleSet, rule: &Rule) -> Vec<(Option<String>, String)> {
+    let own = rule.policy.as_ref().map(|policy| sentence(policy, rule.scope));
+    let (digest_key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
+    let of_key = |(key, policy): (&str, &Option<LimitPolicy>)| {
+        let bound = sentence(policy.as_ref()?, rule.scope);
+        (own.as_ref() != Some(&bound)).then(|| (Some(format!("key {}", digest_key.shown(key, secret))), bound))
+    };
+    rule.by_key
+        .iter()
+        .map(|(key, policy)| (&**key, policy))
+        .collect::<BTreeMap<_, _>>()
+        .into_iter()
+        .filter_map(of_key)
+        .collect()
+}
+
+/// Returns the bound of a policy as a sentence.
+fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
+    let shown = |units: u64| show_units(units, policy.quota.unit());
+    let width = show_duration_ms(policy.quota.width_ms());
+    if scope == Scope::Global {
+        let quota = shown(policy.units_over_regions());
+        return format!("All regions together admit at most {quota} in any {width}.");
+    }
+    let most = shown(policy.most_with_store());
+    let span = match policy.algorithm {
+        Algorithm::Concurrency => return format!("A counter holds at most {most} slots at once."),
+        Algorithm::FixedWindow => format!("in each window of {width}"),
+        Algorithm::SlidingWindow(Estimate::Interpolated) => format!("in any {width} by its estimate"),
+        _ => format!("in any {width}"),
+    };
+    let edge = match policy.edge_units() {
+        0 => String::new(),
+        _ => format!(", and at most {} in bursts around an edge", shown(policy.most_at_worst())),
+    };
+    let further = match policy.consistency {
+        Consistency::Eventual => " Redis is never asked, so the calls until the next signal come on top.",
+        _ => "",
+    };
+    format!("A counter admits at most {most} {span}{}{edge}.{further}", terms(policy))
+}
+
+/// Returns the terms of a bound that is not the quota alone, and the reason why there are no allowances.
+fn terms(policy: &LimitPolicy) -> String {
+    let shown = |units: u64| show_units(units, policy.quota.unit());
+    let (quota, excess) = (shown(policy.quota.units()), policy.excess_units());
+    let burst = policy.burst > 0;
+    match policy.consistency {
+        Consistency::Eventual => String::new(),
+        _ if burst && matches!(policy.algorithm, Algorithm::SlidingWindow(_)) => {
+            format!(" (with its burst; {quota} without)")
+        }
+        _ if burst => format!(" ({quota} and a burst of {})", shown(policy.burst)),
+        Consistency::Strict => String::new(),
+        Consistency::Bounded if excess > 0 => format!(" ({quota} and {} of allowances)", shown(excess)),
+        Consistency::Bounded if policy.may_lease() && policy.max_excess_ppm > 0 => {
+            let percent = percent_text(policy.max_excess_ppm);
+            format!(" (no allowances: {percent} of {quota} is less than one unit)")
+        }
+        Consistency::Bounded => " (no allowances)".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each kind of bound in words; the figures are those of the table and of `with_store` in the JSON.
+    #[test]
+    fn a_bound_is_a_sentence() {
+        let cases = [
+            (
+                "quota: 100/min",
+                "A counter admits at most 105 in any 1min by its estimate (100 and 5 of allowances), and at most 205 in bursts around an edge.",
+            ),
+            (
+                "quota: 100/min, estimate: conservative",
+                "A counter admits at most 105 in any 1min (100 and 5 of allowances).",
+            ),
+            ("quota: 100/min, consistency: strict", "A counter admits at most 100 in any 1min."),
+            (
+                "quota: 19/min, estimate: conservative",
+                "A counter admits at most 19 in any 1min (no allowances: 5% of 19 is less than one unit).",
+            ),
+            (
+                "quota: 100/min, estimate: conservative, leases: off",
+                "A counter admits at most 100 in any 1min (no allowances).",
+            ),
+            (
+                "quota: 100/min, estimate: conservative, max_excess: 0%",
+                "A counter admits at most 100 in any 1min (no allowances).",
+            ),
+            (
+                "quota: 100/min, algorithm: fixed_window",
+                "A counter admits at most 105 in each window of 1min (100 and 5 of allowances), and at most 205 in bursts around an edge.",
+            ),
+            (
+                "quota: 100/min, algorithm: token_bucket, burst: 20",
+                "A counter admits at most 120 in any 1min (100 and a burst of 20).",
+            ),
+            (
+                "quota: 100/min, estimate: conservative, burst: 150",
+                "A counter admits at most 150 in any 1min (with its burst; 100 without).",
+            ),
+            ("quota: 5/15min, algorithm: sliding_log", "A counter admits at most 5 in any 15min (no allowances)."),
+            ("quota: 2/10min, algorithm: concurrency", "A counter holds at most 2 slots at once."),
+            (
+                "quota: 100/min, consistency: eventual, estimate: conservative",
+                "A counter admits at most 100 in any 1min. Redis is never asked, so the calls until the next signal come on top.",
+            ),
+            ("quota: 10MB/min, scope: global", "All regions together admit at most 10MB in any 1min."),
+        ];
+        for (settings, expected) in cases {
+            let yaml =
+                format!("regions: {{ eu: {{ floor: 10% }}, us: {{}} }}\nrules: [{{ name: a, per: [ip], {settings} }}]");
+            let set = tollgate_rules::from_yaml("rules.yaml", &yaml, 1).unwrap_or_else(|error| panic!("{error}"));
+            let policy = set.rules[0].policy.expect("a policy");
+            assert_eq!(sentence(&policy, set.rules[0].scope), expected, "{settings}");
+        }
+    }
+}
