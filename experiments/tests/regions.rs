@@ -4,7 +4,9 @@
 use tollgate_experiments::regions::{RegionMistake, RegionsOutcome, RegionsSettings, RegionsWorld};
 use tollgate_experiments::size::scaled;
 
-use region_worlds::{interrupted_giver, silent_bus, silent_holder, suspended_holder, suspended_writer, world};
+use region_worlds::{
+    ADDED_MS, added_region, interrupted_giver, silent_bus, silent_holder, suspended_holder, suspended_writer, world,
+};
 
 mod region_worlds;
 
@@ -88,6 +90,23 @@ fn a_region_keeps_its_units_while_its_bus_is_away() {
                 "{samples:?} after {second} s, silent-bus world of seed {seed}"
             );
         }
+    }
+}
+
+/// J4: an added region gets units of its counters although others hold the units of its floor of one counter, and gets this floor
+/// without asking for it once they are back.
+#[test]
+fn an_added_region_is_not_held_up_by_one_counter() {
+    for seed in 0..scaled(SEEDS) {
+        let outcome = run_sound("added-region", seed, added_region(seed));
+        let cut = ADDED_MS + 10_000..ADDED_MS + 60_000;
+        let number = |events: &[(u64, usize)]| {
+            events.iter().filter(|(at_ms, region)| cut.contains(at_ms) && *region == 2).count()
+        };
+        let (admitted, calls) = (number(&outcome.admitted[1]), number(&outcome.calls[1]));
+        assert!(10 * admitted >= 9 * calls, "{admitted} of {calls} admitted, added-region world of seed {seed}");
+        let held = outcome.budgets.last().map_or(0, |samples| samples[2].held);
+        assert_eq!(held, 10, "the floor of the first counter, added-region world of seed {seed}");
     }
 }
 

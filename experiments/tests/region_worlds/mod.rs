@@ -9,6 +9,8 @@ use tollgate_experiments::regions::{
 const NAMES: [&str; 6] = ["af", "ap", "eu", "me", "sa", "us"];
 const RUN_MS: u64 = 240_000;
 const CALM_MS: u64 = 160_000;
+/// Instant at which a region is added to the terms, in ms.
+pub(super) const ADDED_MS: u64 = 60_000;
 /// Least time that a store's clock shows, in ms: steps back do not take it below 0.
 const STORE_MS_MIN: u64 = 200_000_000;
 
@@ -210,6 +212,22 @@ pub(super) fn silent_bus(seed: u64) -> RegionsSettings {
     }
     let mut settings = directed(seed, region(NAMES[0], 1, vec![always]), silent);
     settings.coordinator_faults = ProcessFaults::default();
+    settings
+}
+
+/// Returns a world in which two regions share two counters until the terms name a third one, too. One holder of the first counter is
+/// cut off from then on for a minute. The third region wants 8 units of the second counter in a window, and none of the first one.
+pub(super) fn added_region(seed: u64) -> RegionsSettings {
+    let always = |counter, per_minute| CallerPlan { counter, from_ms: 0, until_ms: RUN_MS, per_minute };
+    let mut holder = region(NAMES[1], 1, vec![always(0, 600)]);
+    holder.link.cuts.push((ADDED_MS - 1_000, ADDED_MS + 60_000));
+    let mut settings = directed(seed, region(NAMES[0], 1, vec![always(0, 100)]), holder);
+    settings.coordinator_faults = ProcessFaults::default();
+    settings.regions.push(region(NAMES[2], 1, vec![always(1, 48)]));
+    settings.counters = 2;
+    let mut added = TermsChange { at_ms: ADDED_MS, terms: terms(60, 10, &NAMES[..3]) };
+    (settings.terms[0].terms.generation, added.terms.generation) = (1, 2);
+    settings.terms.push(added);
     settings
 }
 

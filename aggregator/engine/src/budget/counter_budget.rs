@@ -101,16 +101,22 @@ impl CounterBudget {
         quota.saturating_sub(self.held_by_all())
     }
 
-    /// Returns the floors and demands of the regions of the terms, in their order. A region that waits for no grant claims at most
-    /// what it holds: it may have wanted more some time ago.
+    /// Returns the floors by the terms and the demands of their regions, in their order. A floor that could not rise yet is claimed
+    /// like one that has. A region that waits for no grant claims at most what it holds: it may have wanted more some time ago.
     #[must_use]
     pub fn claims(&self, terms: &Terms) -> Vec<Claim> {
-        let claim = |(region, _): &(Region, u64)| {
+        let claim = |(region, floor): &(Region, u64)| {
             let is_waiting = self.wants.get(region).is_some_and(|want| want.pending.is_some());
             let wants = if is_waiting { u64::MAX } else { self.held(region) };
-            Claim { floor: self.floor(region), wants: self.wants(region).min(wants) }
+            Claim { floor: *floor, wants: self.wants(region).min(wants) }
         };
         terms.floors.iter().map(claim).collect()
+    }
+
+    /// Returns true if a region has less than its floor by the terms, because others hold the units.
+    #[must_use]
+    pub fn lacks_floors(&self, terms: &Terms) -> bool {
+        terms.floors.iter().any(|(region, units)| self.floor(region) < *units)
     }
 
     pub(crate) fn ask(&mut self, region: Region, units: u64, request: EntryId) {
@@ -169,14 +175,12 @@ impl CounterBudget {
         Some(is_last)
     }
 
-    /// Raises the floors to those of the terms, as far as their units are free.
+    /// Raises the floors to those of the terms, each as far as units are free. The rest is owed by those who hold it.
     pub(crate) fn raise_floors(&mut self, terms: &Terms) {
         for (region, units) in &terms.floors {
             let free = self.free(terms.quota);
             let floor = self.floors.entry(region.clone()).or_default();
-            if *units > *floor && *units - *floor <= free {
-                *floor = *units;
-            }
+            *floor += units.saturating_sub(*floor).min(free);
         }
     }
 

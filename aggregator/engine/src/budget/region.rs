@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord};
+use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
 
 use super::coordinator::DRIFT_PPM;
 use super::give_back::GiveBack;
@@ -175,8 +175,11 @@ impl RegionBudgets {
         for (counter, terms, _) in held {
             self.counters.entry(counter).or_insert_with(|| (terms.rule.clone(), RegionCounter::new(now)));
         }
+        let floor_of_all = |terms: &Terms| (terms.rule.clone(), self.ledger.floor_of_all(&terms.rule, &region));
+        let floors_of_all: BTreeMap<Arc<str>, u64> = self.ledger.rules().map(floor_of_all).collect();
         for (counter, (rule, mut state)) in std::mem::take(&mut self.counters) {
-            if self.tick_counter(now, counter, &rule, &mut state, effects) {
+            let floor_of_all = floors_of_all.get(&rule).copied().unwrap_or(0);
+            if self.tick_counter(now, (counter, &rule, floor_of_all), &mut state, effects) {
                 self.counters.insert(counter, (rule, state));
             }
         }
@@ -184,12 +187,11 @@ impl RegionBudgets {
         self.askings.retain(|_, asking| now.ms_since(asking.own) < oldest_ms);
     }
 
-    /// Looks at one counter. Returns false if nothing is left to know about it.
+    /// Looks at one counter of a rule with a floor for all its counters. Returns false if nothing is left to know about it.
     fn tick_counter(
         &mut self,
         now: Timestamp,
-        counter: CounterId,
-        rule: &Arc<str>,
+        (counter, rule, floor_of_all): (CounterId, &Arc<str>, u64),
         state: &mut RegionCounter,
         effects: &mut Vec<RegionEffect>,
     ) -> bool {
@@ -205,7 +207,7 @@ impl RegionBudgets {
         let asking = self.store_clock.map(|clock| asking(now, clock));
         let is_counted = |part: &RegionPart| part.counted.contains(&counter.partition(part.partitions));
         let counts_all = self.part.as_ref().is_none_or(is_counted);
-        for need in state.needs(now, &facts, counts_all, |id| self.ledger.contains(id)) {
+        for need in state.needs(now, &facts, floor_of_all, counts_all, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
             match need {
                 Need::GiveBack { grant, keeps } => {

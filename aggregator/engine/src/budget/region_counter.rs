@@ -72,12 +72,14 @@ impl RegionCounter {
             && facts.budget.grants_of(facts.region).next().is_none()
     }
 
-    /// Ends an interval of the demand, and returns what the counter needs. `counts_all` is false while calls may be missing from the
-    /// demand. `is_read` tells if an entry is in the ledger.
+    /// Ends an interval of the demand, and returns what the counter needs. `floor_of_all` is the floor that the store enforces for all
+    /// counters of the rule: the least one, because a counter may wait for units. `counts_all` is false while calls may be missing
+    /// from the demand. `is_read` tells if an entry is in the ledger.
     pub(super) fn needs(
         &mut self,
         now: Timestamp,
         facts: &LedgerFacts<'_>,
+        floor_of_all: u64,
         counts_all: bool,
         is_read: impl Fn(EntryId) -> bool,
     ) -> Vec<Need> {
@@ -94,7 +96,10 @@ impl RegionCounter {
         let knows_demand =
             self.asked.is_some() || self.wanted.is_some() || self.demand.is_settled(now, terms.window_ms);
         let wanted_before = if knows_demand { 0 } else { budget.wants(region).min(held) };
-        self.wants = wanted(demand, is_scarce).max(wanted_before);
+        // Granted units replace the part of the floor that the store does not enforce, if the demand needs it.
+        let unenforced = floor.saturating_sub(floor_of_all);
+        let beside = |units: u64| if units > floor_of_all { units.saturating_add(unenforced) } else { units };
+        self.wants = beside(wanted(demand, is_scarce)).max(wanted_before);
         let steady = terms.quota / STEADY_PARTS;
         let mut needs = Vec::new();
         let is_asking = self.asked.is_some_and(|(id, at, wants)| {
@@ -104,17 +109,17 @@ impl RegionCounter {
             let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
             is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
         });
-        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking && self.giving.is_none() {
+        if beside(needed(demand, is_scarce)) > held && held < terms.quota && !is_asking && self.giving.is_none() {
             needs.push(Need::Request { wants: self.wants });
         }
         let owed = owed(budget, terms, region, self.wants);
         let spare = held.saturating_sub(self.wants.max(floor));
         let is_idle = spare > steady + 2 * self.wants.saturating_sub(floor);
-        // Units beyond a lowered quota are given back to the last one.
-        let is_beyond = budget.held_by_all() > terms.quota;
+        // Units beyond a lowered quota, and those of a floor that waits for them, are given back to the last one.
+        let is_exact = budget.held_by_all() > terms.quota || budget.lacks_floors(terms);
         let units = if is_idle {
             spare
-        } else if owed > steady || is_beyond {
+        } else if owed > steady || is_exact {
             owed
         } else {
             0

@@ -7,12 +7,12 @@ fn floors_rise_when_units_are_free_and_fall_by_give_backs() {
     let raised = [terms(1, 10, [2, 0, 0]), request(1, "b"), grant(2, 7), terms(2, 10, [5, 0, 0])];
     let lowered = [terms(1, 10, [6, 2, 0]), terms(2, 10, [1, 2, 7])];
     for (case, steps, units, floor_of_all) in [
-        ("no units are free", valid(raised.clone()), [2, 7, 0], 2),
-        ("a part is given back", valid(raised.clone().into_iter().chain([give_back(3, 6)])), [2, 6, 0], 2),
+        ("one unit is free", valid(raised.clone()), [3, 7, 0], 3),
+        ("a part is given back", valid(raised.clone().into_iter().chain([give_back(3, 6)])), [4, 6, 0], 4),
         ("enough is given back", valid(raised.clone().into_iter().chain([give_back(3, 5)])), [5, 5, 0], 5),
         ("the grant expires", valid(raised.into_iter().chain([expiry(3, 3)])), [5, 0, 0], 5),
-        ("others have lowered theirs not yet", valid(lowered.clone()), [6, 2, 0], 6),
-        ("by another region", valid(lowered.clone().into_iter().chain([floor_give_back(2, "b")])), [6, 2, 0], 6),
+        ("others have lowered theirs not yet", valid(lowered.clone()), [6, 2, 2], 6),
+        ("by another region", valid(lowered.clone().into_iter().chain([floor_give_back(2, "b")])), [6, 2, 2], 6),
         ("by the region", valid(lowered.clone().into_iter().chain([floor_give_back(2, "a")])), [1, 2, 7], 1),
         (
             "once and again",
@@ -44,8 +44,8 @@ fn the_floor_of_all_counters_is_the_lowest() {
     steps.push((request_of(4, Y, "c"), Ok(())));
     let ledger = applied("two counters", &steps);
     let floor = |counter| ledger.budget("rule", counter).map(|budget| budget.floor("a"));
-    assert_eq!((floor(X), floor(Y)), (Some(2), Some(5)));
-    assert_eq!((ledger.floor_of_all("rule", "a"), ledger.floor_of_all("other", "a")), (2, 0));
+    assert_eq!((floor(X), floor(Y)), (Some(3), Some(5)));
+    assert_eq!((ledger.floor_of_all("rule", "a"), ledger.floor_of_all("other", "a")), (3, 0));
     assert_eq!((ledger.floor_of_any("rule", "a"), ledger.floor_of_any("other", "a")), (5, 0));
 }
 
@@ -113,10 +113,11 @@ fn the_largest_quotas_do_not_overflow() {
 /// A counter whose floors were behind those of the rule is forgotten once they are equal.
 #[test]
 fn a_counter_is_forgotten_when_its_floors_have_caught_up() {
-    let start = [terms(1, 20, [0, 0, 10]), request(1, "a"), grant(2, 2), terms(2, 20, [9, 8, 0]), expiry(3, 3)];
+    let raised = [terms(2, 20, [0, 8, 0]), terms(3, 20, [9, 8, 0]), expiry(3, 3)];
+    let start = [terms(1, 20, [0, 0, 10]), request(1, "a"), grant(2, 4)].into_iter().chain(raised);
     let ledger = applied("behind", &valid(start.clone()));
-    assert_eq!((held(&ledger), ledger.floor_of_all("rule", "a")), ([0, 8, 10], 0));
-    let ledger = applied("equal", &valid(start.into_iter().chain([floor_give_back(4, "c")])));
+    assert_eq!((held(&ledger), ledger.floor_of_all("rule", "a")), ([4, 6, 10], 2));
+    let ledger = applied("equal", &valid(start.chain([floor_give_back(5, "c")])));
     assert_eq!((held(&ledger), ledger.floor_of_all("rule", "a")), ([9, 8, 0], 9));
     assert_eq!(ledger.counters.len(), 0);
 }
