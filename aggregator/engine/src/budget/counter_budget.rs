@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tollgate_core::messages::ledger::{EntryId, Region, Terms};
 
 use super::division::Claim;
+use super::void::Void;
 
 /// Maximum number of grants of one counter that a region holds. They differ in their terms or windows.
 pub(crate) const GRANTS_OF_REGION_MAX: usize = 8;
@@ -95,6 +96,12 @@ impl CounterBudget {
         self.floors.values().copied().chain(self.grants.iter().map(|grant| grant.units)).fold(0, u64::saturating_add)
     }
 
+    /// Returns the units of regions that the terms do not name any more.
+    pub(crate) fn held_outside(&self, terms: &Terms) -> u64 {
+        let named = terms.floors.iter().fold(0, |sum: u64, (region, _)| sum.saturating_add(self.held(region)));
+        self.held_by_all().saturating_sub(named)
+    }
+
     /// Returns the units that no region holds.
     #[must_use]
     pub fn free(&self, quota: u64) -> u64 {
@@ -148,13 +155,17 @@ impl CounterBudget {
         has_room
     }
 
-    pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64) -> bool {
-        let Some(grant) = self.grants.iter_mut().find(|held| held.id == grant) else { return false };
+    /// Begins the term of a grant again. The units of a region that has left the terms come back when it has ended.
+    pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64, terms: &Terms) -> Result<(), Void> {
+        let grant = self.grants.iter_mut().find(|held| held.id == grant).ok_or(Void::Ended)?;
+        if !takes_part(terms, &grant.region) {
+            return Err(Void::UnknownRegion);
+        }
         grant.last = renewal;
         if let Some(want) = self.wants.get_mut(&grant.region) {
             want.units = wants;
         }
-        true
+        Ok(())
     }
 
     pub(crate) fn keep(&mut self, granted: EntryId, units: u64) -> bool {
@@ -211,6 +222,11 @@ impl CounterBudget {
 #[must_use]
 pub fn floor_of(terms: &Terms, region: &str) -> u64 {
     terms.floors.iter().find(|(name, _)| &**name == region).map_or(0, |(_, units)| *units)
+}
+
+/// Returns true if terms name a region.
+pub(crate) fn takes_part(terms: &Terms, region: &str) -> bool {
+    terms.floors.iter().any(|(name, _)| &**name == region)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::ledger::{EntryId, Terms};
 
-use super::counter_budget::{BudgetGrant, CounterBudget};
+use super::counter_budget::{BudgetGrant, CounterBudget, takes_part};
 use super::division::{Claim, divide};
 use tollgate_core::regions::stored_limit::Fence;
 
@@ -23,12 +23,16 @@ pub(super) fn chosen(budget: &CounterBudget, region: &str, units: u64) -> Option
 
 /// Returns the units of its grants that a region leaves to others: its part of what they lack, as far as it has more than its own part
 /// of the quota. A floor that waits for units lacks them even if its region has grants: those end with their terms.
+/// A region that the terms do not name leaves all.
 pub(super) fn owed(budget: &CounterBudget, terms: &Terms, region: &str, own_wants: u64) -> u64 {
+    if !takes_part(terms, region) {
+        return budget.held(region).saturating_sub(budget.floor(region));
+    }
     let own = |name: &str| name == region;
     let claims: Vec<Claim> = (terms.floors.iter().zip(budget.claims(terms)))
         .map(|((name, _), claim)| if own(name) { Claim { wants: own_wants, ..claim } } else { claim })
         .collect();
-    let (mut lacking, mut over, mut own_over) = (0_u64, 0_u64, 0_u64);
+    let (mut lacking, mut over, mut own_over) = (0_u64, budget.held_outside(terms), 0_u64);
     for ((name, by_terms), part) in terms.floors.iter().zip(divide(terms.quota, &claims)) {
         let floor = budget.floor(name);
         let (granted, reserved) = (budget.held(name).saturating_sub(floor), floor.max(*by_terms));
@@ -102,6 +106,20 @@ mod tests {
             assert_eq!(owed(&budget, &terms, "a", 100), owed_by_a, "{case}");
             let owed_by_b = if units[1].1 == 20 { 20 } else { 0 };
             assert_eq!(owed(&budget, &terms, "b", 20), owed_by_b, "{case}");
+        }
+    }
+
+    /// The terms do not name `c` any more.
+    #[test]
+    fn a_region_that_has_left_the_terms_owes_all() {
+        for (units, wants, owed_by_a, owed_by_c) in [
+            ([("a", 40), ("b", 40), ("c", 20)], [40, 40], 0, 20),
+            ([("a", 80), ("b", 0), ("c", 20)], [80, 20], 0, 20),
+            ([("a", 80), ("b", 0), ("c", 20)], [80, 40], 20, 20),
+        ] {
+            let (terms, budget) = counter(100, &units, wants);
+            let owed = |region, wants| owed(&budget, &terms, region, wants);
+            assert_eq!((owed("a", wants[0]), owed("c", 0)), (owed_by_a, owed_by_c), "{units:?} for {wants:?}");
         }
     }
 

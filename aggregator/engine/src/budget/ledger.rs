@@ -15,7 +15,8 @@ use std::sync::Arc;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region, Terms};
 
-use super::counter_budget::{CounterBudget, Floors};
+use super::counter_budget::{CounterBudget, Floors, takes_part};
+use super::void::Void;
 
 /// Maximum number of counters with grants or requests. Requests for others are void.
 pub const COUNTERS_LEN_MAX: usize = 100_000;
@@ -33,29 +34,6 @@ pub struct Ledger {
     len: u64,
     /// Writer of the first entry.
     number: u64,
-}
-
-/// Reason for which an entry changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Void {
-    /// It is in the ledger before.
-    Repeated,
-    /// Other terms are in force, or the terms are not newer.
-    OtherTerms,
-    /// The floors of the terms exceed the quota.
-    FloorsOverQuota,
-    /// The terms do not name the region.
-    UnknownRegion,
-    /// There are too many counters, or the region has too many grants.
-    TooMany,
-    /// The request was answered, or replaced by a newer one.
-    Answered,
-    /// The units are not free.
-    NotFree,
-    /// The grant has ended.
-    Ended,
-    /// A later renewal stands before the expiry.
-    Renewed,
 }
 
 /// Terms of one rule, and the floors of its counters that no entry names.
@@ -93,14 +71,14 @@ impl Ledger {
             LedgerEntry::Request(request) => self.ask(id, request),
             LedgerEntry::Grant { counter, request, units } => self.grant(id, *counter, *request, *units),
             LedgerEntry::Renewal { counter, grant, wants } => {
-                self.change(*counter, |budget| if budget.renew(*grant, id, *wants) { Ok(()) } else { Err(Void::Ended) })
+                self.change(*counter, |budget, terms| budget.renew(*grant, id, *wants, terms))
             }
             LedgerEntry::GiveBack { counter, grant, keeps } => {
-                self.change(*counter, |budget| if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) })
+                self.change(*counter, |budget, _| if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) })
             }
             LedgerEntry::FloorGiveBack { terms, region } => self.lower_floors(*terms, region),
             LedgerEntry::Expiry { counter, grant, last } => {
-                self.change(*counter, |budget| match budget.expire(*grant, *last) {
+                self.change(*counter, |budget, _| match budget.expire(*grant, *last) {
                     Some(true) => Ok(()),
                     Some(false) => Err(Void::Renewed),
                     None => Err(Void::Ended),
@@ -222,7 +200,7 @@ impl Ledger {
     fn ask(&mut self, id: EntryId, request: &BudgetRequest) -> Result<(), Void> {
         let BudgetRequest { terms, counter, region, wants } = request;
         let rule = self.rules.values().find(|rule| rule.id == *terms).ok_or(Void::OtherTerms)?;
-        if !rule.terms.floors.iter().any(|(name, _)| name == region) {
+        if !takes_part(&rule.terms, region) {
             return Err(Void::UnknownRegion);
         }
         if self.counters.len() >= COUNTERS_LEN_MAX && !self.counters.contains_key(counter) {
@@ -239,6 +217,9 @@ impl Ledger {
         let terms = &rules.get(&named.rule).ok_or(Void::OtherTerms)?.terms;
         let budget = &mut named.budget;
         let region = budget.pending().find(|(_, pending)| *pending == request).ok_or(Void::Answered)?.0.clone();
+        if units > 0 && !takes_part(terms, &region) {
+            return Err(Void::UnknownRegion);
+        }
         if units > budget.free(terms.quota) {
             return Err(Void::NotFree);
         }
@@ -253,13 +234,12 @@ impl Ledger {
     fn change(
         &mut self,
         counter: CounterId,
-        change: impl FnOnce(&mut CounterBudget) -> Result<(), Void>,
+        change: impl FnOnce(&mut CounterBudget, &Terms) -> Result<(), Void>,
     ) -> Result<(), Void> {
         let named = self.counters.get_mut(&counter).ok_or(Void::Ended)?;
-        change(&mut named.budget)?;
-        if let Some(rule) = self.rules.get(&named.rule) {
-            named.budget.raise_floors(&rule.terms);
-        }
+        let terms = &self.rules.get(&named.rule).ok_or(Void::OtherTerms)?.terms;
+        change(&mut named.budget, terms)?;
+        named.budget.raise_floors(terms);
         self.forget_if_untouched(counter);
         Ok(())
     }

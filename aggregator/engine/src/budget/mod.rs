@@ -5,6 +5,7 @@
 //! into its own store ([`stored_limit`](tollgate_core::regions::stored_limit)). ARCHITECTURE.md proves that no quota is spent twice.
 
 pub mod division;
+pub mod void;
 pub mod counter_budget;
 pub mod ledger;
 mod demand;

@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::ledger::{EntryId, Terms};
 
-use super::counter_budget::CounterBudget;
+use super::counter_budget::{CounterBudget, takes_part};
 use super::demand::{DemandMeter, needed, wanted};
 use super::give_back::{GiveBack, chosen, owed};
 use super::held_grants::HeldGrants;
@@ -89,12 +89,14 @@ impl RegionCounter {
         }
         let measured = self.demand.tick(now, terms.window_ms);
         self.wanted.take_if(|(_, since)| now.ms_since(*since) >= terms.term_ms);
+        let takes_part = takes_part(terms, region);
         let demand = self.wanted.map_or(measured, |(units, _)| units);
+        let demand = if takes_part { demand } else { 0 };
         let is_scarce = is_scarce(facts, wanted(demand, false));
         let (held, floor) = (budget.held(region), budget.floor(region));
         // A successor does not give back what its predecessor holds before it knows the demand: by time, or as it wanted more.
-        let knows_demand =
-            self.asked.is_some() || self.wanted.is_some() || self.demand.is_settled(now, terms.window_ms);
+        let is_settled = !takes_part || self.demand.is_settled(now, terms.window_ms);
+        let knows_demand = self.asked.is_some() || self.wanted.is_some() || is_settled;
         let wanted_before = if knows_demand { 0 } else { budget.wants(region).min(held) };
         // Granted units replace the part of the floor that the store does not enforce, if the demand needs it.
         let unenforced = floor.saturating_sub(floor_of_all);
@@ -115,8 +117,9 @@ impl RegionCounter {
         let owed = owed(budget, terms, region, self.wants);
         let spare = held.saturating_sub(self.wants.max(floor));
         let is_idle = spare > steady + 2 * self.wants.saturating_sub(floor);
-        // Units beyond a lowered quota, and those of a floor that waits for them, are given back to the last one.
-        let is_exact = budget.held_by_all() > terms.quota || budget.lacks_floors(terms);
+        // Units beyond a lowered quota, those of a floor that waits for them, and those of a region that has left the terms are given
+        // back to the last one.
+        let is_exact = !takes_part || budget.held_by_all() > terms.quota || budget.lacks_floors(terms);
         let units = if is_idle {
             spare
         } else if owed > steady || is_exact {

@@ -188,6 +188,24 @@ fn an_operator_moves_units_for_a_term() {
     assert_eq!(fence(&tick(&mut giver, 2_200, 2)).map(|fence| fence.keeps), Some(0));
 }
 
+/// A region that the terms do not name any more asks for nothing, renews nothing, and gives all grants back. A successor does so before it
+/// knows the demand.
+#[test]
+fn a_region_that_has_left_the_terms_gives_back() {
+    let mut records = granted(&mut process(7, 42, &[]));
+    let LedgerRecord { entry: LedgerEntry::Terms(without), .. } = terms() else { unreachable!() };
+    let without = Terms { generation: 2, floors: vec![("b".into(), 0)], ..without };
+    records.push(LedgerRecord { id: EntryId { writer: 1, sequence: 3 }, entry: LedgerEntry::Terms(without) });
+    let mut successor = process(8, 42, &records);
+    let effects = tick(&mut successor, 2_000, 20);
+    assert_eq!(appended(&effects), []);
+    let fence = written(&effects).and_then(|write| write.limit.fence).expect("all is owed");
+    assert_eq!((fence.grant, fence.keeps), (GRANT, 0));
+    for now_ms in (3_000..20_000).step_by(200) {
+        assert_eq!(appended(&tick(&mut successor, now_ms, 20)), [], "{now_ms}");
+    }
+}
+
 /// Several processes of a region share its counters. The one with the first partition sets the floors.
 #[test]
 fn a_process_takes_care_of_its_part_only() {

@@ -37,6 +37,30 @@ fn floors_rise_when_units_are_free_and_fall_by_give_backs() {
     }
 }
 
+/// The units of a region that the terms do not name any more come back by its give-backs, or when its term has ended.
+#[test]
+fn a_region_leaves_the_terms() {
+    let LedgerEntry::Terms(mut without_b) = terms(2, 10, [1, 0, 0]) else { unreachable!() };
+    without_b.floors.remove(1);
+    let left = || {
+        let held = [terms(1, 10, [1, 2, 0]), request(1, "b"), grant(2, 4), request(1, "b")];
+        held.into_iter().chain([LedgerEntry::Terms(without_b.clone())])
+    };
+    for (case, steps, units) in [
+        ("it holds them still", valid(left()), [1, 6, 0]),
+        ("renewal", last(left(), renewal(3), Err(Void::UnknownRegion)), [1, 6, 0]),
+        ("grant for an earlier request", last(left(), grant(4, 1), Err(Void::UnknownRegion)), [1, 6, 0]),
+        ("refusal", valid(left().chain([grant(4, 0)])), [1, 6, 0]),
+        ("request", last(left(), request(5, "b"), Err(Void::UnknownRegion)), [1, 6, 0]),
+        ("give-back", valid(left().chain([give_back(3, 0)])), [1, 2, 0]),
+        ("expiry", valid(left().chain([expiry(3, 3)])), [1, 2, 0]),
+        ("give-back of the floor", valid(left().chain([expiry(3, 3), floor_give_back(5, "b")])), [1, 0, 0]),
+        ("it comes again", valid(left().chain([terms(3, 10, [1, 2, 0]), renewal(3)])), [1, 6, 0]),
+    ] {
+        assert_eq!(held(&applied(case, &steps)), units, "{case}");
+    }
+}
+
 /// The floor that the store may enforce for all counters is the least of them: one of them waits for units.
 #[test]
 fn the_floor_of_all_counters_is_the_lowest() {
