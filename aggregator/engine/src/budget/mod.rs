@@ -12,6 +12,7 @@ mod demand;
 pub mod coordinator;
 mod held_grants;
 mod give_back;
+mod void_requests;
 mod region_counter;
 mod region_floor;
 mod region_events;

@@ -110,6 +110,7 @@ impl RegionBudgets {
         let is_valid = self.ledger.apply(record).is_ok();
         self.voids += u64::from(!is_valid);
         let (counter, asking) = match &record.entry {
+            LedgerEntry::Request(request) => return self.read_request(record.id, request.counter, is_valid),
             LedgerEntry::Grant { counter, request, .. } => (*counter, self.askings.get(request)),
             LedgerEntry::Renewal { counter, .. } => (*counter, self.askings.get(&record.id)),
             _ => return,
@@ -124,6 +125,16 @@ impl RegionBudgets {
         if let Some(grant) = grant {
             state.held.answered(grant, *asking);
         }
+    }
+
+    fn read_request(&mut self, id: EntryId, counter: CounterId, is_valid: bool) {
+        let Some((rule, state)) = self.counters.get_mut(&counter).filter(|_| id.writer == self.member.writer) else {
+            return;
+        };
+        let (Some((_, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter)) else {
+            return;
+        };
+        state.read_request(id, &LedgerFacts { terms, budget: &budget, region: &self.member.region }, is_valid);
     }
 
     fn written(&mut self, now: Timestamp, counter: CounterId, answer: &LimitAnswer, effects: &mut Vec<RegionEffect>) {

@@ -7,6 +7,7 @@ use super::counter_budget::{CounterBudget, takes_part};
 use super::demand::{DemandMeter, needed, wanted};
 use super::give_back::{GiveBack, chosen, owed};
 use super::held_grants::HeldGrants;
+use super::void_requests::{RequestFacts, VoidRequests};
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 
 /// Time after which an asking that is not answered is repeated, in ms.
@@ -27,6 +28,7 @@ pub(super) struct RegionCounter {
     pub(super) stored: Option<StoredLimit>,
     /// Last request, its instant, and the units wanted.
     pub(super) asked: Option<(EntryId, Timestamp, u64)>,
+    void_requests: Option<VoidRequests>,
     /// Instant of the last renewals.
     renewed_at: Option<Timestamp>,
     wants: u64,
@@ -49,6 +51,12 @@ pub(super) enum Need {
     GiveBack { grant: EntryId, keeps: u64 },
 }
 
+impl LedgerFacts<'_> {
+    fn request_facts(&self) -> RequestFacts {
+        RequestFacts { generation: self.terms.generation, free: self.budget.free(self.terms.quota) }
+    }
+}
+
 impl RegionCounter {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
@@ -58,6 +66,7 @@ impl RegionCounter {
             giving: None,
             stored: None,
             asked: None,
+            void_requests: None,
             renewed_at: None,
             wants: 0,
         }
@@ -108,6 +117,11 @@ impl RegionCounter {
             let is_pending = budget.pending().any(|(_, request)| request == id);
             let repeated_after_ms = if is_pending { terms.term_ms / 4 } else { REPEATED_AFTER_MS };
             let is_answered = !is_pending && is_read(id);
+            let void_ms =
+                self.void_requests.map_or(0, |void| void.repeated_after_ms(facts.request_facts(), terms.term_ms));
+            if is_answered && now.ms_since(at) < void_ms {
+                return true;
+            }
             let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
             is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
         });
@@ -142,6 +156,13 @@ impl RegionCounter {
             needs.push(Need::Renewals { grants: grants.map(|grant| grant.id).collect(), wants: self.wants });
         }
         needs
+    }
+
+    /// Takes a request of this region as read in the ledger, valid or void.
+    pub(super) fn read_request(&mut self, request: EntryId, facts: &LedgerFacts<'_>, is_valid: bool) {
+        if self.asked.is_some_and(|(id, ..)| id == request) {
+            self.void_requests = (!is_valid).then(|| VoidRequests::with(self.void_requests, facts.request_facts()));
+        }
     }
 
     /// Returns the limit that the store should have; its fence is that of a give-back under way.

@@ -188,6 +188,32 @@ fn an_operator_moves_units_for_a_term() {
     assert_eq!(fence(&tick(&mut giver, 2_200, 2)).map(|fence| fence.keeps), Some(0));
 }
 
+/// A request that the ledger takes as void is repeated later each time, until there are other terms.
+#[test]
+fn a_void_request_is_not_repeated_with_each_tick() {
+    // The ledger that is read here has no terms of that identity.
+    let mut region = process(7, 42, &[]);
+    let mut asked_at = Vec::new();
+    for now_ms in (1_000..40_000).step_by(200) {
+        for record in appended(&tick(&mut region, now_ms, 20)) {
+            let LedgerEntry::Request(request) = record.entry else { panic!("a request") };
+            let request = BudgetRequest { terms: EntryId { writer: 99, sequence: 1 }, ..request };
+            let record = LedgerRecord { entry: LedgerEntry::Request(request), ..record };
+            poll(&mut region, now_ms, RegionInput::Record(&record));
+            asked_at.push(now_ms);
+        }
+    }
+    assert_eq!(asked_at, [1_200, 1_400, 2_400, 4_400, 8_400, 16_400, 28_400]);
+    let LedgerRecord { entry: LedgerEntry::Terms(newer), .. } = terms() else { unreachable!() };
+    let newer = LedgerEntry::Terms(Terms { generation: 2, ..newer });
+    poll(
+        &mut region,
+        30_000,
+        RegionInput::Record(&LedgerRecord { id: EntryId { writer: 1, sequence: 3 }, entry: newer }),
+    );
+    assert_eq!(appended(&tick(&mut region, 40_000, 20)).len(), 1);
+}
+
 /// A region that the terms do not name any more asks for nothing, renews nothing, and gives all grants back. A successor does so before it
 /// knows the demand.
 #[test]
