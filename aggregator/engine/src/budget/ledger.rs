@@ -16,12 +16,11 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region, Terms};
 
 use super::counter_budget::{CounterBudget, Floors, takes_part};
+use super::seen_entries::SeenEntries;
 use super::void::Void;
 
 /// Maximum number of counters with grants or requests. Requests for others are void.
 pub const COUNTERS_LEN_MAX: usize = 100_000;
-/// Maximum number of writers whose repetitions are recognised. The one that has been silent for longest is forgotten.
-const WRITERS_LEN_MAX: usize = 4_096;
 
 /// Units that each region holds of each counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,7 +28,7 @@ pub struct Ledger {
     rules: BTreeMap<Arc<str>, RuleBudgets>,
     /// Counters that an entry names and that hold something since.
     counters: BTreeMap<CounterId, RuleCounter>,
-    writers: BTreeMap<u64, Writer>,
+    seen: SeenEntries,
     /// Number of entries that are no repetitions.
     len: u64,
     /// Writer of the first entry.
@@ -50,21 +49,13 @@ struct RuleCounter {
     budget: CounterBudget,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Writer {
-    /// Its last entry.
-    sequence: u64,
-    /// Length of the ledger after it.
-    at: u64,
-}
-
 impl Ledger {
     /// Applies the next record.
     ///
     /// # Errors
     /// If the entry is void. It changes nothing then but the length of the ledger.
     pub fn apply(&mut self, record: &LedgerRecord) -> Result<(), Void> {
-        self.note_writer(record.id)?;
+        self.see(record)?;
         let id = record.id;
         match &record.entry {
             LedgerEntry::Terms(terms) => self.set_terms(id, terms),
@@ -105,10 +96,10 @@ impl Ledger {
         self.len == 0
     }
 
-    /// Returns true if an entry is in the ledger, void or not: if its writer has appended it, or a later one.
+    /// Returns true if an entry is in the ledger, void or not: a give-back, or an entry whose writer has appended it or a later one.
     #[must_use]
     pub fn contains(&self, id: EntryId) -> bool {
-        self.writers.get(&id.writer).is_some_and(|writer| id.sequence <= writer.sequence)
+        self.seen.contains(id)
     }
 
     /// Returns the terms of a rule and their entry.
@@ -160,20 +151,15 @@ impl Ledger {
         untouched.into_iter().chain(named.map(move |named| named.budget.floor(region)))
     }
 
-    fn note_writer(&mut self, id: EntryId) -> Result<(), Void> {
-        if self.contains(id) {
+    fn see(&mut self, record: &LedgerRecord) -> Result<(), Void> {
+        if self.contains(record.id) {
             return Err(Void::Repeated);
         }
         if self.is_empty() {
-            self.number = id.writer;
+            self.number = record.id.writer;
         }
         self.len += 1;
-        self.writers.insert(id.writer, Writer { sequence: id.sequence, at: self.len });
-        if self.writers.len() > WRITERS_LEN_MAX
-            && let Some(silent) = self.writers.iter().min_by_key(|(_, writer)| writer.at).map(|(id, _)| *id)
-        {
-            self.writers.remove(&silent);
-        }
+        self.seen.add(record, self.len);
         Ok(())
     }
 

@@ -7,6 +7,7 @@
 pub mod division;
 pub mod void;
 pub mod counter_budget;
+mod seen_entries;
 pub mod ledger;
 mod demand;
 pub mod coordinator;
