@@ -144,6 +144,22 @@ impl Ledger {
         self.floors_of(rule, region).max().unwrap_or(0)
     }
 
+    /// Returns the units of each counter that stay reserved for regions which the terms do not name any more, by region. They are given
+    /// back by an aggregator of the region.
+    #[must_use]
+    pub fn floors_of_removed(&self, rule: &str) -> BTreeMap<Region, u64> {
+        let Some(known) = self.rules.get(rule) else { return BTreeMap::new() };
+        let named = self.counters.values().filter(|named| &*named.rule == rule).map(|named| named.budget.floors());
+        let mut removed = Floors::new();
+        for (region, units) in std::iter::once(&known.floors).chain(named).flatten() {
+            if *units > 0 && !takes_part(&known.terms, region) {
+                let most = removed.entry(region.clone()).or_default();
+                *most = units.max(most).to_owned();
+            }
+        }
+        removed
+    }
+
     /// Returns the floors of a region: that of the counters without an entry, and those of the others.
     fn floors_of(&self, rule: &str, region: &str) -> impl Iterator<Item = u64> {
         let named = self.counters.values().filter(move |named| &*named.rule == rule);

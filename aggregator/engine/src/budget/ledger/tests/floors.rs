@@ -57,7 +57,11 @@ fn a_region_leaves_the_terms() {
         ("give-back of the floor", valid(left().chain([expiry(3, 3), floor_give_back(5, "b")])), [1, 0, 0]),
         ("it comes again", valid(left().chain([terms(3, 10, [1, 2, 0]), renewal(3)])), [1, 6, 0]),
     ] {
-        assert_eq!(held(&applied(case, &steps)), units, "{case}");
+        let ledger = applied(case, &steps);
+        assert_eq!(held(&ledger), units, "{case}");
+        let has_left = units[1] > 0 && case != "it comes again";
+        let removed: Vec<_> = ledger.floors_of_removed("rule").into_iter().collect();
+        assert_eq!(removed, if has_left { vec![("b".into(), 2)] } else { vec![] }, "{case}");
     }
 }
 
