@@ -99,8 +99,8 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
         let quota = [12, 60, 200][rng.usize(..3)];
         let floor = rng.u64(0..=quota / count as u64);
         // In a part of the worlds regions leave the terms, and come again.
-        let named: Vec<_> = names.iter().copied().filter(|_| rng.u64(0..8) > 0).collect();
-        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: terms(quota, floor, &named) });
+        let remaining: Vec<_> = names.iter().copied().filter(|_| rng.u64(0..8) > 0).collect();
+        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: terms(quota, floor, &remaining) });
     }
     changes.sort_by_key(|change| change.at_ms);
     (1..).zip(&mut changes).for_each(|(generation, change)| change.terms.generation = generation);

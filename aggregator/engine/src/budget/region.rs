@@ -186,10 +186,10 @@ impl RegionBudgets {
         for (counter, terms, _) in held {
             self.counters.entry(counter).or_insert_with(|| (terms.rule.clone(), RegionCounter::new(now)));
         }
-        let floor_of_all = |terms: &Terms| (terms.rule.clone(), self.ledger.floor_of_all(&terms.rule, &region));
-        let floors_of_all: BTreeMap<Arc<str>, u64> = self.ledger.rules().map(floor_of_all).collect();
+        let of_rule = |terms: &Terms| (terms.rule.clone(), self.ledger.floor_of_all(&terms.rule, &region));
+        let enforced: BTreeMap<Arc<str>, u64> = self.ledger.rules().map(of_rule).collect();
         for (counter, (rule, mut state)) in std::mem::take(&mut self.counters) {
-            let floor_of_all = floors_of_all.get(&rule).copied().unwrap_or(0);
+            let floor_of_all = enforced.get(&rule).copied().unwrap_or(0);
             if self.tick_counter(now, (counter, &rule, floor_of_all), &mut state, effects) {
                 self.counters.insert(counter, (rule, state));
             }

@@ -17,14 +17,14 @@ pub(super) const GIVE_BACKS_LEN_MAX: usize = 16_384;
 /// Entries that were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SeenEntries {
-    writers: BTreeMap<u64, Writer>,
+    writers: BTreeMap<u64, SeenWriter>,
     give_backs: BTreeSet<EntryId>,
-    /// The same ones in the order of the ledger.
+    /// Give-backs in the order of the ledger.
     give_backs_in_order: VecDeque<EntryId>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Writer {
+struct SeenWriter {
     /// Its last entry.
     sequence: u64,
     /// Length of the ledger after it.
@@ -52,7 +52,7 @@ impl SeenEntries {
             }
             return;
         }
-        self.writers.insert(id.writer, Writer { sequence: id.sequence, at: len });
+        self.writers.insert(id.writer, SeenWriter { sequence: id.sequence, at: len });
         if self.writers.len() > WRITERS_LEN_MAX
             && let Some(silent) = self.writers.iter().min_by_key(|(_, writer)| writer.at).map(|(id, _)| *id)
         {
