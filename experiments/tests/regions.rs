@@ -4,7 +4,10 @@
 use tollgate_experiments::regions::{RegionMistake, RegionsOutcome, RegionsSettings, RegionsWorld};
 use tollgate_experiments::size::scaled;
 
-use region_worlds::{interrupted_giver, silent_bus, silent_holder, suspended_holder, suspended_writer, world};
+use region_worlds::{
+    CHANGED_MS, added_region, interrupted_giver, removed_region, silent_bus, silent_holder, suspended_holder,
+    suspended_writer, world,
+};
 
 mod region_worlds;
 
@@ -88,6 +91,40 @@ fn a_region_keeps_its_units_while_its_bus_is_away() {
                 "{samples:?} after {second} s, silent-bus world of seed {seed}"
             );
         }
+    }
+}
+
+/// J4: an added region gets units of its counters although others hold the units of its floor of one counter, and gets this floor
+/// without asking for it once they are back.
+#[test]
+fn an_added_region_is_not_held_up_by_one_counter() {
+    for seed in 0..scaled(SEEDS) {
+        let outcome = run_sound("added-region", seed, added_region(seed));
+        let cut = CHANGED_MS + 10_000..CHANGED_MS + 60_000;
+        let number = |events: &[(u64, usize)]| {
+            events.iter().filter(|(at_ms, region)| cut.contains(at_ms) && *region == 2).count()
+        };
+        let (admitted, calls) = (number(&outcome.admitted[1]), number(&outcome.calls[1]));
+        assert!(10 * admitted >= 9 * calls, "{admitted} of {calls} admitted, added-region world of seed {seed}");
+        let held = outcome.budgets.last().map_or(0, |samples| samples[2].held);
+        assert_eq!(held, 10, "the floor of the first counter, added-region world of seed {seed}");
+    }
+}
+
+/// A region that the terms do not name any more gives its units back after a window. If it is cut off, those of its grants return after
+/// term, window and margin, of 22.1 s, and its floor once it is back.
+#[test]
+fn a_removed_region_keeps_no_units() {
+    for (is_cut, seed) in (0..scaled(SEEDS)).flat_map(|seed| [(false, seed), (true, seed)]) {
+        let outcome = run_sound("removed-region", seed, removed_region(seed, is_cut));
+        let returned_ms = CHANGED_MS + if is_cut { 25_000 } else { 14_000 };
+        for (second, samples) in outcome.budgets.iter().enumerate() {
+            let floor = if is_cut { 5 } else { 0 };
+            let is_back = second as u64 * 1_000 < returned_ms || samples[1].held <= floor;
+            assert!(is_back, "{samples:?} after {second} s, removed-region world of seed {seed}, cut: {is_cut}");
+        }
+        let held = outcome.budgets.last().map(|samples| samples[1].held);
+        assert_eq!(held, Some(0), "removed-region world of seed {seed}, cut: {is_cut}");
     }
 }
 

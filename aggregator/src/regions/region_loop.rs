@@ -119,6 +119,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             tracing::error!(
                 "the topic of the ledger was deleted and created again: this region falls to its floors until it has read the new one; before you delete it, stop the aggregators of all regions until a term and a window have passed"
             );
+            self.settings.begin_again();
             let (budgets, coordinator) = self.settings.engines(&self.rules);
             let mut state = self.state.lock();
             (state.budgets, state.coordinator) = (budgets, coordinator);

@@ -208,6 +208,8 @@ impl RegionState {
 
 fn rule_view(ledger: &Ledger, terms: &Terms) -> Value {
     let floor = |(region, _): &(Region, u64)| (region.to_string(), json!(ledger.floor_of_all(&terms.rule, region)));
+    let removed = ledger.floors_of_removed(&terms.rule).into_iter();
+    let removed = removed.map(|(region, units)| (region.to_string(), json!(units)));
     json!({
         "rule": *terms.rule,
         "generation": terms.generation,
@@ -216,5 +218,6 @@ fn rule_view(ledger: &Ledger, terms: &Terms) -> Value {
         "term_ms": terms.term_ms,
         "lost_transfer_ms": expires_after_ms(terms.term_ms, terms.window_ms),
         "floors": terms.floors.iter().map(floor).collect::<serde_json::Map<_, _>>(),
+        "floors_of_removed": removed.collect::<serde_json::Map<_, _>>(),
     })
 }

@@ -9,6 +9,8 @@ use tollgate_experiments::regions::{
 const NAMES: [&str; 6] = ["af", "ap", "eu", "me", "sa", "us"];
 const RUN_MS: u64 = 240_000;
 const CALM_MS: u64 = 160_000;
+/// Instant at which the terms name other regions, in ms.
+pub(super) const CHANGED_MS: u64 = 60_000;
 /// Least time that a store's clock shows, in ms: steps back do not take it below 0.
 const STORE_MS_MIN: u64 = 200_000_000;
 
@@ -96,7 +98,9 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
     for _ in 0..rng.u64(0..=2) {
         let quota = [12, 60, 200][rng.usize(..3)];
         let floor = rng.u64(0..=quota / count as u64);
-        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: terms(quota, floor, names) });
+        // In a part of the worlds regions leave the terms, and come again.
+        let remaining: Vec<_> = names.iter().copied().filter(|_| rng.u64(0..8) > 0).collect();
+        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: terms(quota, floor, &remaining) });
     }
     changes.sort_by_key(|change| change.at_ms);
     (1..).zip(&mut changes).for_each(|(generation, change)| change.terms.generation = generation);
@@ -210,6 +214,36 @@ pub(super) fn silent_bus(seed: u64) -> RegionsSettings {
     }
     let mut settings = directed(seed, region(NAMES[0], 1, vec![always]), silent);
     settings.coordinator_faults = ProcessFaults::default();
+    settings
+}
+
+/// Returns a world in which two regions share two counters until the terms name a third one, too. One holder of the first counter is
+/// cut off from then on for a minute. The third region wants 8 units of the second counter in a window, and none of the first one.
+pub(super) fn added_region(seed: u64) -> RegionsSettings {
+    let always = |counter, per_minute| CallerPlan { counter, from_ms: 0, until_ms: RUN_MS, per_minute };
+    let mut holder = region(NAMES[1], 1, vec![always(0, 600)]);
+    holder.link.cuts.push((CHANGED_MS - 1_000, CHANGED_MS + 60_000));
+    let mut settings = directed(seed, region(NAMES[0], 1, vec![always(0, 100)]), holder);
+    settings.coordinator_faults = ProcessFaults::default();
+    settings.regions.push(region(NAMES[2], 1, vec![always(1, 48)]));
+    settings.counters = 2;
+    let mut added = TermsChange { at_ms: CHANGED_MS, terms: terms(60, 10, &NAMES[..3]) };
+    (settings.terms[0].terms.generation, added.terms.generation) = (1, 2);
+    settings.terms.push(added);
+    settings
+}
+
+/// Returns a world in which the terms do not name the second of two regions from an instant on, although it wants all units. It may be
+/// cut off from then on.
+pub(super) fn removed_region(seed: u64, is_cut: bool) -> RegionsSettings {
+    let always = CallerPlan { counter: 0, from_ms: 0, until_ms: RUN_MS, per_minute: 600 };
+    let mut removed = region(NAMES[1], 1, vec![always]);
+    removed.link.cuts.extend(is_cut.then_some((CHANGED_MS - 1_000, CALM_MS)));
+    let mut settings = directed(seed, region(NAMES[0], 1, vec![always]), removed);
+    settings.coordinator_faults = ProcessFaults::default();
+    let mut change = TermsChange { at_ms: CHANGED_MS, terms: terms(60, 5, &NAMES[..1]) };
+    (settings.terms[0].terms.generation, change.terms.generation) = (1, 2);
+    settings.terms.push(change);
     settings
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tollgate_core::messages::ledger::{EntryId, Region, Terms};
 
 use super::division::Claim;
+use super::void::Void;
 
 /// Maximum number of grants of one counter that a region holds. They differ in their terms or windows.
 pub(crate) const GRANTS_OF_REGION_MAX: usize = 8;
@@ -95,22 +96,34 @@ impl CounterBudget {
         self.floors.values().copied().chain(self.grants.iter().map(|grant| grant.units)).fold(0, u64::saturating_add)
     }
 
+    /// Returns the units of regions that the terms do not name any more.
+    pub(crate) fn held_outside(&self, terms: &Terms) -> u64 {
+        let named = terms.floors.iter().fold(0, |sum: u64, (region, _)| sum.saturating_add(self.held(region)));
+        self.held_by_all().saturating_sub(named)
+    }
+
     /// Returns the units that no region holds.
     #[must_use]
     pub fn free(&self, quota: u64) -> u64 {
         quota.saturating_sub(self.held_by_all())
     }
 
-    /// Returns the floors and demands of the regions of the terms, in their order. A region that waits for no grant claims at most
-    /// what it holds: it may have wanted more some time ago.
+    /// Returns the floors by the terms and the demands of their regions, in their order. A floor that could not rise yet is claimed
+    /// like one that has. A region that waits for no grant claims at most what it holds: it may have wanted more some time ago.
     #[must_use]
     pub fn claims(&self, terms: &Terms) -> Vec<Claim> {
-        let claim = |(region, _): &(Region, u64)| {
+        let claim = |(region, floor): &(Region, u64)| {
             let is_waiting = self.wants.get(region).is_some_and(|want| want.pending.is_some());
             let wants = if is_waiting { u64::MAX } else { self.held(region) };
-            Claim { floor: self.floor(region), wants: self.wants(region).min(wants) }
+            Claim { floor: *floor, wants: self.wants(region).min(wants) }
         };
         terms.floors.iter().map(claim).collect()
+    }
+
+    /// Returns true if a region has less than its floor by the terms, because others hold the units.
+    #[must_use]
+    pub fn lacks_floors(&self, terms: &Terms) -> bool {
+        terms.floors.iter().any(|(region, units)| self.floor(region) < *units)
     }
 
     pub(crate) fn ask(&mut self, region: Region, units: u64, request: EntryId) {
@@ -142,13 +155,17 @@ impl CounterBudget {
         has_room
     }
 
-    pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64) -> bool {
-        let Some(grant) = self.grants.iter_mut().find(|held| held.id == grant) else { return false };
+    /// Begins the term of a grant again. The units of a region that has left the terms come back when it has ended.
+    pub(crate) fn renew(&mut self, grant: EntryId, renewal: EntryId, wants: u64, terms: &Terms) -> Result<(), Void> {
+        let grant = self.grants.iter_mut().find(|held| held.id == grant).ok_or(Void::Ended)?;
+        if !takes_part(terms, &grant.region) {
+            return Err(Void::UnknownRegion);
+        }
         grant.last = renewal;
         if let Some(want) = self.wants.get_mut(&grant.region) {
             want.units = wants;
         }
-        true
+        Ok(())
     }
 
     pub(crate) fn keep(&mut self, granted: EntryId, units: u64) -> bool {
@@ -169,14 +186,12 @@ impl CounterBudget {
         Some(is_last)
     }
 
-    /// Raises the floors to those of the terms, as far as their units are free.
+    /// Raises the floors to those of the terms, each as far as units are free. The rest is owed by those who hold it.
     pub(crate) fn raise_floors(&mut self, terms: &Terms) {
         for (region, units) in &terms.floors {
             let free = self.free(terms.quota);
             let floor = self.floors.entry(region.clone()).or_default();
-            if *units > *floor && *units - *floor <= free {
-                *floor = *units;
-            }
+            *floor += units.saturating_sub(*floor).min(free);
         }
     }
 
@@ -207,6 +222,11 @@ impl CounterBudget {
 #[must_use]
 pub fn floor_of(terms: &Terms, region: &str) -> u64 {
     terms.floors.iter().find(|(name, _)| &**name == region).map_or(0, |(_, units)| *units)
+}
+
+/// Returns true if terms name a region.
+pub(crate) fn takes_part(terms: &Terms, region: &str) -> bool {
+    terms.floors.iter().any(|(name, _)| &**name == region)
 }
 
 #[cfg(test)]

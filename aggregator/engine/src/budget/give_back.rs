@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::ledger::{EntryId, Terms};
 
-use super::counter_budget::{BudgetGrant, CounterBudget};
+use super::counter_budget::{BudgetGrant, CounterBudget, takes_part};
 use super::division::{Claim, divide};
 use tollgate_core::regions::stored_limit::Fence;
 
@@ -21,20 +21,27 @@ pub(super) fn chosen(budget: &CounterBudget, region: &str, units: u64) -> Option
     (units > 0).then(|| (newest.granted, newest.units.saturating_sub(units)))
 }
 
-/// Returns the units that a region leaves to others: its part of what they lack, as far as it holds more than its own part of
-/// the quota.
+/// Returns the units of its grants that a region leaves to others: its part of what they lack, as far as it has more than its own part
+/// of the quota. A floor that waits for units lacks them even if its region has grants: those end with their terms.
+/// A region that the terms do not name leaves all.
 pub(super) fn owed(budget: &CounterBudget, terms: &Terms, region: &str, own_wants: u64) -> u64 {
+    if !takes_part(terms, region) {
+        return budget.held(region).saturating_sub(budget.floor(region));
+    }
     let own = |name: &str| name == region;
     let claims: Vec<Claim> = (terms.floors.iter().zip(budget.claims(terms)))
         .map(|((name, _), claim)| if own(name) { Claim { wants: own_wants, ..claim } } else { claim })
         .collect();
-    let (mut lacking, mut over, mut own_over) = (0_u64, 0_u64, 0_u64);
-    for ((name, _), part) in terms.floors.iter().zip(divide(terms.quota, &claims)) {
-        let held = budget.held(name);
-        lacking = lacking.saturating_add(part.saturating_sub(held));
-        over = over.saturating_add(held.saturating_sub(part));
+    let (mut lacking, mut over, mut own_over) = (0_u64, budget.held_outside(terms), 0_u64);
+    for ((name, by_terms), part) in terms.floors.iter().zip(divide(terms.quota, &claims)) {
+        let floor = budget.floor(name);
+        let (granted, reserved) = (budget.held(name).saturating_sub(floor), floor.max(*by_terms));
+        let beside = part.saturating_sub(reserved);
+        let granted_over = granted.saturating_sub(beside);
+        lacking = lacking.saturating_add(reserved - floor).saturating_add(beside.saturating_sub(granted));
+        over = over.saturating_add(granted_over).saturating_add(reserved.saturating_sub(part));
         if own(name) {
-            own_over = held.saturating_sub(part);
+            own_over = granted_over;
         }
     }
     // After the quota was lowered, the units beyond it are given back even if nobody lacks any.
@@ -82,6 +89,37 @@ mod tests {
         ] {
             let (terms, budget) = counter(quota, &units, wants);
             assert_eq!(owed(&budget, &terms, "a", wants[0]), owed_by_a, "{case}");
+        }
+    }
+
+    /// The terms give `b` a floor of 20, which it does not ask for.
+    #[test]
+    fn a_floor_that_waits_for_units_is_owed() {
+        for (case, units, owed_by_a) in [
+            ("nothing is free", [("a", 100), ("b", 0)], 20),
+            ("a part is free", [("a", 90), ("b", 0)], 10),
+            ("all of it is free", [("a", 80), ("b", 0)], 0),
+            ("its region has grants", [("a", 80), ("b", 20)], 0),
+        ] {
+            let (terms, budget) = counter(100, &units, [100, 20]);
+            let terms = Terms { floors: vec![("a".into(), 0), ("b".into(), 20)], ..terms };
+            assert_eq!(owed(&budget, &terms, "a", 100), owed_by_a, "{case}");
+            let owed_by_b = if units[1].1 == 20 { 20 } else { 0 };
+            assert_eq!(owed(&budget, &terms, "b", 20), owed_by_b, "{case}");
+        }
+    }
+
+    /// The terms do not name `c` any more.
+    #[test]
+    fn a_region_that_has_left_the_terms_owes_all() {
+        for (units, wants, owed_by_a, owed_by_c) in [
+            ([("a", 40), ("b", 40), ("c", 20)], [40, 40], 0, 20),
+            ([("a", 80), ("b", 0), ("c", 20)], [80, 20], 0, 20),
+            ([("a", 80), ("b", 0), ("c", 20)], [80, 40], 20, 20),
+        ] {
+            let (terms, budget) = counter(100, &units, wants);
+            let owed = |region, wants| owed(&budget, &terms, region, wants);
+            assert_eq!((owed("a", wants[0]), owed("c", 0)), (owed_by_a, owed_by_c), "{units:?} for {wants:?}");
         }
     }
 

@@ -15,12 +15,12 @@ use std::sync::Arc;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Region, Terms};
 
-use super::counter_budget::{CounterBudget, Floors};
+use super::counter_budget::{CounterBudget, Floors, takes_part};
+use super::seen_entries::SeenEntries;
+use super::void::Void;
 
 /// Maximum number of counters with grants or requests. Requests for others are void.
 pub const COUNTERS_LEN_MAX: usize = 100_000;
-/// Maximum number of writers whose repetitions are recognised. The one that has been silent for longest is forgotten.
-const WRITERS_LEN_MAX: usize = 4_096;
 
 /// Units that each region holds of each counter.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -28,34 +28,11 @@ pub struct Ledger {
     rules: BTreeMap<Arc<str>, RuleBudgets>,
     /// Counters that an entry names and that hold something since.
     counters: BTreeMap<CounterId, RuleCounter>,
-    writers: BTreeMap<u64, Writer>,
+    seen: SeenEntries,
     /// Number of entries that are no repetitions.
     len: u64,
     /// Writer of the first entry.
     number: u64,
-}
-
-/// Reason for which an entry changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Void {
-    /// It is in the ledger before.
-    Repeated,
-    /// Other terms are in force, or the terms are not newer.
-    OtherTerms,
-    /// The floors of the terms exceed the quota.
-    FloorsOverQuota,
-    /// The terms do not name the region.
-    UnknownRegion,
-    /// There are too many counters, or the region has too many grants.
-    TooMany,
-    /// The request was answered, or replaced by a newer one.
-    Answered,
-    /// The units are not free.
-    NotFree,
-    /// The grant has ended.
-    Ended,
-    /// A later renewal stands before the expiry.
-    Renewed,
 }
 
 /// Terms of one rule, and the floors of its counters that no entry names.
@@ -72,35 +49,27 @@ struct RuleCounter {
     budget: CounterBudget,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Writer {
-    /// Its last entry.
-    sequence: u64,
-    /// Length of the ledger after it.
-    at: u64,
-}
-
 impl Ledger {
     /// Applies the next record.
     ///
     /// # Errors
     /// If the entry is void. It changes nothing then but the length of the ledger.
     pub fn apply(&mut self, record: &LedgerRecord) -> Result<(), Void> {
-        self.note_writer(record.id)?;
+        self.see(record)?;
         let id = record.id;
         match &record.entry {
             LedgerEntry::Terms(terms) => self.set_terms(id, terms),
             LedgerEntry::Request(request) => self.ask(id, request),
             LedgerEntry::Grant { counter, request, units } => self.grant(id, *counter, *request, *units),
             LedgerEntry::Renewal { counter, grant, wants } => {
-                self.change(*counter, |budget| if budget.renew(*grant, id, *wants) { Ok(()) } else { Err(Void::Ended) })
+                self.change(*counter, |budget, terms| budget.renew(*grant, id, *wants, terms))
             }
             LedgerEntry::GiveBack { counter, grant, keeps } => {
-                self.change(*counter, |budget| if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) })
+                self.change(*counter, |budget, _| if budget.keep(*grant, *keeps) { Ok(()) } else { Err(Void::Ended) })
             }
             LedgerEntry::FloorGiveBack { terms, region } => self.lower_floors(*terms, region),
             LedgerEntry::Expiry { counter, grant, last } => {
-                self.change(*counter, |budget| match budget.expire(*grant, *last) {
+                self.change(*counter, |budget, _| match budget.expire(*grant, *last) {
                     Some(true) => Ok(()),
                     Some(false) => Err(Void::Renewed),
                     None => Err(Void::Ended),
@@ -127,10 +96,10 @@ impl Ledger {
         self.len == 0
     }
 
-    /// Returns true if an entry is in the ledger, void or not: if its writer has appended it, or a later one.
+    /// Returns true if an entry is in the ledger, void or not: a give-back, or an entry whose writer has appended it or a later one.
     #[must_use]
     pub fn contains(&self, id: EntryId) -> bool {
-        self.writers.get(&id.writer).is_some_and(|writer| id.sequence <= writer.sequence)
+        self.seen.contains(id)
     }
 
     /// Returns the terms of a rule and their entry.
@@ -175,6 +144,22 @@ impl Ledger {
         self.floors_of(rule, region).max().unwrap_or(0)
     }
 
+    /// Returns the units of each counter that stay reserved for regions which the terms do not name any more, by region. They are given
+    /// back by an aggregator of the region.
+    #[must_use]
+    pub fn floors_of_removed(&self, rule: &str) -> BTreeMap<Region, u64> {
+        let Some(known) = self.rules.get(rule) else { return BTreeMap::new() };
+        let named = self.counters.values().filter(|named| &*named.rule == rule).map(|named| named.budget.floors());
+        let mut removed = Floors::new();
+        for (region, units) in std::iter::once(&known.floors).chain(named).flatten() {
+            if *units > 0 && !takes_part(&known.terms, region) {
+                let most = removed.entry(region.clone()).or_default();
+                *most = units.max(most).to_owned();
+            }
+        }
+        removed
+    }
+
     /// Returns the floors of a region: that of the counters without an entry, and those of the others.
     fn floors_of(&self, rule: &str, region: &str) -> impl Iterator<Item = u64> {
         let named = self.counters.values().filter(move |named| &*named.rule == rule);
@@ -182,20 +167,15 @@ impl Ledger {
         untouched.into_iter().chain(named.map(move |named| named.budget.floor(region)))
     }
 
-    fn note_writer(&mut self, id: EntryId) -> Result<(), Void> {
-        if self.contains(id) {
+    fn see(&mut self, record: &LedgerRecord) -> Result<(), Void> {
+        if self.contains(record.id) {
             return Err(Void::Repeated);
         }
         if self.is_empty() {
-            self.number = id.writer;
+            self.number = record.id.writer;
         }
         self.len += 1;
-        self.writers.insert(id.writer, Writer { sequence: id.sequence, at: self.len });
-        if self.writers.len() > WRITERS_LEN_MAX
-            && let Some(silent) = self.writers.iter().min_by_key(|(_, writer)| writer.at).map(|(id, _)| *id)
-        {
-            self.writers.remove(&silent);
-        }
+        self.seen.add(record, self.len);
         Ok(())
     }
 
@@ -222,7 +202,7 @@ impl Ledger {
     fn ask(&mut self, id: EntryId, request: &BudgetRequest) -> Result<(), Void> {
         let BudgetRequest { terms, counter, region, wants } = request;
         let rule = self.rules.values().find(|rule| rule.id == *terms).ok_or(Void::OtherTerms)?;
-        if !rule.terms.floors.iter().any(|(name, _)| name == region) {
+        if !takes_part(&rule.terms, region) {
             return Err(Void::UnknownRegion);
         }
         if self.counters.len() >= COUNTERS_LEN_MAX && !self.counters.contains_key(counter) {
@@ -239,6 +219,9 @@ impl Ledger {
         let terms = &rules.get(&named.rule).ok_or(Void::OtherTerms)?.terms;
         let budget = &mut named.budget;
         let region = budget.pending().find(|(_, pending)| *pending == request).ok_or(Void::Answered)?.0.clone();
+        if units > 0 && !takes_part(terms, &region) {
+            return Err(Void::UnknownRegion);
+        }
         if units > budget.free(terms.quota) {
             return Err(Void::NotFree);
         }
@@ -253,13 +236,12 @@ impl Ledger {
     fn change(
         &mut self,
         counter: CounterId,
-        change: impl FnOnce(&mut CounterBudget) -> Result<(), Void>,
+        change: impl FnOnce(&mut CounterBudget, &Terms) -> Result<(), Void>,
     ) -> Result<(), Void> {
         let named = self.counters.get_mut(&counter).ok_or(Void::Ended)?;
-        change(&mut named.budget)?;
-        if let Some(rule) = self.rules.get(&named.rule) {
-            named.budget.raise_floors(&rule.terms);
-        }
+        let terms = &self.rules.get(&named.rule).ok_or(Void::OtherTerms)?.terms;
+        change(&mut named.budget, terms)?;
+        named.budget.raise_floors(terms);
         self.forget_if_untouched(counter);
         Ok(())
     }

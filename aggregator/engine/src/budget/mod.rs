@@ -5,12 +5,15 @@
 //! into its own store ([`stored_limit`](tollgate_core::regions::stored_limit)). ARCHITECTURE.md proves that no quota is spent twice.
 
 pub mod division;
+pub mod void;
 pub mod counter_budget;
+mod seen_entries;
 pub mod ledger;
 mod demand;
 pub mod coordinator;
 mod held_grants;
 mod give_back;
+mod void_requests;
 mod region_counter;
 mod region_floor;
 mod region_events;

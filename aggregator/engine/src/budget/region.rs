@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord};
+use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
 
 use super::coordinator::DRIFT_PPM;
 use super::give_back::GiveBack;
@@ -110,6 +110,7 @@ impl RegionBudgets {
         let is_valid = self.ledger.apply(record).is_ok();
         self.voids += u64::from(!is_valid);
         let (counter, asking) = match &record.entry {
+            LedgerEntry::Request(request) => return self.read_request(record.id, request.counter, is_valid),
             LedgerEntry::Grant { counter, request, .. } => (*counter, self.askings.get(request)),
             LedgerEntry::Renewal { counter, .. } => (*counter, self.askings.get(&record.id)),
             _ => return,
@@ -124,6 +125,16 @@ impl RegionBudgets {
         if let Some(grant) = grant {
             state.held.answered(grant, *asking);
         }
+    }
+
+    fn read_request(&mut self, id: EntryId, counter: CounterId, is_valid: bool) {
+        let Some((rule, state)) = self.counters.get_mut(&counter).filter(|_| id.writer == self.member.writer) else {
+            return;
+        };
+        let (Some((_, terms)), Some(budget)) = (self.ledger.terms(rule), self.ledger.budget(rule, counter)) else {
+            return;
+        };
+        state.read_request(id, &LedgerFacts { terms, budget: &budget, region: &self.member.region }, is_valid);
     }
 
     fn written(&mut self, now: Timestamp, counter: CounterId, answer: &LimitAnswer, effects: &mut Vec<RegionEffect>) {
@@ -175,8 +186,11 @@ impl RegionBudgets {
         for (counter, terms, _) in held {
             self.counters.entry(counter).or_insert_with(|| (terms.rule.clone(), RegionCounter::new(now)));
         }
+        let of_rule = |terms: &Terms| (terms.rule.clone(), self.ledger.floor_of_all(&terms.rule, &region));
+        let enforced: BTreeMap<Arc<str>, u64> = self.ledger.rules().map(of_rule).collect();
         for (counter, (rule, mut state)) in std::mem::take(&mut self.counters) {
-            if self.tick_counter(now, counter, &rule, &mut state, effects) {
+            let floor_of_all = enforced.get(&rule).copied().unwrap_or(0);
+            if self.tick_counter(now, (counter, &rule, floor_of_all), &mut state, effects) {
                 self.counters.insert(counter, (rule, state));
             }
         }
@@ -184,12 +198,11 @@ impl RegionBudgets {
         self.askings.retain(|_, asking| now.ms_since(asking.own) < oldest_ms);
     }
 
-    /// Looks at one counter. Returns false if nothing is left to know about it.
+    /// Looks at one counter of a rule with a floor for all its counters. Returns false if nothing is left to know about it.
     fn tick_counter(
         &mut self,
         now: Timestamp,
-        counter: CounterId,
-        rule: &Arc<str>,
+        (counter, rule, floor_of_all): (CounterId, &Arc<str>, u64),
         state: &mut RegionCounter,
         effects: &mut Vec<RegionEffect>,
     ) -> bool {
@@ -205,7 +218,7 @@ impl RegionBudgets {
         let asking = self.store_clock.map(|clock| asking(now, clock));
         let is_counted = |part: &RegionPart| part.counted.contains(&counter.partition(part.partitions));
         let counts_all = self.part.as_ref().is_none_or(is_counted);
-        for need in state.needs(now, &facts, counts_all, |id| self.ledger.contains(id)) {
+        for need in state.needs(now, &facts, floor_of_all, counts_all, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;
             match need {
                 Need::GiveBack { grant, keeps } => {

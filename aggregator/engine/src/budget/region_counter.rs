@@ -3,10 +3,11 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::ledger::{EntryId, Terms};
 
-use super::counter_budget::CounterBudget;
+use super::counter_budget::{CounterBudget, takes_part};
 use super::demand::{DemandMeter, needed, wanted};
 use super::give_back::{GiveBack, chosen, owed};
 use super::held_grants::HeldGrants;
+use super::void_requests::{RequestFacts, VoidRequests};
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 
 /// Time after which an asking that is not answered is repeated, in ms.
@@ -27,6 +28,7 @@ pub(super) struct RegionCounter {
     pub(super) stored: Option<StoredLimit>,
     /// Last request, its instant, and the units wanted.
     pub(super) asked: Option<(EntryId, Timestamp, u64)>,
+    void_requests: Option<VoidRequests>,
     /// Instant of the last renewals.
     renewed_at: Option<Timestamp>,
     wants: u64,
@@ -49,6 +51,12 @@ pub(super) enum Need {
     GiveBack { grant: EntryId, keeps: u64 },
 }
 
+impl LedgerFacts<'_> {
+    fn request_facts(&self) -> RequestFacts {
+        RequestFacts { generation: self.terms.generation, free: self.budget.free(self.terms.quota) }
+    }
+}
+
 impl RegionCounter {
     pub(super) fn new(now: Timestamp) -> Self {
         Self {
@@ -58,6 +66,7 @@ impl RegionCounter {
             giving: None,
             stored: None,
             asked: None,
+            void_requests: None,
             renewed_at: None,
             wants: 0,
         }
@@ -72,12 +81,14 @@ impl RegionCounter {
             && facts.budget.grants_of(facts.region).next().is_none()
     }
 
-    /// Ends an interval of the demand, and returns what the counter needs. `counts_all` is false while calls may be missing from the
-    /// demand. `is_read` tells if an entry is in the ledger.
+    /// Ends an interval of the demand, and returns what the counter needs. `floor_of_all` is the floor that the store enforces for all
+    /// counters of the rule: the least one, because a counter may wait for units. `counts_all` is false while calls may be missing
+    /// from the demand. `is_read` tells if an entry is in the ledger.
     pub(super) fn needs(
         &mut self,
         now: Timestamp,
         facts: &LedgerFacts<'_>,
+        floor_of_all: u64,
         counts_all: bool,
         is_read: impl Fn(EntryId) -> bool,
     ) -> Vec<Need> {
@@ -87,34 +98,45 @@ impl RegionCounter {
         }
         let measured = self.demand.tick(now, terms.window_ms);
         self.wanted.take_if(|(_, since)| now.ms_since(*since) >= terms.term_ms);
+        let takes_part = takes_part(terms, region);
         let demand = self.wanted.map_or(measured, |(units, _)| units);
+        let demand = if takes_part { demand } else { 0 };
         let is_scarce = is_scarce(facts, wanted(demand, false));
         let (held, floor) = (budget.held(region), budget.floor(region));
         // A successor does not give back what its predecessor holds before it knows the demand: by time, or as it wanted more.
-        let knows_demand =
-            self.asked.is_some() || self.wanted.is_some() || self.demand.is_settled(now, terms.window_ms);
+        let is_settled = !takes_part || self.demand.is_settled(now, terms.window_ms);
+        let knows_demand = self.asked.is_some() || self.wanted.is_some() || is_settled;
         let wanted_before = if knows_demand { 0 } else { budget.wants(region).min(held) };
-        self.wants = wanted(demand, is_scarce).max(wanted_before);
+        // Granted units replace the part of the floor that the store does not enforce, if the demand needs it.
+        let unenforced = floor.saturating_sub(floor_of_all);
+        let beside = |units: u64| if units > floor_of_all { units.saturating_add(unenforced) } else { units };
+        self.wants = beside(wanted(demand, is_scarce)).max(wanted_before);
         let steady = terms.quota / STEADY_PARTS;
         let mut needs = Vec::new();
         let is_asking = self.asked.is_some_and(|(id, at, wants)| {
             let is_pending = budget.pending().any(|(_, request)| request == id);
             let repeated_after_ms = if is_pending { terms.term_ms / 4 } else { REPEATED_AFTER_MS };
             let is_answered = !is_pending && is_read(id);
+            let void_ms =
+                self.void_requests.map_or(0, |void| void.repeated_after_ms(facts.request_facts(), terms.term_ms));
+            if is_answered && now.ms_since(at) < void_ms {
+                return true;
+            }
             let is_waiting = !is_answered && now.ms_since(at) < REPEATED_AFTER_MS.max(repeated_after_ms);
             is_waiting && wants.abs_diff(self.wants) <= steady + wants / 4
         });
-        if needed(demand, is_scarce) > held && held < terms.quota && !is_asking && self.giving.is_none() {
+        if beside(needed(demand, is_scarce)) > held && held < terms.quota && !is_asking && self.giving.is_none() {
             needs.push(Need::Request { wants: self.wants });
         }
         let owed = owed(budget, terms, region, self.wants);
         let spare = held.saturating_sub(self.wants.max(floor));
         let is_idle = spare > steady + 2 * self.wants.saturating_sub(floor);
-        // Units beyond a lowered quota are given back to the last one.
-        let is_beyond = budget.held_by_all() > terms.quota;
+        // Units beyond a lowered quota, those of a floor that waits for them, and those of a region that has left the terms are given
+        // back to the last one.
+        let is_exact = !takes_part || budget.held_by_all() > terms.quota || budget.lacks_floors(terms);
         let units = if is_idle {
             spare
-        } else if owed > steady || is_beyond {
+        } else if owed > steady || is_exact {
             owed
         } else {
             0
@@ -134,6 +156,13 @@ impl RegionCounter {
             needs.push(Need::Renewals { grants: grants.map(|grant| grant.id).collect(), wants: self.wants });
         }
         needs
+    }
+
+    /// Takes a request of this region as read in the ledger, valid or void.
+    pub(super) fn read_request(&mut self, request: EntryId, facts: &LedgerFacts<'_>, is_valid: bool) {
+        if self.asked.is_some_and(|(id, ..)| id == request) {
+            self.void_requests = (!is_valid).then(|| VoidRequests::with(self.void_requests, facts.request_facts()));
+        }
     }
 
     /// Returns the limit that the store should have; its fence is that of a give-back under way.

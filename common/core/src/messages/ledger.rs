@@ -25,7 +25,8 @@ pub enum LedgerEntry {
     Terms(Terms),
     /// A region asks for units.
     Request(BudgetRequest),
-    /// Units for the region of a request. Void if they are not free, or the request was answered.
+    /// Units for the region of a request. Void if they are not free, the request was answered, or the terms do not name the region any
+    /// more.
     Grant {
         /// Counter of the request.
         counter: CounterId,
@@ -34,7 +35,7 @@ pub enum LedgerEntry {
         /// Units; 0 refuses the request.
         units: u64,
     },
-    /// The holder of a grant begins its term again. Void after the grant's end.
+    /// The holder of a grant begins its term again. Void after the grant's end, and once the terms do not name the holder any more.
     Renewal {
         /// Counter of the grant.
         counter: CounterId,

@@ -75,7 +75,7 @@ impl Rule {
     /// Returns the same rule with one quota over all regions of the set: strict, in budgets that move to the demand.
     #[must_use]
     pub fn global(self) -> Self {
-        Self { scope: Scope::Global, ..self.strict() }
+        Self { scope: Scope::Global, ..self.strict().with(LimitPolicy::divide_finely) }
     }
 
     /// Returns the same rule without a store: signals of the aggregator and the agent's own admissions decide.

@@ -157,6 +157,13 @@ impl LimitPolicy {
         }
     }
 
+    /// Divides the window as a rule with a global scope does by default: units that are counted for longer than a window are missing
+    /// in every region.
+    #[doc(hidden)]
+    pub fn divide_finely(&mut self) {
+        self.window = Window::with_fine_parts(self.quota.width_ms()).unwrap_or(self.window);
+    }
+
     /// Returns the same policy with another algorithm. A bucket without a burst holds the units that its rate gives in
     /// a second.
     ///

@@ -20,6 +20,9 @@ pub const WIDTH_MS_MAX: u64 = 366 * 24 * 3_600 * 1_000;
 /// Maximum number of sub-windows.
 pub const PARTS_MAX: u32 = 120;
 
+/// Minimum width of one of many sub-windows, in ms: a lease ends with its sub-window.
+const FINE_PART_MS_MIN: u64 = 100;
+
 /// Index of a sub-window since the epoch: sub-window i is [i·W/n, (i+1)·W/n).
 pub type SubWindow = u64;
 
@@ -67,6 +70,19 @@ impl Window {
     pub fn with_default_parts(width_ms: u64) -> Result<Self, WindowError> {
         let parts = [12, 10, 8, 6, 5, 4, 3, 2].into_iter().find(|parts| width_ms.is_multiple_of(u64::from(*parts)));
         Self::new(width_ms, parts.unwrap_or(1))
+    }
+
+    /// Creates a window with up to 60 sub-windows of at least 100 ms each, so that the conservative estimate counts few units for
+    /// longer than a window. A window of less than a second has the default ones.
+    ///
+    /// # Errors
+    /// Returns an error if the width is out of range.
+    pub fn with_fine_parts(width_ms: u64) -> Result<Self, WindowError> {
+        let is_fine = |parts: &u32| {
+            width_ms.is_multiple_of(u64::from(*parts)) && width_ms / u64::from(*parts) >= FINE_PART_MS_MIN
+        };
+        let parts = [60, 50, 40, 30, 25, 24, 20, 15].into_iter().find(is_fine);
+        parts.map_or_else(|| Self::with_default_parts(width_ms), |parts| Self::new(width_ms, parts))
     }
 
     /// Returns the width W in ms.
@@ -124,6 +140,16 @@ mod tests {
         assert_eq!(parts(1_000), 10);
         assert_eq!(parts(7), 1);
         assert_eq!(parts(9), 3);
+    }
+
+    #[test]
+    fn fine_parts_are_up_to_sixty() {
+        for (width_ms, parts) in
+            [(3_600_000, 60), (60_000, 60), (10_000, 50), (7_000, 50), (3_000, 30), (2_000, 20), (1_000, 10), (9, 3)]
+        {
+            assert_eq!(Window::with_fine_parts(width_ms).map(Window::parts), Ok(parts), "{width_ms}");
+        }
+        assert_eq!(Window::with_fine_parts(0), Err(WindowError::Width(0)));
     }
 
     #[test]

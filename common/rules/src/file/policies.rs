@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::tiers::{Exceptions, FileContext, read_exceptions};
-use crate::settings::{Layer, Located, WithoutEffect, complete_global, refuse_not_global, resolve};
+use crate::settings::{Layer, Located, WithoutEffect, complete_global, global_defaults, refuse_not_global, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
 use tollgate_core::rules::{LimitPolicy, Quota, Rule, Scope};
 
@@ -17,6 +17,8 @@ struct PolicyBuilder<'a, 'f> {
     fields: &'a Fields<'a>,
     context: &'a FileContext,
     own: Layer,
+    /// Settings of the file for rules like this one.
+    defaults: Layer,
     /// The rule's own exceptions by tier.
     tiers: Exceptions,
     scope: Scope,
@@ -54,18 +56,18 @@ pub(super) fn read_policies(
     if !readable {
         return;
     }
-    let own = if rule.scope == Scope::Global {
+    let (own, defaults) = if rule.scope == Scope::Global {
         let exceptions = tiers.iter().chain(&keys).map(|(_, layer, _)| layer);
         [&own].into_iter().chain(exceptions).for_each(|layer| refuse_not_global(reader, layer));
         if reader.problems.len() > before {
             return;
         }
-        complete_global(own, fields.line())
+        (complete_global(own, fields.line()), global_defaults(&context.defaults))
     } else {
-        own
+        (own, context.defaults.clone())
     };
     let (scope, reported, without_effect) = (rule.scope, Vec::new(), WithoutEffect::default());
-    let mut builder = PolicyBuilder { reader, fields, context, own, tiers, scope, reported, without_effect };
+    let mut builder = PolicyBuilder { reader, fields, context, own, defaults, tiers, scope, reported, without_effect };
     let Some(base) = builder.base() else { return };
     let policy = builder.resolve(&base, fields.line(), "");
     rule.by_tier = builder.by_tier();
@@ -119,11 +121,11 @@ fn quota((own, inherited): &OwnAndInherited) -> Option<Located<Option<Quota>>> {
 impl PolicyBuilder<'_, '_> {
     /// Returns the layers of a caller in this tier, or in none.
     fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
-        let Self { own, context, .. } = self;
+        let Self { own, context, defaults, .. } = self;
         let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
         let of_file = tier.and_then(|tier| context.tier(tier));
         let own = exception.map_or_else(|| own.clone(), |(_, layer, _)| layer.over(own));
-        (own, of_file.map_or_else(|| context.defaults.clone(), |layer| layer.over(&context.defaults)))
+        (own, of_file.map_or_else(|| defaults.clone(), |layer| layer.over(defaults)))
     }
 
     fn quota_of(&self, tier: Option<&str>) -> Option<Located<Option<Quota>>> {

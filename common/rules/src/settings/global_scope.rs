@@ -66,6 +66,14 @@ pub(crate) fn refuse_not_global(reader: &mut YamlReader<'_>, layer: &Layer) {
     }
 }
 
+/// Completes the settings that a rule with a global scope inherits by those that are its defaults.
+pub(crate) fn global_defaults(inherited: &Layer) -> Layer {
+    let mut layer = inherited.clone();
+    let value = PolicyEdit::set(LimitPolicy::divide_finely);
+    layer.edits.entry("sub_windows").or_insert(Located { value, line: 0 });
+    layer
+}
+
 /// Completes a rule's own settings by those that a global scope requires, so that it inherits no others.
 pub(crate) fn complete_global(mut own: Layer, line: usize) -> Layer {
     for RequiredSetting { name, .. } in &REQUIRED {

@@ -24,7 +24,7 @@ use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, QuotaError, Rule}
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 pub(crate) use costs::{check_costs, warn_undeclared};
-pub(crate) use global_scope::{complete_global, refuse_not_global};
+pub(crate) use global_scope::{complete_global, global_defaults, refuse_not_global};
 use layer::PolicyEdit;
 pub(crate) use layer::{Layer, Located, read_quota_value, resolve};
 pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};

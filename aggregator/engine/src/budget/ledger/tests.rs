@@ -248,19 +248,3 @@ fn counters_are_capped() {
     assert_eq!(apply(LedgerEntry::Grant { counter: Y, request: id(3), units: 0 }), Ok(()));
     assert_eq!(apply(request_of(1, counter(COUNTERS_LEN_MAX), "a")), Ok(()), "the answered one is forgotten");
 }
-
-/// Past the cap, the writer that has been silent for longest is forgotten.
-#[test]
-fn writers_are_capped() {
-    let mut ledger = Ledger::default();
-    let first = |writer| EntryId { writer, sequence: 1 };
-    let entry = renewal(1);
-    for writer in 0..WRITERS_LEN_MAX as u64 {
-        assert_eq!(ledger.apply(&LedgerRecord { id: first(writer), entry: entry.clone() }), Err(Void::Ended));
-    }
-    let again = EntryId { writer: 0, sequence: 5 };
-    assert_eq!(ledger.apply(&LedgerRecord { id: again, entry: entry.clone() }), Err(Void::Ended));
-    assert_eq!(ledger.apply(&LedgerRecord { id: first(WRITERS_LEN_MAX as u64), entry }), Err(Void::Ended));
-    assert_eq!(ledger.writers.len(), WRITERS_LEN_MAX);
-    assert_eq!((ledger.contains(again), ledger.contains(first(1)), ledger.contains(first(2))), (true, false, true));
-}

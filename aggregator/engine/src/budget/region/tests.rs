@@ -188,6 +188,51 @@ fn an_operator_moves_units_for_a_term() {
     assert_eq!(fence(&tick(&mut giver, 2_200, 2)).map(|fence| fence.keeps), Some(0));
 }
 
+/// A request that the ledger takes as void is repeated later each time, until there are other terms.
+#[test]
+fn a_void_request_is_not_repeated_with_each_tick() {
+    // The ledger that is read here has no terms of that identity.
+    let mut region = process(7, 42, &[]);
+    let mut asked_at = Vec::new();
+    for now_ms in (1_000..40_000).step_by(200) {
+        offer(&mut region, now_ms - 200, 20);
+        for record in appended(&tick(&mut region, now_ms, 0)) {
+            let LedgerEntry::Request(request) = record.entry else { panic!("a request") };
+            let request = BudgetRequest { terms: EntryId { writer: 99, sequence: 1 }, ..request };
+            let record = LedgerRecord { entry: LedgerEntry::Request(request), ..record };
+            poll(&mut region, now_ms, RegionInput::Record(&record));
+            asked_at.push(now_ms);
+        }
+    }
+    assert_eq!(asked_at, [1_000, 1_200, 2_200, 4_200, 8_200, 16_200, 28_200]);
+    let LedgerRecord { entry: LedgerEntry::Terms(newer), .. } = terms() else { unreachable!() };
+    let newer = LedgerEntry::Terms(Terms { generation: 2, ..newer });
+    poll(
+        &mut region,
+        30_000,
+        RegionInput::Record(&LedgerRecord { id: EntryId { writer: 1, sequence: 3 }, entry: newer }),
+    );
+    assert_eq!(appended(&tick(&mut region, 40_000, 20)).len(), 1);
+}
+
+/// A region that the terms do not name any more asks for nothing, renews nothing, and gives all grants back. A successor does so before it
+/// knows the demand.
+#[test]
+fn a_region_that_has_left_the_terms_gives_back() {
+    let mut records = granted(&mut process(7, 42, &[]));
+    let LedgerRecord { entry: LedgerEntry::Terms(without), .. } = terms() else { unreachable!() };
+    let without = Terms { generation: 2, floors: vec![("b".into(), 0)], ..without };
+    records.push(LedgerRecord { id: EntryId { writer: 1, sequence: 3 }, entry: LedgerEntry::Terms(without) });
+    let mut successor = process(8, 42, &records);
+    let effects = tick(&mut successor, 2_000, 20);
+    assert_eq!(appended(&effects), []);
+    let fence = written(&effects).and_then(|write| write.limit.fence).expect("all is owed");
+    assert_eq!((fence.grant, fence.keeps), (GRANT, 0));
+    for now_ms in (3_000..20_000).step_by(200) {
+        assert_eq!(appended(&tick(&mut successor, now_ms, 20)), [], "{now_ms}");
+    }
+}
+
 /// Several processes of a region share its counters. The one with the first partition sets the floors.
 #[test]
 fn a_process_takes_care_of_its_part_only() {

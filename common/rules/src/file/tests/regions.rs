@@ -24,6 +24,7 @@ fn a_global_rule_has_what_its_budgets_rest_on_without_writing_it() {
     let plain = set("", "quota: 100/min");
     let mut expected = LimitPolicy::of("100/min".parse().unwrap());
     expected.set_consistency(Consistency::Strict);
+    expected.divide_finely();
     assert_eq!((plain.rules[0].scope, plain.rules[0].policy), (Scope::Global, Some(expected)));
     assert_eq!(set("", &format!("quota: 100/min, {written}")).rules, plain.rules);
     expected.deadline = std::time::Duration::from_millis(9);
@@ -33,6 +34,25 @@ fn a_global_rule_has_what_its_budgets_rest_on_without_writing_it() {
     assert_eq!(floors, [("eu", 10), ("us", 1)], "a region without `floor` has 1%");
     assert_eq!(plain.warnings, []);
     assert_eq!(accepted("rules: [{ name: a, per: [ip], quota: 1/s }]").rules[0].scope, Scope::Regional);
+}
+
+/// A conservative count of 12 sub-windows would admit a twelfth less than the quota.
+#[test]
+fn a_global_rule_has_fine_sub_windows_unless_the_file_says_otherwise() {
+    let defaults = "defaults: { sub_windows: 6 }\n";
+    for (above, settings, parts) in [
+        ("", "quota: 100/min", 60),
+        ("", "quota: 100/10s", 50),
+        ("", "quota: 100/s", 10),
+        ("", "quota: 100/min, sub_windows: 12", 12),
+        (defaults, "quota: 100/min", 6),
+        (defaults, "quota: 100/min, sub_windows: 12", 12),
+    ] {
+        let set = accepted(&format!("{above}{}", rule(settings)));
+        let policy = set.rules[0].policy.expect("a policy");
+        assert_eq!(policy.window.parts(), parts, "{above}{settings}");
+    }
+    assert_eq!(accepted("rules: [{ name: a, per: [ip], quota: 1/min }]").rules[0].policy.unwrap().window.parts(), 12);
 }
 
 #[test]
