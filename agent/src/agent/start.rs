@@ -92,7 +92,8 @@ impl Builder<AnyStore> {
     pub fn start(self) -> Result<Agent, StartError> {
         #[cfg(feature = "redis")]
         if let Some(redis) = &self.parts.redis {
-            let store = crate::store::RedisStore::new(redis, self.clock.clone())?;
+            let redis = redis.clone().with_digest_key(&self.engine.digest_key);
+            let store = crate::store::RedisStore::new(&redis, self.clock.clone())?;
             let fleet = store.fleet_services();
             return self.store(Arc::new(AnyStore::Redis(store))).launch(Some(fleet));
         }
