@@ -62,6 +62,10 @@ pub(super) fn check_global(
     if rule.scope != Scope::Global {
         return;
     }
+    if let Some(node) = fields.get("max_excess") {
+        let text = "`max_excess` has no effect: a rule with `scope: global` is strict and exceeds no budget; remove it";
+        reader.warn(line_of(node), text);
+    }
     let line_of_field = |names: &[&str]| names.iter().find_map(|name| fields.get(name)).map_or(fields.line(), line_of);
     let mut refuse = |names: &[&str], text: String| reader.refuse(line_of_field(names), text);
     if regions.is_none() {
