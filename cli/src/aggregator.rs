@@ -117,7 +117,7 @@ impl AggregatorArgs {
             region: self.region.as_str().into(),
             threshold_permille: self.threshold * 10,
             shares: true,
-            coordinates: self.ledger.coordinates(),
+            coordinates: self.ledger.coordinates(&self.kafka),
             ..WorkerSettings::new(&id)
         }
     }
