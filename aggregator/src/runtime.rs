@@ -85,7 +85,7 @@ impl Aggregator {
                 Ok(()) if !has_recovered => {}
                 Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
                 Err(why) if why.is_transient() => {
-                    tracing::warn!(aggregator = %id, "no calls are counted until the Kafka of the fleet is there; check that it runs, and --kafka: {why}")
+                    tracing::warn!(aggregator = %id, "no calls are counted until the Kafka of the fleet is there; check that it runs, and --kafka: {why}");
                 }
                 Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
             }
