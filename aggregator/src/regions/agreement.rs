@@ -20,13 +20,13 @@ const TERMS_WAIT_MS: u64 = 10_000;
 /// Differences between the rules of this region and the ledger.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agreement {
-    found: BTreeMap<Arc<str>, Difference>,
+    found: BTreeMap<Arc<str>, RuleDifference>,
     /// Time since which terms are missing, and true once this is logged.
     missing: Option<(Timestamp, bool)>,
 }
 
 #[derive(Clone, Debug)]
-struct Difference {
+struct RuleDifference {
     reason: String,
     since: Timestamp,
     is_logged: bool,
@@ -45,7 +45,7 @@ impl Agreement {
         let mut before = std::mem::take(&mut self.found);
         for (rule, reason) in reasons {
             let known = before.remove(&rule).filter(|known| known.reason == reason);
-            let mut found = known.unwrap_or(Difference { reason, since: now, is_logged: false });
+            let mut found = known.unwrap_or(RuleDifference { reason, since: now, is_logged: false });
             if !found.is_logged && now.ms_since(found.since) >= LOGGED_AFTER_MS {
                 found.is_logged = true;
                 tracing::error!(

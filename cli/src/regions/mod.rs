@@ -74,7 +74,7 @@ impl RegionsSwitch {
                 format!("nothing moves: {from} holds no units beside its floors")
             }
             Self::Move { from, to } => format!(
-                "{from} gives back its units of {} counters beside its floors, once they have left its window,\nand {to} asks for them; after one term the demand decides again",
+                "{from} gives back its units beside its floors (counters: {}), once they have left its window,\nand {to} asks for them; after one term the demand decides again",
                 answer["counters"]
             ),
             Self::Cut { region } if answer["was_cut"] == true => format!("{region} was cut off from the ledger before"),

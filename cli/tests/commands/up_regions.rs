@@ -92,7 +92,7 @@ fn budgets_follow_the_calls_and_the_operator() {
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     let before = held(&up, "eu").expect("units");
     let (exit, said, _) = regions(&up, &["move", "eu", "us"]);
-    let moved = "eu gives back its units of 1 counters beside its floors, once they have left its window,\nand us asks for them; after one term the demand decides again";
+    let moved = "eu gives back its units beside its floors (counters: 1), once they have left its window,\nand us asks for them; after one term the demand decides again";
     assert_eq!((exit, said.trim_end()), (0, moved));
     // J2: the counters of a region have its budget.
     let counter = up.client().get("/counters", &[]).json()["counters"][0].clone();
