@@ -76,7 +76,7 @@ impl ExplanationWriter<'_> {
         if let MatchResult::Applies { policy, origin, cost } = &explained.result {
             let shown = Shown::of_policy(rule, policy.as_ref());
             json["allows"] = shown.cell(QUOTA_COLUMN).into();
-            json["terms"] = shown.json.into();
+            json["policy"] = shown.json.into();
             json["scope"] = Shown::of_rule(rule).json.remove("scope").into();
             json["origin"] = match origin {
                 Origin::Rule => json!({ "kind": "rule" }),
@@ -151,7 +151,7 @@ rules: [{ name: all, per: [api_key], quota: 1000/s, scope: global }, { name: own
         {
             let (all, own) = (&of(&set)["rules"][0], &of(&set)["rules"][1]);
             assert_eq!((&all["scope"], &all["allows"]), (&"global".into(), &allows.into()), "{all}");
-            assert_eq!((&all["terms"]["units"], &all["terms"]["floor"]), (&1_000.into(), &floor.into()), "{all}");
+            assert_eq!((&all["policy"]["units"], &all["policy"]["floor"]), (&1_000.into(), &floor.into()), "{all}");
             let why = all["why"].as_str().unwrap_or_default();
             assert!(why.ends_with("; one quota over all regions, floors: eu 100, us 10"), "{why}");
             assert_eq!((&own["scope"], own["why"].as_str().unwrap().contains("floors")), (&"regional".into(), false));

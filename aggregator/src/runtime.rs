@@ -84,7 +84,9 @@ impl Aggregator {
             match prepared {
                 Ok(()) if !has_recovered => {}
                 Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
-                Err(why) if why.is_transient() => tracing::warn!(aggregator = %id, "waiting for the bus: {why}"),
+                Err(why) if why.is_transient() => {
+                    tracing::warn!(aggregator = %id, "no calls are counted until the Kafka of the fleet is there; check that it runs, and --kafka: {why}");
+                }
                 Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
             }
         };

@@ -76,7 +76,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
     let key = args.digest_key_file.as_deref().map(digest_key).transpose()?.unwrap_or_default();
-    let limits = args.ledger.limits_in(&args.redis)?;
+    let limits = args.ledger.limits_in(&args.redis)?.map(|redis| redis.with_digest_key(&key));
     let global_rules = limits.as_ref().map(|_| GlobalRules::new(&key, &settings.region));
     let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window, global_rules.as_ref())?;
     reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), global_rules.clone(), clock.clone());
@@ -117,7 +117,7 @@ impl AggregatorArgs {
             region: self.region.as_str().into(),
             threshold_permille: self.threshold * 10,
             shares: true,
-            coordinates: self.ledger.coordinates(),
+            coordinates: self.ledger.coordinates(&self.kafka),
             ..WorkerSettings::new(&id)
         }
     }

@@ -24,10 +24,10 @@ pub(crate) struct LedgerArgs {
     /// `usage` under the same name with `usage` in place of `ledger` [default: none; both are read from the home cluster]
     #[arg(long, value_name = "NAME")]
     ledger_topic: Option<String>,
-    /// Lets this aggregator coordinate the budgets of all regions; for each aggregator of the home region, of which the first by
-    /// name does
-    #[arg(long)]
-    coordinator: bool,
+    /// Lets this aggregator coordinate the budgets of all regions, or with `--coordinator=false` keeps it from that; of those that
+    /// may, the first by name does [default: true in the home region, where --ledger and --kafka name the same broker]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    coordinator: Option<bool>,
 }
 
 impl LedgerArgs {
@@ -36,9 +36,9 @@ impl LedgerArgs {
     /// # Errors
     /// If a flag needs the ledger and no brokers are named, or the Redis cannot hold the limits of a region.
     pub(crate) fn limits_in(&self, redis: &RedisArgs) -> Result<Option<RedisSettings>, Usage> {
-        let flag = if self.coordinator { "--coordinator" } else { "--ledger-topic" };
+        let flag = if self.coordinator.is_some() { "--coordinator" } else { "--ledger-topic" };
         if self.ledger.is_none() {
-            let needs_ledger = self.coordinator || self.ledger_topic.is_some();
+            let needs_ledger = self.coordinator.is_some() || self.ledger_topic.is_some();
             let error = || Usage(format!("{flag} needs --ledger BROKERS, the home cluster of the regions"));
             return if needs_ledger { Err(error()) } else { Ok(None) };
         }
@@ -60,9 +60,11 @@ impl LedgerArgs {
         }
     }
 
-    /// Returns true if the aggregator may coordinate.
-    pub(crate) const fn coordinates(&self) -> bool {
-        self.coordinator
+    /// Returns true if the aggregator with this Kafka may coordinate.
+    pub(crate) fn coordinates(&self, kafka: &KafkaArgs) -> bool {
+        let Some(ledger) = &self.ledger else { return false };
+        let is_home = || kafka.settings().is_some_and(|own| names_same_broker(ledger, &own.brokers));
+        self.coordinator.unwrap_or_else(is_home)
     }
 
     /// Starts the part of an aggregator, over the region's own Kafka and Redis.
@@ -98,6 +100,11 @@ impl LedgerArgs {
     }
 }
 
+/// Returns true if two lists of brokers have one in common.
+fn names_same_broker(list: &str, other: &str) -> bool {
+    list.split(',').any(|broker| other.split(',').any(|of_other| of_other.trim() == broker.trim()))
+}
+
 /// Returns the part of an aggregator with these settings.
 pub(crate) fn region_settings(settings: &WorkerSettings, clock: &dyn Clock) -> RegionRoleSettings {
     RegionRoleSettings {
@@ -107,5 +114,22 @@ pub(crate) fn region_settings(settings: &WorkerSettings, clock: &dyn Clock) -> R
         // The time of the start, and random bits: no other life of a process has it.
         life: (clock.now().as_ms() << 20) ^ (serve::random_number() >> 44),
         dead_letters: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_home_region_has_a_broker_of_the_ledger() {
+        for (ledger, own, expected) in [
+            ("home:9092", "home:9092", true),
+            ("home-1:9092,home-2:9092", "home-2:9092, home-3:9092", true),
+            ("home:9092", "home:9093", false),
+            ("home:9092", "us-home:9092", false),
+        ] {
+            assert_eq!(names_same_broker(ledger, own), expected, "{ledger} {own}");
+        }
     }
 }

@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use anyhow::bail;
 use axum::Router;
-use axum::extract::{Json, State};
+use axum::body::Bytes;
+use axum::extract::{Json, Request, State};
 use axum::http::StatusCode;
 use axum::routing::post;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tollgate::{Agent, Quota, RuleSet, RulesSource, read_rules};
-use tollgate_aggregator::api::regions_router;
+use tollgate_aggregator::api::{counters_router, regions_router};
 use tollgate_aggregator::regions::RegionQueries;
 use tollgate_bus::link::Link;
 use tollgate_core::clock::{Clock, SystemClock};
@@ -87,8 +89,10 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     for (region, listener) in regions.iter().zip(listeners) {
         let (budgets, counters) = region.queries();
         let router = tollgate_http::router(region.agent.clone())
+            .merge(counters_router(counters.clone(), Some(budgets.clone())))
             .merge(regions_router(budgets, counters))
-            .merge(switch_router(switches.clone()));
+            .merge(switch_router(switches.clone()))
+            .fallback(unknown_path);
         let mut stopped = stopped.clone();
         // The channel is closed at the end of the process at the latest.
         let ends = async move {
@@ -185,27 +189,49 @@ impl RegionSwitch {
 
 fn switch_router(regions: Arc<[RegionSwitch]>) -> Router {
     Router::new()
-        .route("/regions/cut", post(|State(regions), Json(body)| async move { set_cut(&regions, &body, true) }))
-        .route("/regions/heal", post(|State(regions), Json(body)| async move { set_cut(&regions, &body, false) }))
-        .route("/regions/move", post(|State(regions), Json(body)| async move { move_units(&regions, &body) }))
+        .route("/regions/cut", post(|State(regions), body| async move { set_cut(&regions, &body, true) }))
+        .route("/regions/heal", post(|State(regions), body| async move { set_cut(&regions, &body, false) }))
+        .route("/regions/move", post(|State(regions), body| async move { move_units(&regions, &body) }))
         .with_state(regions)
 }
 
+/// Reads a body, whatever its content type is: `curl -d` names that of a form.
+fn read<T: DeserializeOwned>(body: &Bytes, example: &str) -> Result<T, Switched> {
+    serde_json::from_slice(body).map_err(|error| {
+        refusal(StatusCode::BAD_REQUEST, &format!("the body cannot be used: {error}; write -d '{example}'"))
+    })
+}
+
+async fn unknown_path(request: Request) -> Switched {
+    let path = request.uri().path();
+    let known = "/check, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics, /regions, /counters, or POST /regions/move, /regions/cut or /regions/heal";
+    refusal(StatusCode::NOT_FOUND, &format!("unknown path `{path}`; use {known}"))
+}
+
 /// Cuts the link of a region to the ledger, or heals it.
-fn set_cut(regions: &Arc<[RegionSwitch]>, OneRegion { region }: &OneRegion, is_cut: bool) -> Switched {
-    match found(regions, region) {
+fn set_cut(regions: &Arc<[RegionSwitch]>, body: &Bytes, is_cut: bool) -> Switched {
+    let OneRegion { region } = match read(body, r#"{"region": "us"}"#) {
+        Ok(one) => one,
+        Err(refusal) => return refusal,
+    };
+    match found(regions, &region) {
         Ok(found) => {
+            let was_cut = found.link.is_cut();
             found.link.set_cut(is_cut);
-            tracing::info!(%region, "the link to the ledger is {}", if is_cut { "cut" } else { "healed" });
-            (StatusCode::OK, Json(json!({ "region": region, "cut": is_cut })))
+            tracing::info!(%region, was_cut, "the link to the ledger is {}", if is_cut { "cut" } else { "healed" });
+            (StatusCode::OK, Json(json!({ "region": region, "cut": is_cut, "was_cut": was_cut })))
         }
         Err(refusal) => refusal,
     }
 }
 
 /// Moves the units of all counters from one region to another.
-fn move_units(regions: &Arc<[RegionSwitch]>, RegionMove { from, to }: &RegionMove) -> Switched {
-    match (found(regions, from), found(regions, to)) {
+fn move_units(regions: &Arc<[RegionSwitch]>, body: &Bytes) -> Switched {
+    let RegionMove { from, to } = match read(body, r#"{"from": "eu", "to": "us"}"#) {
+        Ok(both) => both,
+        Err(refusal) => return refusal,
+    };
+    match (found(regions, &from), found(regions, &to)) {
         _ if from == to => refusal(StatusCode::BAD_REQUEST, &format!("`{from}` is named twice; name another region")),
         (Ok(giver), Ok(taker)) => {
             let counters = giver.budgets.move_units(&taker.budgets);

@@ -68,7 +68,9 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let listener = serve::listen(args.http).await?;
     let address = listener.local_addr()?;
     if args.redis.settings().is_none() && args.kafka.settings().is_none() {
-        tracing::warn!("counters are in memory, so limits are per process and are lost when it stops");
+        tracing::warn!(
+            "counters are in memory, so limits are per process and are lost when it stops; share them with --redis URL and --kafka BROKERS"
+        );
     }
     announce(&agent, address);
     output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))));

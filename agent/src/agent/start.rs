@@ -91,8 +91,8 @@ impl Builder<AnyStore> {
     /// If there is no runtime or it has no timers, if the agent has no rules, or if a setting is not valid.
     pub fn start(self) -> Result<Agent, StartError> {
         #[cfg(feature = "redis")]
-        if let Some(redis) = &self.parts.redis {
-            let store = crate::store::RedisStore::new(redis, self.clock.clone())?;
+        if let Some(redis) = self.parts.redis.clone().map(|redis| redis.with_digest_key(&self.engine.digest_key)) {
+            let store = crate::store::RedisStore::new(&redis, self.clock.clone())?;
             let fleet = store.fleet_services();
             return self.store(Arc::new(AnyStore::Redis(store))).launch(Some(fleet));
         }

@@ -6,10 +6,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
+use axum::routing::get;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::counting::CountedCounter;
@@ -18,8 +20,9 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
-use super::{ApiState, busy, peers, problem, respond};
-use crate::queries::AggregatorState;
+use super::{busy, peers, problem, respond};
+use crate::queries::{AggregatorState, Queries};
+use crate::regions::{OwnBudget, RegionQueries};
 
 const LIMIT_DEFAULT: usize = 100;
 const LIMIT_MAX: usize = 100_000;
@@ -48,8 +51,13 @@ struct FoundCounters {
     counters: Vec<Value>,
 }
 
-pub(super) async fn counters(
-    State(api): State<ApiState>,
+/// Returns the route of an aggregator. With `regions`, counters of global rules have the budgets of its region.
+pub fn counters_router(queries: Queries, regions: Option<RegionQueries>) -> Router {
+    Router::new().route("/counters", get(counters)).with_state((queries, regions))
+}
+
+async fn counters(
+    State((queries, regions)): State<(Queries, Option<RegionQueries>)>,
     uri: Uri,
     query: Result<Query<CountersQuery>, QueryRejection>,
 ) -> Response {
@@ -62,10 +70,12 @@ pub(super) async fn counters(
         return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
     }
     let find = move |state: &AggregatorState<'_>| find(state, rule.as_deref(), label.as_deref(), limit);
-    let Some((mut found, counters, peers)) = api.queries.ask(find).await else { return busy() };
+    let Some((mut found, counters, peers)) = queries.ask(find).await else { return busy() };
     let now = Timestamp::from_ms(found.now_ms);
-    let budget = |counter: &CountedCounter| api.regions.as_ref()?.budget(&counter.rule, counter.id);
-    let shown = |(partition, counter): &(Partition, CountedCounter)| to_json(*partition, counter, budget(counter), now);
+    let budget = |counter: &CountedCounter| regions.as_ref()?.budget(&counter.rule, counter.id);
+    let shown = |(partition, counter): &(Partition, CountedCounter)| {
+        to_json(*partition, counter, budget(counter).as_ref(), now)
+    };
     found.counters = counters.iter().map(shown).collect();
     if !local {
         let query = uri.query().map_or_else(String::new, |query| format!("{query}&"));
@@ -121,10 +131,11 @@ impl FoundCounters {
     }
 }
 
-/// Returns a counter as JSON: `admitted` and `denied` are units in the window; the rings are per sub-window, newest first. `budget` is
-/// what the region holds of a quota over all regions, of which `quota` is its floor.
-fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<u64>, now: Timestamp) -> Value {
+/// Returns a counter as JSON: `admitted`, `denied` and their sum `demand` are units in the window; the rings are per sub-window, newest
+/// first. `budget` is what the region holds of a quota over all regions, of which `quota` is its floor.
+fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<&OwnBudget>, now: Timestamp) -> Value {
     let window = counter.admitted.window();
+    let (admitted, denied) = (counter.used(now), counter.denied.used(now, Estimate::Conservative));
     json!({
         "rule": *counter.rule,
         "label": *counter.label,
@@ -132,11 +143,14 @@ fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<u64>, 
         "partition": partition,
         "generation": counter.generation,
         "quota": counter.quota,
-        "budget": budget,
+        "budget": budget.map(|budget| budget.units),
+        "budget_moves": budget.map(|budget| budget.moves),
+        "budget_age_ms": budget.and_then(|budget| budget.age_ms),
         "window_ms": window.width_ms(),
         "sub_windows": window.parts(),
-        "admitted": counter.used(now),
-        "denied": counter.denied.used(now, Estimate::Conservative),
+        "admitted": admitted,
+        "denied": denied,
+        "demand": admitted.saturating_add(denied),
         "newest_at_ms": counter.newest_at.as_ms(),
         "admitted_ring": ring(&counter.admitted),
         "denied_ring": ring(&counter.denied),

@@ -26,6 +26,7 @@ use crate::dead_letters::KeptDeadLetter;
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::RegionQueries;
 
+pub use counters::counters_router;
 pub use regions::regions_router;
 
 const PROBLEM_JSON: &str = "application/problem+json";
@@ -34,7 +35,6 @@ const PROBLEM_JSON: &str = "application/problem+json";
 struct ApiState {
     id: Arc<str>,
     queries: Queries,
-    regions: Option<RegionQueries>,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
 }
 
@@ -46,15 +46,16 @@ pub fn router(
     regions: Option<RegionQueries>,
     metrics: impl Fn() -> String + Send + Sync + 'static,
 ) -> Router {
-    let of_regions = regions.clone().map_or_else(Router::new, |regions| regions_router(regions, queries.clone()));
+    let of_counters = counters_router(queries.clone(), regions.clone());
+    let of_regions = regions.map_or_else(Router::new, |regions| regions_router(regions, queries.clone()));
     Router::new()
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
-        .route("/counters", get(counters::counters))
         .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
-        .with_state(ApiState { id, queries, regions, metrics: Arc::new(metrics) })
+        .with_state(ApiState { id, queries, metrics: Arc::new(metrics) })
+        .merge(of_counters)
         .merge(of_regions)
 }
 

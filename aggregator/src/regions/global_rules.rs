@@ -35,7 +35,8 @@ pub(super) struct ShownRule {
 #[derive(Clone, Debug, Default)]
 struct KnownRules {
     terms: Arc<[Terms]>,
-    shown: Arc<[ShownRule]>,
+    /// Rules that limit.
+    limiting: Arc<[ShownRule]>,
     /// Regions that the set names.
     regions: Arc<[Region]>,
 }
@@ -68,9 +69,8 @@ impl GlobalRules {
             }
         }
         let regions: Arc<[Region]> = rules.regions.iter().map(|part| part.region.clone()).collect();
-        let limiting = rules.rules.iter().filter(|rule| !regions.is_empty() && !rule.deny);
-        let shown = limiting.map(|rule| ShownRule::of(rule)).collect();
-        *self.known.lock() = KnownRules { terms, shown, regions };
+        let limiting = rules.rules.iter().filter(|rule| !rule.deny).map(|rule| ShownRule::of(rule)).collect();
+        *self.known.lock() = KnownRules { terms, limiting, regions };
     }
 
     pub(super) const fn key_fingerprint(&self) -> u64 {
@@ -83,7 +83,22 @@ impl GlobalRules {
 
     /// Returns the rules whose usage is shown: none if the set names no regions.
     pub(super) fn shown(&self) -> Arc<[ShownRule]> {
-        self.known.lock().shown.clone()
+        let known = self.known.lock();
+        if known.regions.is_empty() { Arc::default() } else { known.limiting.clone() }
+    }
+
+    /// Returns the difference between the rule of these terms and that of the last set; none if the set does not have it.
+    pub(super) fn difference(&self, terms: &Terms) -> Option<String> {
+        let known = self.known.lock();
+        let own = known.limiting.iter().find(|rule| rule.name == terms.rule)?;
+        if own.scope != Scope::Global {
+            return Some(
+                "it has `scope: regional` in the rules of this region, and `scope: global` in the ledger".to_owned(),
+            );
+        }
+        let window_ms = own.window_ms.filter(|window_ms| *window_ms != terms.window_ms)?;
+        let [own, shared] = [window_ms, terms.window_ms].map(shown_ms);
+        Some(format!("its window is {own} in the rules of this region, and {shared} in the ledger"))
     }
 
     /// Returns the regions that the set names.
@@ -121,6 +136,11 @@ impl ShownRule {
 /// Returns true if terms differ in more than their generation.
 pub(super) fn differ(terms: &Terms, other: &Terms) -> bool {
     *terms != Terms { generation: terms.generation, ..other.clone() }
+}
+
+/// Returns a time for display.
+fn shown_ms(ms: u64) -> String {
+    if ms.is_multiple_of(1_000) { format!("{} s", ms / 1_000) } else { format!("{ms} ms") }
 }
 
 /// Returns whole seconds, rounded up.

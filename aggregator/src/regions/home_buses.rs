@@ -75,11 +75,14 @@ fn log_change(topic: Topic, number: usize, prepared: Result<(), &BusError>) {
     } else {
         ("this region keeps its units until their terms end, and then its floors", "this region has its floors only")
     };
+    let flags = if number == 0 { "--ledger" } else { "--ledger-topic and --kafka" };
     match prepared {
         Ok(()) => tracing::info!("the {bus} is available"),
         Err(why) if why.is_transient() => {
-            tracing::warn!("waiting for the {bus}; until it is back, {meanwhile}: {why}");
+            tracing::warn!(
+                "waiting for the {bus}; check that its Kafka runs, and {flags}; until it is back, {meanwhile}: {why}"
+            );
         }
-        Err(why) => tracing::error!("the {bus} cannot be used, so {after}: {why}"),
+        Err(why) => tracing::error!("the {bus} cannot be used, so {after}; correct what follows, or {flags}: {why}"),
     }
 }

@@ -48,8 +48,9 @@ impl LimitWriteAnswer {
 pub(super) struct LimitWriter<S> {
     pub(super) store: Arc<S>,
     pub(super) runtime: Handle,
-    /// Error of the last access.
+    /// Error of the last question for the time or, while that is answered, of the last writes.
     pub(super) error: Option<String>,
+    pub(super) refused: Option<String>,
 }
 
 impl<S: LimitStore> LimitWriter<S> {
@@ -58,7 +59,8 @@ impl<S: LimitStore> LimitWriter<S> {
         let asked = self.runtime.block_on(async { timeout(WRITE_WAIT, self.store.time()).await });
         let answered = asked.map_err(|_| "no answer in time".to_owned());
         let answered = answered.and_then(|answer| answer.map_err(|error| error.to_string()));
-        self.note(answered.as_ref().err().cloned());
+        // A store that tells its time may still refuse writes.
+        self.note(answered.as_ref().err().or(self.refused.as_ref()).cloned());
         answered.ok()
     }
 
@@ -68,6 +70,7 @@ impl<S: LimitStore> LimitWriter<S> {
         for some in writes.chunks(WRITES_MAX) {
             let before = answers.len();
             let error = self.runtime.block_on(write_some(&self.store, some, &mut answers)).err();
+            self.refused.clone_from(&error);
             self.note(error);
             if answers.len() == before {
                 break;

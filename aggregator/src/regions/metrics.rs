@@ -16,7 +16,7 @@ use super::usage_state::UsageState;
 use crate::metrics::{DeadLetterTotals, seconds};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct HeldLabel {
+struct RuleLabel {
     rule: String,
 }
 
@@ -40,7 +40,8 @@ pub(super) struct RegionMetrics {
     pub(super) dead_letters: DeadLetterTotals,
     /// 1 while the ledger can be read and written; set by the thread that prepares its bus.
     pub(super) connected: Gauge<u64, AtomicU64>,
-    held: Family<HeldLabel, Gauge<u64, AtomicU64>>,
+    granted: Family<RuleLabel, Gauge<u64, AtomicU64>>,
+    budget_age: Family<RuleLabel, Gauge<f64, AtomicU64>>,
     used: Family<UsageLabel, Gauge<u64, AtomicU64>>,
     demand: Family<UsageLabel, Gauge<u64, AtomicU64>>,
     usage_age: Family<RegionLabel, Gauge<f64, AtomicU64>>,
@@ -56,7 +57,9 @@ impl RegionMetrics {
         r.register("void_entries", "Entries of the ledger that changed nothing", metrics.voids.clone());
         r.register("moves", "Grants and give-backs of all regions, as read from the ledger", metrics.moves.clone());
         r.register("ledger_connected", "1 while the ledger can be read and written", metrics.connected.clone());
-        r.register("held_units", "Units that this region holds beside its floors", metrics.held.clone());
+        r.register("granted_units", "Units that this region holds beside its floors", metrics.granted.clone());
+        let help = "Longest time since a grant or a renewal of this region was read";
+        r.register_with_unit("budget_age", help, Unit::Seconds, metrics.budget_age.clone());
         r.register("used_units", "Units that a region admitted in the last window", metrics.used.clone());
         r.register(
             "demand_units",
@@ -91,10 +94,13 @@ impl RegionMetrics {
         }
     }
 
-    /// Replaces the units that the region holds of each rule.
-    pub(super) fn hold(&self, units: &BTreeMap<Arc<str>, u64>) {
+    /// Replaces the units that the region holds of each rule, and their ages.
+    pub(super) fn hold(&self, units: &BTreeMap<Arc<str>, u64>, ages_ms: &BTreeMap<Arc<str>, u64>) {
         for (rule, units) in units {
-            self.held.get_or_create(&HeldLabel { rule: rule.to_string() }).set(*units);
+            self.granted.get_or_create(&RuleLabel { rule: rule.to_string() }).set(*units);
+        }
+        for (rule, age_ms) in ages_ms {
+            self.budget_age.get_or_create(&RuleLabel { rule: rule.to_string() }).set(seconds(*age_ms));
         }
     }
 }

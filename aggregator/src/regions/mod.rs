@@ -7,6 +7,7 @@
 
 mod home_buses;
 mod global_rules;
+mod agreement;
 mod feed;
 mod usage_state;
 mod metrics;
@@ -22,4 +23,5 @@ pub use feed::RegionFeed;
 pub use global_rules::GlobalRules;
 pub use home_buses::{HomeBuses, RegionBuses};
 pub use role::{RegionRole, RegionRoleSettings};
+pub(crate) use state::OwnBudget;
 pub use state::RegionQueries;

@@ -126,6 +126,8 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             state.seen.clear();
             self.link.begin_again();
         }
+        let may_act = self.link.is_complete(now) && !self.link.has_lost_records();
+        self.state.lock().compare(now, &self.rules, may_act);
         if self.is_excluded {
             return;
         }
@@ -179,7 +181,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         {
             let mut state = self.state.lock();
             self.feed.follow(state.ledger().rules().map(|terms| terms.rule.clone()).collect());
-            self.metrics.hold(&state.held());
+            self.metrics.hold(&state.held(), &state.ages_ms(now));
             state.forget();
             let (Some(part), Some(_)) = (&part, &self.limits) else { return };
             state.budgets.poll(now, RegionInput::Assigned(part), &mut effects);
@@ -214,7 +216,11 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
         let mut writes = Vec::new();
         for effect in effects {
             match effect {
-                RegionEffect::Append(entry) => self.append(now, &entry),
+                RegionEffect::Append(entry) => {
+                    if self.state.lock().allows(&entry) {
+                        self.append(now, &entry);
+                    }
+                }
                 RegionEffect::Write { rule, counter, write } => {
                     writes.push(StoreWrite { rule, counter: Some(counter), write });
                 }

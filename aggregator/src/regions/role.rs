@@ -6,11 +6,13 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tokio::runtime::Handle;
+use tollgate_aggregator_engine::budget::ledger::COUNTERS_LEN_MAX;
 use tollgate_bus::{Bus, Topic};
 use tollgate_core::clock::Clock;
 use tollgate_core::messages::ledger::Region;
 use tollgate_core::regions::limit_store::LimitStore;
 
+use super::agreement::Agreement;
 use super::dead_entries::DeadEntries;
 use super::feed::RegionFeed;
 use super::global_rules::GlobalRules;
@@ -74,6 +76,10 @@ impl RegionRole {
         (feed, queries): (RegionFeed, Queries),
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
+        tracing::info!(
+            region = %settings.region,
+            "at most {COUNTERS_LEN_MAX} counters of global rules hold or ask for more than their floors at a time, in all regions together; further ones have their floors only"
+        );
         let mut registry = Registry::default();
         let metrics = RegionMetrics::register(&mut registry);
         let (budgets, coordinator) = settings.engines(&rules);
@@ -82,6 +88,7 @@ impl RegionRole {
             budgets,
             coordinator,
             coordinated_by: None,
+            agreement: Agreement::default(),
             seen: std::collections::BTreeMap::new(),
             moves: 0,
             position: None,
@@ -101,7 +108,12 @@ impl RegionRole {
         let mut usage_loop =
             UsageLoop::new(&settings, &buses.usage, queries.clone(), usage.clone(), metrics.clone(), clock.clone());
         threads.run("tollgate-usage", move |stop| usage_loop.run(stop))?;
-        let limits = store.map(|store| LimitWriter { store: Arc::new(store), runtime: Handle::current(), error: None });
+        let limits = store.map(|store| LimitWriter {
+            store: Arc::new(store),
+            runtime: Handle::current(),
+            error: None,
+            refused: None,
+        });
         let mut region_loop = RegionLoop {
             link: LedgerLink::open(&buses.ledger),
             dead_entries: DeadEntries::new(Topic::Ledger, settings.dead_letters.clone(), metrics.dead_letters.clone()),

@@ -8,13 +8,15 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::budget::coordinator::{Coordinator, expires_after_ms};
 use tollgate_aggregator_engine::budget::counter_budget::CounterBudget;
-use tollgate_aggregator_engine::budget::ledger::Ledger;
+use tollgate_aggregator_engine::budget::ledger::{COUNTERS_LEN_MAX, Ledger};
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionInput};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord, Region, Terms};
 use tollgate_core::messages::signals::Offset;
 
+use super::agreement::Agreement;
+use super::global_rules::GlobalRules;
 use super::usage_state::UsageState;
 
 /// Handle for queries about budgets; clones query the same aggregator.
@@ -33,6 +35,7 @@ pub(super) struct RegionState {
     pub(super) coordinator: Option<Coordinator>,
     /// Name of the aggregator of this region's bus that coordinates.
     pub(super) coordinated_by: Option<Arc<str>>,
+    pub(super) agreement: Agreement,
     pub(super) seen: BTreeMap<CounterId, SeenMoves>,
     /// Grants and give-backs that were read since the start.
     pub(super) moves: u64,
@@ -56,6 +59,16 @@ pub(crate) struct RegionsView {
     pub(crate) json: Value,
     /// Counters in the order of the JSON, for their labels.
     pub(crate) counters: Vec<CounterId>,
+}
+
+/// Budget of a region for one counter.
+pub(crate) struct OwnBudget {
+    /// Units of the floor and of the grants.
+    pub(crate) units: u64,
+    /// Grants and give-backs of all regions that were read since the start.
+    pub(crate) moves: u64,
+    /// Time since a grant or a renewal of the region was read; none if it has its floor only.
+    pub(crate) age_ms: Option<u64>,
 }
 
 impl RegionQueries {
@@ -82,11 +95,13 @@ impl RegionQueries {
         view
     }
 
-    /// Returns the units that this region holds of a counter of a global rule: its floor and its grants.
-    pub(crate) fn budget(&self, rule: &str, counter: CounterId) -> Option<u64> {
-        let state = self.state.lock();
-        let budget = state.ledger().budget(rule, counter)?;
-        Some(budget.held(&state.region))
+    /// Returns the budget of this region for a counter of a global rule.
+    pub(crate) fn budget(&self, rule: &str, counter: CounterId) -> Option<OwnBudget> {
+        let (state, now) = (self.state.lock(), self.clock.now());
+        let units = state.ledger().budget(rule, counter)?.held(&state.region);
+        let seen = state.seen.get(&counter);
+        let age_ms = seen.and_then(|seen| seen.renewed_at.get(&state.region)).map(|at| now.ms_since(*at));
+        Some(OwnBudget { units, moves: seen.map_or(0, |seen| seen.grants + seen.give_backs), age_ms })
     }
 }
 
@@ -113,6 +128,19 @@ impl RegionState {
         held
     }
 
+    /// Returns the largest time since a grant or a renewal of the region was read, by rule; 0 without grants.
+    pub(super) fn ages_ms(&self, now: Timestamp) -> BTreeMap<Arc<str>, u64> {
+        let mut ages: BTreeMap<_, u64> = self.ledger().rules().map(|terms| (terms.rule.clone(), 0)).collect();
+        for (counter, terms, budget) in self.ledger().counters() {
+            let is_held = budget.grants_of(&self.region).next().is_some();
+            let renewed_at = self.seen.get(&counter).and_then(|seen| seen.renewed_at.get(&self.region));
+            if let (true, Some(at), Some(age_ms)) = (is_held, renewed_at, ages.get_mut(&terms.rule)) {
+                *age_ms = (*age_ms).max(now.ms_since(*at));
+            }
+        }
+        ages
+    }
+
     /// Returns the counters of which the region holds units beside its floor, with the units of this region and another one.
     fn moves_to(&self, other: &str) -> Vec<(Arc<str>, CounterId, u64)> {
         let held = self.ledger().counters().filter(|(_, _, budget)| budget.grants_of(&self.region).next().is_some());
@@ -120,6 +148,19 @@ impl RegionState {
             (terms.rule.clone(), counter, budget.held(&self.region).saturating_add(budget.held(other)))
         })
         .collect()
+    }
+
+    /// Compares the rules of this region with the ledger. Missing terms count once it is read to its end.
+    pub(super) fn compare(&mut self, now: Timestamp, rules: &GlobalRules, is_complete: bool) {
+        self.agreement.check(now, &self.region, rules, self.budgets.ledger());
+        if is_complete {
+            self.agreement.await_terms(now, &self.region, rules, self.budgets.ledger());
+        }
+    }
+
+    /// Returns true if an entry may be appended.
+    pub(super) fn allows(&self, record: &LedgerRecord) -> bool {
+        self.agreement.allows(self.ledger(), record)
     }
 
     pub(super) fn ledger(&self) -> &Ledger {
@@ -175,8 +216,9 @@ impl RegionState {
                 "error": self.ledger_error,
             },
             "store_error": self.store_error,
-            "rules": ledger.rules().map(|terms| rule_view(ledger, terms)).collect::<Vec<_>>(),
+            "rules": ledger.rules().map(|terms| self.rule_view(terms)).collect::<Vec<_>>(),
             "matched": matched,
+            "counters_max": COUNTERS_LEN_MAX,
             "counters": counters.iter().map(view).collect::<Vec<_>>(),
         });
         RegionsView { json, counters: counters.iter().map(|(id, ..)| *id).collect() }
@@ -204,20 +246,23 @@ impl RegionState {
             "regions": terms.floors.iter().map(region).collect::<Vec<_>>(),
         })
     }
-}
 
-fn rule_view(ledger: &Ledger, terms: &Terms) -> Value {
-    let floor = |(region, _): &(Region, u64)| (region.to_string(), json!(ledger.floor_of_all(&terms.rule, region)));
-    let removed = ledger.floors_of_removed(&terms.rule).into_iter();
-    let removed = removed.map(|(region, units)| (region.to_string(), json!(units)));
-    json!({
-        "rule": *terms.rule,
-        "generation": terms.generation,
-        "quota": terms.quota,
-        "window_ms": terms.window_ms,
-        "term_ms": terms.term_ms,
-        "lost_transfer_ms": expires_after_ms(terms.term_ms, terms.window_ms),
-        "floors": terms.floors.iter().map(floor).collect::<serde_json::Map<_, _>>(),
-        "floors_of_removed": removed.collect::<serde_json::Map<_, _>>(),
-    })
+    /// Returns a rule as JSON. With an `error`, this region asks for no units of it.
+    fn rule_view(&self, terms: &Terms) -> Value {
+        let ledger = self.ledger();
+        let floor = |(region, _): &(Region, u64)| (region.to_string(), json!(ledger.floor_of_all(&terms.rule, region)));
+        let removed = ledger.floors_of_removed(&terms.rule).into_iter();
+        let removed = removed.map(|(region, units)| (region.to_string(), json!(units)));
+        json!({
+            "rule": *terms.rule,
+            "generation": terms.generation,
+            "quota": terms.quota,
+            "window_ms": terms.window_ms,
+            "term_ms": terms.term_ms,
+            "lost_transfer_ms": expires_after_ms(terms.term_ms, terms.window_ms),
+            "error": self.agreement.difference(&terms.rule),
+            "floors": terms.floors.iter().map(floor).collect::<serde_json::Map<_, _>>(),
+            "floors_of_removed": removed.collect::<serde_json::Map<_, _>>(),
+        })
+    }
 }

@@ -44,6 +44,24 @@ async fn a_budget_follows_the_demand_and_survives_its_coordinator() {
     assert_eq!(shown["rules"][0]["floors"]["us"], FLOOR);
 }
 
+/// J3: a region whose rules have another window than the ledger would spend units in another one. It asks for none, and says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_region_with_another_window_has_its_floor() {
+    let (mut world, [eu, us]) = (World::new(WINDOW_MS), [0, 1]);
+    let _coordinator = world.start(eu, "eu-a", 31, true).await;
+    let other = world.start_within(2 * WINDOW_MS, (us, "us-a"), 32, false).await;
+    let error = |shown: &Value| shown["rules"][0]["error"].as_str().map(str::to_owned);
+    world.call_until(us, "the terms are known", |_| error(&regions_of(other.http)).is_some());
+    let said = error(&regions_of(other.http));
+    assert_eq!(said.as_deref(), Some("its window is 2 s in the rules of this region, and 1 s in the ledger"));
+    let waited = Stopwatch::start();
+    world.call_until(us, "some calls", |_| waited.elapsed().as_secs() >= 2);
+    assert_eq!(world.limit(us), FLOOR);
+    assert_eq!(regions_of(other.http)["matched"], 0, "nothing is asked for");
+    world.call_until(eu, "eu takes part", |world| world.limit(eu) > FLOOR);
+    world.check_windows();
+}
+
 /// A region without its store asks for nothing that it cannot use, and takes part again afterwards. Records that are no entries
 /// change nothing.
 #[tokio::test(flavor = "multi_thread")]

@@ -121,8 +121,19 @@ impl World {
 
     /// Starts an aggregator of a region.
     pub(super) async fn start(&self, region: usize, id: &str, life: u64, coordinates: bool) -> Member {
+        self.start_within(self.window.width_ms(), (region, id), life, coordinates).await
+    }
+
+    /// Starts an aggregator of a region whose rules have this window.
+    pub(super) async fn start_within(
+        &self,
+        window_ms: u64,
+        (region, id): (usize, &str),
+        life: u64,
+        coordinates: bool,
+    ) -> Member {
         let region = &self.regions[region];
-        let mut rule = Rule::per(RULE, &["api_key"], Quota::new(QUOTA, self.window.width_ms()).expect("a quota"));
+        let mut rule = Rule::per(RULE, &["api_key"], Quota::new(QUOTA, window_ms).expect("a quota"));
         rule.scope = Scope::Global;
         let own = Rule::per(OWN_RULE, &["api_key"], "50/h".parse().expect("a quota"));
         let mut rules = RuleSet::new(1, [rule, own]);

@@ -31,7 +31,7 @@ pub(crate) struct RegionsArgs {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Form of the output
-    #[arg(long, default_value = "text")]
+    #[arg(long, global = true, default_value = "text")]
     format: Format,
 }
 
@@ -70,11 +70,19 @@ impl RegionsSwitch {
     /// Describes the change that was made.
     fn done(&self, answer: &Value) -> String {
         match self {
-            Self::Move { from, to } => {
-                format!("{from} gives back what it can, and {to} asks for it; counters: {}", answer["counters"])
+            Self::Move { from, .. } if answer["counters"] == 0 => {
+                format!("nothing moves: {from} holds no units beside its floors")
             }
-            Self::Cut { region } => format!("{region} is cut off from the ledger"),
-            Self::Heal { region } => format!("{region} reaches the ledger again"),
+            Self::Move { from, to } => format!(
+                "{from} gives back its units beside its floors (counters: {}), once they have left its window,\nand {to} asks for them; after one term the demand decides again",
+                answer["counters"]
+            ),
+            Self::Cut { region } if answer["was_cut"] == true => format!("{region} was cut off from the ledger before"),
+            Self::Cut { region } => format!(
+                "{region} is cut off from the ledger: it keeps its units until their term ends, and then its floors"
+            ),
+            Self::Heal { region } if answer["was_cut"] == false => format!("{region} was not cut off from the ledger"),
+            Self::Heal { region } => format!("{region} reaches the ledger again, and asks for units as its demand is"),
         }
     }
 }
@@ -105,14 +113,22 @@ fn text_of(answer: &Value) -> String {
     let (ledger, shown) = (&answer["ledger"], array(&answer["counters"]).len());
     let errors = [("ledger", &ledger["error"]), ("store", &answer["store_error"])];
     let errors = errors.iter().filter_map(|(name, error)| Some(format!("\n{name}: {}", error.as_str()?)));
+    let rules = array(&answer["rules"]).iter();
+    let differing =
+        rules.filter_map(|rule| Some(format!("\nrule {}: {}", text(&rule["rule"]), rule["error"].as_str()?)));
+    let (matched, counters_max) = (&answer["matched"], &answer["counters_max"]);
+    let is_full = matched.as_u64().zip(counters_max.as_u64()).is_some_and(|(matched, max)| matched >= max);
+    let full = if is_full { ": the cap is reached, further counters have their floors only" } else { "" };
     let usage = usage_text::usage_text(&answer["usage"]);
     let usage = if usage.is_empty() { usage } else { usage + "\n\n" };
     format!(
-        "{usage}budgets\n{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}\ncounters above their floors: {}, shown: {shown}{}",
+        "{usage}budgets\n{table}\n\nseen from {}; coordinator: {coordinator}; entries: {}, void: {}\ncounters above their floors: {} of at most {}, shown: {shown}{full}{}{}",
         text(&answer["region"]),
         text(&ledger["entries"]),
         text(&ledger["void"]),
-        text(&answer["matched"]),
+        text(matched),
+        text(counters_max),
+        differing.collect::<String>(),
         errors.collect::<String>(),
     )
 }
@@ -167,8 +183,9 @@ mod tests {
             "coordinator": "eu-a",
             "ledger": { "entries": 12, "void": 1, "error": null },
             "store_error": "no answer in time",
-            "rules": [{ "rule": "per-key", "floors": { "eu": 10 } }, { "rule": "idle", "floors": { "eu": 5, "us": 7 } }],
+            "rules": [{ "rule": "per-key", "floors": { "eu": 10 } }, { "rule": "idle", "error": "its window differs", "floors": { "eu": 5, "us": 7 } }],
             "matched": 2,
+            "counters_max": 2,
             "counters": [
                 counter(Some("api_key=sk_a…12345678"), json!([region("eu", 80, 120, Some(3_400)), region("us", 20, 0, None)])),
                 counter(None, json!([region("eu", 11, 11, Some(900))])),
@@ -181,6 +198,8 @@ mod tests {
         assert_eq!(rows[3], ["per-key", "api_key=sk_a…12345678", "eu", "10", "80", "120", "4", "3", "s"]);
         assert_eq!(rows[4], ["per-key", "api_key=sk_a…12345678", "us", "10", "20", "0", "-"]);
         assert_eq!(rows[5], ["per-key", "78c649e7", "eu", "10", "11", "11", "4", "0", "s"]);
+        let full = "counters above their floors: 2 of at most 2, shown: 2: the cap is reached, further counters have their floors only";
+        assert!(text.contains(full) && text.contains("\nrule idle: its window differs\n"), "{text}");
         assert!(text.contains("coordinator: eu-a") && text.ends_with("store: no answer in time"), "{text}");
     }
 }

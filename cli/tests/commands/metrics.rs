@@ -76,8 +76,13 @@ fn the_document_lists_exactly_the_metrics_that_are_exported() {
     assert!(of_aggregator.contains("tollgate_build_info{version}"), "{of_aggregator:?}");
     assert!(of_aggregator.contains("process_resident_memory_bytes"), "{of_aggregator:?}");
     // These begin with the terms of a rule.
-    let late =
-        ["held_units{rule}", "used_units{rule,region}", "demand_units{rule,region}", "usage_age_seconds{region}"];
+    let late = [
+        "granted_units{rule}",
+        "budget_age_seconds{rule}",
+        "used_units{rule,region}",
+        "demand_units{rule,region}",
+        "usage_age_seconds{region}",
+    ];
     let late = late.map(|name| format!("tollgate_regions_{name}"));
     let all: BTreeSet<String> = of_up.into_iter().chain(of_aggregator).chain(late).collect();
     assert_eq!(all, documented());

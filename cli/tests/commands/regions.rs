@@ -1,6 +1,7 @@
 //! Regions in the rules: `rules validate`, `show`, `diff`, `docs/rules.md`, and agents in and outside of the regions.
 
 use serde_json::{Value, json};
+use tollgate_servers::Redis;
 
 use crate::support::{Up, file, finish, lines, tollgate, wait_for};
 
@@ -109,6 +110,31 @@ fn an_agent_names_the_floor_of_its_region_and_refuses_an_unknown_one() {
     let warning =
         "the region `mars` of this agent is not under `regions`, which has eu, us, ap; no rule has `scope: global`";
     assert!(up.log().any(|line| line.contains("WARN") && line.contains(warning)));
+}
+
+/// J3: an agent with another digest key would spend the region's budget once more under other counters. It says so, and denies.
+#[test]
+fn an_agent_with_another_digest_key_than_its_region_denies_and_names_the_remedy() {
+    let (redis, rules) = (Redis::start(), file("other-key.yaml", RULES));
+    let key = file("other-key.key", "00112233445566778899aabbccddeeff\n");
+    let (url, rules, key) = (redis.url(), rules.to_str().unwrap(), key.to_str().unwrap());
+    let start = |node: &str, more: &[&str]| {
+        let args =
+            ["agent", "--http", "127.0.0.1:0", "--node", node, "--region", "us", "--rules", rules, "--redis", &url];
+        let agent = Up::of(tollgate(&args).args(more));
+        wait_for("the store", || (agent.client().get("/readyz", &[]).status == 200).then_some(()));
+        agent
+    };
+    let (own, mut other) = (start("own", &[]), start("other", &["--digest-key-file", key]));
+    let mut log = other.log();
+    assert_eq!((own.client().check("k").status, other.client().check("k").status), (200, 429));
+    let line = log.find(|line| line.contains("another digest key holds this region")).expect("it is logged");
+    assert!(line.contains("ERROR") && line.contains("the same --digest-key-file"), "{line}");
+    let (_, del) = line.split_once(" or DEL ").expect("the remedy names the record");
+    let record = del.split_whitespace().next().expect("its key");
+    assert_eq!(redis.command(&format!("DEL {record}")), ":1");
+    wait_for("a call of the other key", || (other.client().check("k").status == 200).then_some(()));
+    assert_eq!(own.client().check("k2").status, 429, "the key that came first holds the region");
 }
 
 /// The name of a mirrored ledger tells that of the mirrored usage.

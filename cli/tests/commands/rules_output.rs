@@ -138,7 +138,7 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     assert!(!said.out.contains("sk_vip_001"));
     assert_eq!(told["rules"][0]["origin"]["kind"], "key");
-    assert_eq!((&told["rules"][0]["terms"]["units"], &told["rules"][0]["cost"]), (&5_000.into(), &3.into()));
+    assert_eq!((&told["rules"][0]["policy"]["units"], &told["rules"][0]["cost"]), (&5_000.into(), &3.into()));
     assert_eq!(told["rules"][1]["applies"], false);
 }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::{Client, Up, file, finish, tollgate, wait_for};
 use crate::tokens::{JWKS, TOKEN};
@@ -92,7 +92,13 @@ fn budgets_follow_the_calls_and_the_operator() {
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
     let before = held(&up, "eu").expect("units");
     let (exit, said, _) = regions(&up, &["move", "eu", "us"]);
-    assert_eq!((exit, said.trim_end()), (0, "eu gives back what it can, and us asks for it; counters: 1"));
+    let moved = "eu gives back its units beside its floors (counters: 1), once they have left its window,\nand us asks for them; after one term the demand decides again";
+    assert_eq!((exit, said.trim_end()), (0, moved));
+    // J2: the counters of a region have its budget.
+    let counter = up.client().get("/counters", &[]).json()["counters"][0].clone();
+    assert!(counter["budget"].as_u64().is_some_and(|units| units >= 10), "{counter}");
+    assert!(counter["budget_moves"].as_u64() > Some(0) && counter["budget_age_ms"].is_u64(), "{counter}");
+    assert!(counter["demand"].as_u64() >= counter["admitted"].as_u64(), "{counter}");
     wait_for("units of us", || held(&up, "us").filter(|held| *held >= before));
     assert_eq!(held(&up, "eu"), Some(10), "eu has its floor");
 }
@@ -102,12 +108,21 @@ fn budgets_follow_the_calls_and_the_operator() {
 fn a_link_is_cut_and_healed() {
     let rules = file("up-cut.yaml", TWO);
     let mut up = start("2", &["--link-delay", "5ms", "--rules", rules.to_str().unwrap()]);
-    assert_eq!(regions(&up, &["cut", "us"]).1.trim_end(), "us is cut off from the ledger");
+    let healthy = regions(&up, &["heal", "us"]).1;
+    assert_eq!(healthy.trim_end(), "us was not cut off from the ledger");
+    let cut = regions(&up, &["cut", "us"]).1;
+    assert_eq!(
+        cut.trim_end(),
+        "us is cut off from the ledger: it keeps its units until their term ends, and then its floors"
+    );
+    let again: Value = serde_json::from_str(&regions(&up, &["cut", "us", "--format", "json"]).1).expect("JSON");
+    assert_eq!(again, json!({ "region": "us", "cut": true, "was_cut": true }));
     let mut client = Client::connect(address_of(&mut up, "us")).expect("it listens");
     let admitted = (0..100).filter(|_| client.check("k").status == 200).count();
     assert!((10..=20).contains(&admitted), "{admitted} of 100 calls in one or two windows pass by a floor of 10");
     assert_eq!(held(&up, "us"), None, "no request arrives");
-    assert_eq!(regions(&up, &["heal", "us"]).1.trim_end(), "us reaches the ledger again");
+    let healed = regions(&up, &["heal", "us"]).1;
+    assert_eq!(healed.trim_end(), "us reaches the ledger again, and asks for units as its demand is");
     wait_for("units of us", || {
         (0..50).for_each(|_| drop(client.check("k")));
         held(&up, "us").filter(|held| *held >= 100)
@@ -179,6 +194,25 @@ rules:
         let done = finish(tollgate(&["up", "--http", "127.0.0.1:0", "--regions", "2"]).args(flags));
         assert_eq!((done.exit, done.err.contains(expected)), (2, true), "{}", done.err);
     }
+}
+
+/// A body needs no content type, and a mistake in it names one that works.
+#[test]
+fn a_switch_is_used_by_curl_too() {
+    let up = start("2", &[]);
+    let mut client = up.client();
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    client.send("POST", "/regions/cut", &form, "us");
+    let refused = client.receive();
+    let detail = refused.json()["detail"].as_str().expect("a detail").to_owned();
+    assert_eq!(refused.status, 400, "{detail}");
+    let (_, example) = detail.split_once("write -d '").expect("an example");
+    client.send("POST", "/regions/cut", &form, example.trim_end_matches('\''));
+    let cut = client.receive();
+    assert_eq!((cut.status, &cut.json()["cut"]), (200, &true.into()));
+    let unknown = client.get("/region", &[]);
+    let detail = unknown.json()["detail"].to_string();
+    assert!(unknown.status == 404 && detail.contains("/regions, /counters, or POST /regions/move"), "{detail}");
 }
 
 #[test]

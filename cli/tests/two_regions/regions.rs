@@ -86,7 +86,7 @@ rules:
     fn launch(&mut self, home_aggregators: usize, far_flags: &[&str]) {
         let (ledger, link) = (self.home.kafka.brokers(), self.ledger_by_link());
         for _ in 0..home_aggregators {
-            self.home.start_aggregator(&self.rules, &["--ledger", &ledger, "--coordinator"]);
+            self.home.start_aggregator(&self.rules, &["--ledger", &ledger]);
         }
         self.far.start_aggregator(&self.rules, &[&["--ledger", &link], far_flags].concat());
         for region in [&mut self.home, &mut self.far] {

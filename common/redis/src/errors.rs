@@ -17,6 +17,8 @@ use crate::remedy::{OwnKey, classify, is_unreadable, remedy};
 
 /// Maximum number of reasons remembered as logged; further ones are not logged.
 const REASONS_LEN_MAX: usize = 16;
+/// Code of the answer to a process with another digest key than that of the region.
+const OTHER_KEY: &str = "OTHERKEY";
 /// Minimum time between two log lines of the same reason, in ms.
 const REPEAT_MS_MIN: u64 = 10_000;
 
@@ -60,6 +62,7 @@ impl ErrorLog {
         let text = error.to_string();
         let (code, class) = classify(error, &text);
         match own_key {
+            _ if code == OTHER_KEY => self.other_digest_key(text.rsplit(' ').next().unwrap_or_default()),
             Some(key) if is_unreadable(error) || text.contains("WRONGTYPE") => self.foreign_value(key, &text),
             _ => self.log(code, &text, class),
         }
@@ -97,6 +100,18 @@ impl ErrorLog {
             tracing::warn!(%store, %answer, remedy, "the value under the key {name} was not written by Tollgate and cannot be used");
         }
         StoreError::Unreadable
+    }
+
+    /// Logs that another digest key than that of this process holds the region.
+    pub(crate) fn other_digest_key(&self, name: &str) -> StoreError {
+        if self.is_first(OTHER_KEY) {
+            let (store, name) = (&self.address, one_line(name));
+            let remedy = format!(
+                "give all agents and aggregators of all regions the same --digest-key-file; after a change of the key everywhere, wait for three windows of the global rules, or DEL {name} and let a caller spend a quota twice in a window"
+            );
+            tracing::error!(%store, remedy, "another digest key holds this region, so this process takes no part in rules with `scope: global`: an agent denies their calls, and an aggregator writes no limits");
+        }
+        StoreError::Refused
     }
 
     fn is_first(&self, reason: &str) -> bool {

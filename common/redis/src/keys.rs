@@ -1,4 +1,4 @@
-//! Names of the keys that agents and aggregators share: of counters, and of the limits of a region.
+//! Names of the keys that agents and aggregators share: of counters, of the limits of a region, and of its digest key.
 //!
 //! All keys of a counter have one hash tag, and with it one slot of a cluster.
 
@@ -20,4 +20,10 @@ pub fn limit_key(counter: &str) -> String {
 #[must_use]
 pub fn floor_key(prefix: &str, rule: &str) -> String {
     format!("{prefix}floor:{rule}")
+}
+
+/// Returns the key of the fingerprint of the digest key that holds the region.
+#[must_use]
+pub fn key_claim_key(prefix: &str) -> String {
+    format!("{prefix}digest-key")
 }

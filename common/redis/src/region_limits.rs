@@ -1,7 +1,8 @@
 //! The limits of a region in Redis, beside the counters: the aggregator of the region writes them, and the script that charges
 //! counters reads them (`agent/src/store/lua/budgets.lua`).
 //!
-//! A script decides on each write, as [`StoredLimit::after`] does, because several aggregators write.
+//! A script decides on each write, as [`StoredLimit::after`] does, because several aggregators write. It refuses the writes of an
+//! aggregator with another digest key than that of the region's agents ([`KEY_CLAIM`]).
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
 
 use crate::connection::Connection;
-use crate::keys::{counter_key, floor_key, limit_key};
+use crate::keys::{counter_key, floor_key, key_claim_key, limit_key};
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 
@@ -23,6 +24,8 @@ const RECORD_LEN: usize = 36;
 /// Length of its numbers.
 const NUMBERS_LEN: usize = 28;
 const WRITE: &str = include_str!("lua/region_limit.lua");
+/// Lua function `holds_region`, which tells if a digest key holds the region. It needs `now`.
+pub const KEY_CLAIM: &str = include_str!("lua/key_claim.lua");
 /// Binds `now` to the last argument: the clock of a test.
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 
@@ -30,6 +33,7 @@ const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 pub struct RegionLimits {
     connection: Arc<Connection>,
     prefix: String,
+    key_fingerprint: u64,
     write: Script,
     test_clock: Option<Arc<dyn Clock>>,
 }
@@ -44,25 +48,28 @@ impl RegionLimits {
     /// When the address is not that of a Redis.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
         let connection = Connection::new(settings, clock, Script::store_time())?;
-        Ok(Self::on(Arc::new(connection), &settings.prefix))
+        Ok(Self::on(Arc::new(connection), settings))
     }
 
     /// Limits on this connection; the connection's owner pings it. Keys have the prefix of the counters.
     #[must_use]
-    pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
-        Self { connection, prefix: prefix.to_owned(), write: Script::at_store_time(WRITE), test_clock: None }
+    pub fn on(connection: Arc<Connection>, settings: &RedisSettings) -> Self {
+        let write = Script::at_store_time(&format!("{KEY_CLAIM}{WRITE}"));
+        let (prefix, key_fingerprint) = (settings.prefix.clone(), settings.key_fingerprint);
+        Self { connection, prefix, key_fingerprint, write, test_clock: None }
     }
 
     /// Returns these limits with a test's clock.
     #[doc(hidden)]
     #[must_use]
     pub fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
-        Self { write: Script::new(&format!("{TEST_TIME}{WRITE}")), test_clock: Some(clock), ..self }
+        Self { write: Script::new(&format!("{TEST_TIME}{KEY_CLAIM}{WRITE}")), test_clock: Some(clock), ..self }
     }
 
     /// Writes a record. Returns the answer, with the record as a limit.
     async fn write(&self, keys: &[String], write: &LimitWrite) -> Result<(ScriptAnswer, StoredLimit), StoreError> {
-        let mut args = vec![record(&write.limit), write.seen.map(entry).unwrap_or_default()];
+        let fingerprint = self.key_fingerprint.to_le_bytes().to_vec();
+        let mut args = vec![record(&write.limit), write.seen.map(entry).unwrap_or_default(), fingerprint];
         args.extend(self.test_clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
         let answer: ScriptAnswer = self.connection.run(&self.write, keys, &args).await?;
         let limit = read(&answer.1).ok_or_else(|| self.connection.answer_unreadable())?;
@@ -78,14 +85,16 @@ impl LimitStore for RegionLimits {
         write: &LimitWrite,
     ) -> Result<(Timestamp, LimitAnswer), StoreError> {
         let counter = counter_key(&self.prefix, SlotId::of(counter));
-        let keys = [limit_key(&counter), counter, floor_key(&self.prefix, rule)];
+        let claim = key_claim_key(&self.prefix);
+        let keys = [claim, limit_key(&counter), counter, floor_key(&self.prefix, rule)];
         let ((now_ms, _, floor, used), limit) = self.write(&keys, write).await?;
         let (floor, used) = (from_script(floor), from_script(used));
         Ok((Timestamp::from_ms(now_ms), LimitAnswer { limit, floor, used }))
     }
 
     async fn write_floor(&self, rule: &str, write: &LimitWrite) -> Result<(Timestamp, StoredLimit), StoreError> {
-        let ((now_ms, ..), limit) = self.write(&[floor_key(&self.prefix, rule)], write).await?;
+        let keys = [key_claim_key(&self.prefix), floor_key(&self.prefix, rule)];
+        let ((now_ms, ..), limit) = self.write(&keys, write).await?;
         Ok((Timestamp::from_ms(now_ms), limit))
     }
 

@@ -6,6 +6,7 @@ use std::fmt;
 
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionAddr, IntoConnectionInfo};
+use tollgate_core::counter::DigestKey;
 
 /// Default prefix of all keys.
 pub const PREFIX_DEFAULT: &str = "tollgate:";
@@ -23,6 +24,8 @@ pub struct RedisSettings {
     pub prefix: String,
     /// Placement of the counters of one call.
     pub slots: Slots,
+    /// Fingerprint of the digest key by which counters are named. One key holds the global rules of a region.
+    pub key_fingerprint: u64,
 }
 
 /// Placement of the counters of one call on the servers behind an address.
@@ -59,7 +62,12 @@ impl RedisSettings {
     /// A Redis at this address, with the default prefix.
     #[must_use]
     pub fn new(url: &str) -> Self {
-        Self { url: url.to_owned(), prefix: PREFIX_DEFAULT.to_owned(), slots: Slots::default() }
+        Self {
+            url: url.to_owned(),
+            prefix: PREFIX_DEFAULT.to_owned(),
+            slots: Slots::default(),
+            key_fingerprint: DigestKey::default().fingerprint(),
+        }
     }
 
     /// Returns the same settings with another prefix of all keys.
@@ -72,6 +80,12 @@ impl RedisSettings {
     #[must_use]
     pub fn with_slots(self, slots: Slots) -> Self {
         Self { slots, ..self }
+    }
+
+    /// Returns the same settings for counters that are named by this digest key.
+    #[must_use]
+    pub fn with_digest_key(self, key: &DigestKey) -> Self {
+        Self { key_fingerprint: key.fingerprint(), ..self }
     }
 
     /// A client that is not yet connected, and the address without the password.

@@ -1,12 +1,14 @@
 -- Puts the quota in force into each charge with a budget, before the step: the floor, and the units that the region has been granted
 -- until a term ends (common/redis/src/lua/region_limit.lua). The rest of the script knows no budgets.
 --
--- The last keys are, of each such charge, its limit and its floor. The answer begins with the quota and the end of the granted units
--- of each, or 0. If the counter follows newer rules than the charge, so does the charge, with this quota.
+-- The last keys are, of each such charge, its limit and its floor, and then the claim of the digest key; the last argument is the
+-- fingerprint of the agent's. If another key holds the region, the quota of each is 0. The answer begins with 1 in this case, or else
+-- 0, and the quota and the end of the granted units of each, or 0. If the counter follows newer rules than the charge, so does the charge, with this quota.
 local BUDGETED, NUMBER_MAX, in_force = 32, 2 ^ 53 - 1, ''
+local claim, fingerprint, is_held = table.remove(KEYS), table.remove(ARGV), true
 for i = #ARGV, 1, -1 do
   local charge = ARGV[i]
-  local mode, _, _, _, quota, burst, generation = parse(CHARGE, charge)
+  local mode, _, _, width, quota, burst, generation = parse(CHARGE, charge)
   if mode >= BUDGETED then
     local ends, records = 0, {}
     for place = 1, 2 do
@@ -21,6 +23,8 @@ for i = #ARGV, 1, -1 do
       local units, term_ends, _, begins = parse('<I7I7I7I7', records[2])
       if begins <= now and now < term_ends then quota, ends = math.min(quota + units, NUMBER_MAX), term_ends end
     end
+    -- The units of a lease are spent until their sub-window ends.
+    if not holds_region(claim, fingerprint, 2 * width) then quota, ends, is_held = 0, 0, false end
     local policy, value = string.sub(charge, 2, 9), redis.pcall('GETRANGE', KEYS[i], '0', HEADER_LEN - 1)
     if type(value) == 'string' and #value >= HEADER_LEN then
       local _, _, _, _, burst_then, generation_then = parse(HEADER, value)
@@ -32,3 +36,4 @@ for i = #ARGV, 1, -1 do
     in_force = pack('<I7I7', quota, ends) .. in_force
   end
 end
+in_force = pack('<I1', is_held and 0 or 1) .. in_force

@@ -87,6 +87,7 @@ impl StepAnswer {
         if !has_budget(charges) {
             return Self::read_plain(rest, charges);
         }
+        rest.try_get_u8().ok()?;
         let (charges, ends): (Vec<Charge>, Vec<Option<Timestamp>>) =
             charges.iter().map(|charge| budgeted(rest, charge)).collect::<Option<_>>()?;
         let mut answer = Self::read_plain(rest, &charges)?;
@@ -121,6 +122,11 @@ impl StepAnswer {
 /// True if the limits of the region give the quota of a charge.
 pub(super) fn has_budget(charges: &[Charge]) -> bool {
     charges.iter().any(|charge| charge.budget.is_some())
+}
+
+/// True if the answer says that another digest key than the agent's holds the region.
+pub(super) fn is_of_other_key(answer: &[u8], charges: &[Charge]) -> bool {
+    has_budget(charges) && answer.first() == Some(&1)
 }
 
 /// Reads the quota in force of a charge with a budget, and the instant at which granted units end.

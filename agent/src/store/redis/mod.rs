@@ -51,7 +51,7 @@ impl RedisStore {
                 mirror: RuleMirror::on(connection.clone(), &settings.prefix),
                 witnesses: Witnesses::on(connection.clone(), &settings.prefix),
             }),
-            gathered: GatheredSteps::new(Steps::new(&settings.prefix, connection), settings.slots),
+            gathered: GatheredSteps::new(Steps::new(settings, connection), settings.slots),
         })
     }
 

@@ -10,7 +10,9 @@ use smallvec::SmallVec;
 #[cfg(test)]
 use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
-use tollgate_redis::{Connection, Script, Socket, counter_key, floor_key, limit_key};
+use tollgate_redis::{
+    Connection, KEY_CLAIM, RedisSettings, Script, Socket, counter_key, floor_key, key_claim_key, limit_key,
+};
 
 use super::codec::{self, StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
@@ -65,6 +67,7 @@ pub(super) type StepResult = Result<ChargeResults, StoreError>;
 #[derive(Clone)]
 pub(super) struct Steps {
     pub(super) prefix: Arc<str>,
+    key_fingerprint: u64,
     pub(super) connection: Arc<Connection>,
     charge: Arc<Script>,
     charge_budgeted: Arc<Script>,
@@ -79,13 +82,19 @@ pub(super) fn charge_script() -> Script {
     Script::at_store_time(CHARGE)
 }
 
+/// Steps of one call with budgets.
+fn charge_budgeted() -> String {
+    format!("{KEY_CLAIM}{CHARGE_BUDGETED}")
+}
+
 impl Steps {
-    pub(super) fn new(prefix: &str, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(settings: &RedisSettings, connection: Arc<Connection>) -> Self {
         Self {
-            prefix: prefix.into(),
+            prefix: settings.prefix.as_str().into(),
+            key_fingerprint: settings.key_fingerprint,
             connection,
             charge: Arc::new(charge_script()),
-            charge_budgeted: Arc::new(Script::at_store_time(CHARGE_BUDGETED)),
+            charge_budgeted: Arc::new(Script::at_store_time(&charge_budgeted())),
             charge_each: Arc::new(Script::at_store_time(CHARGE_EACH)),
             replace: Arc::new(Script::new(REPLACE)),
             #[cfg(test)]
@@ -96,8 +105,8 @@ impl Steps {
     /// Returns these steps with a test's clock.
     #[cfg(test)]
     pub(super) fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
-        let [charge, charge_budgeted, charge_each] =
-            [CHARGE, CHARGE_BUDGETED, CHARGE_EACH].map(|script| Arc::new(Script::new(&format!("{TEST_TIME}{script}"))));
+        let [charge, charge_budgeted, charge_each] = [CHARGE, &charge_budgeted(), CHARGE_EACH]
+            .map(|script| Arc::new(Script::new(&format!("{TEST_TIME}{script}"))));
         Self { charge, charge_budgeted, charge_each, clock: Some(clock), ..self }
     }
 
@@ -148,8 +157,11 @@ impl Steps {
     ) -> Result<StepAnswer, StoreError> {
         let args = self.args(charges, scope);
         let script = if codec::has_budget(charges) { &self.charge_budgeted } else { &self.charge };
-        let answer: Result<Vec<u8>, _> = self.connection.run_on(socket, script, keys, &args).await;
-        StepAnswer::read(&answer?, charges).ok_or_else(|| self.connection.answer_unreadable())
+        let answer: Vec<u8> = self.connection.run_on(socket, script, keys, &args).await?;
+        if codec::is_of_other_key(&answer, charges) {
+            self.connection.other_digest_key(&key_claim_key(&self.prefix));
+        }
+        StepAnswer::read(&answer, charges).ok_or_else(|| self.connection.answer_unreadable())
     }
 
     /// Replaces a value, unless it has changed. Returns whether it was replaced; no outcome charges anything.
@@ -166,10 +178,10 @@ impl Steps {
         replaced.map_err(|error| if error.may_have_charged() { StoreError::Unreachable } else { error })
     }
 
-    /// Arguments of the script, one for each charge.
-    #[cfg_attr(not(test), expect(clippy::unused_self, reason = "a test adds its time"))]
+    /// Arguments of the script, one for each charge, and with budgets the fingerprint of the digest key.
     fn args(&self, charges: &[Charge], scope: StepScope) -> SmallVec<[Vec<u8>; 2]> {
         let args = charges.iter().map(|charge| charge_bytes(charge, scope));
+        let args = args.chain(codec::has_budget(charges).then(|| self.key_fingerprint.to_le_bytes().to_vec()));
         #[cfg(test)]
         let args = args.chain(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
         args.collect()
@@ -194,6 +206,7 @@ impl Steps {
                 keys.extend([limit, floor_key(&self.prefix, rule)]);
             }
         }
+        keys.extend(codec::has_budget(charges).then(|| key_claim_key(&self.prefix)));
         keys
     }
 

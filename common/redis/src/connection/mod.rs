@@ -162,6 +162,11 @@ impl Connection {
         self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
     }
 
+    /// Logs that another digest key than that of this process holds the region, by the claim under this key.
+    pub fn other_digest_key(&self, claim: &str) {
+        self.errors.other_digest_key(claim);
+    }
+
     /// The error for a foreign value under a key that holds no counter, which Redis took for one of the right type; it
     /// is logged.
     pub(crate) fn own_value_unreadable(&self, key: &OwnKey) -> StoreError {

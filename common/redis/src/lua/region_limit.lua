@@ -1,8 +1,8 @@
 -- Writes a limit of a region, as `StoredLimit::after` in common/core/src/regions decides. Returns the time, the record in force,
 -- the floor, and the units of the counter's last window.
 --
--- KEYS: the record; of a counter's limit, the counter and the floor of its rule. ARGV: a record; the give-back that the writer has
--- read, or ''.
+-- KEYS: the claim of the digest key; the record; of a counter's limit, the counter and the floor of its rule. ARGV: a record; the
+-- give-back that the writer has read, or ''; the fingerprint of the writer's digest key.
 -- A record: units | until | length of the ledger | from | ledger, then of one with a fence its give-back | grant | units kept. That of a
 -- counter stays for a day after its last write: until then, a writer that was suspended may come with an older limit, or
 -- append a give-back while another process renews the grant. A foreign value counts as none, and is overwritten.
@@ -10,6 +10,7 @@ local RECORD, LEDGER_AT, RECORD_LEN, FENCE_LEN = '<I7I7I7I7', 29, 36, 40
 local HEADER, HEADER_LEN = '<I1I1I6I7I7I7I6I6I1', 42 -- as in agent/src/store/lua/layout.lua
 local INTERPOLATED, FIXED, LAST_WINDOW = 49, 51, 53
 local NUMBER_MAX, TTL_MS_MAX, KEPT_MS_MIN = 2 ^ 53 - 1, 3155760000000, 86400000
+local CLAIM_MS = 10000 -- the agents, which admit calls, claim for longer
 local min, max, sub, parse, pack = math.min, math.max, string.sub, struct.unpack, struct.pack
 
 -- The value of a key; '' of a missing one, false of one of another type.
@@ -39,9 +40,10 @@ local function used(key)
   return min(sum, NUMBER_MAX)
 end
 
+if not holds_region(KEYS[1], ARGV[3], CLAIM_MS) then return { err = 'OTHERKEY ' .. KEYS[1] } end
 local units, ends, as_of, begins = parse(RECORD, ARGV[1])
 local ledger, fence, seen = sub(ARGV[1], LEDGER_AT, RECORD_LEN), sub(ARGV[1], RECORD_LEN + 1), ARGV[2]
-local found = value_of('GET', KEYS[1])
+local found = value_of('GET', KEYS[2])
 if is_record(found) then
   local old_units, old_ends, old_as_of, old_begins = parse(RECORD, found)
   local old_fence = sub(found, RECORD_LEN + 1)
@@ -54,10 +56,10 @@ if is_record(found) then
   end
 end
 local record = pack(RECORD, units, ends, as_of, begins) .. ledger .. fence
-if not KEYS[2] then
-  redis.call('SET', KEYS[1], record)
+if not KEYS[3] then
+  redis.call('SET', KEYS[2], record)
   return { now, record, units, 0 }
 end
-redis.call('SET', KEYS[1], record, 'PX', string.format('%.0f', max(min(ends - now, TTL_MS_MAX), KEPT_MS_MIN)))
-local floor = value_of('GET', KEYS[3])
-return { now, record, is_record(floor) and parse(RECORD, floor) or 0, used(KEYS[2]) }
+redis.call('SET', KEYS[2], record, 'PX', string.format('%.0f', max(min(ends - now, TTL_MS_MAX), KEPT_MS_MIN)))
+local floor = value_of('GET', KEYS[4])
+return { now, record, is_record(floor) and parse(RECORD, floor) or 0, used(KEYS[3]) }

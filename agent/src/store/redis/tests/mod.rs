@@ -117,7 +117,12 @@ impl Loses for RedisStore {
 
 /// A store of its own on the shared server that goes by this clock.
 fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
-    let settings = RedisSettings::new(&SHARED.url()).prefixed(own_prefix()).with_slots(slots);
+    by_hand_on(&RedisSettings::new(&SHARED.url()).prefixed(own_prefix()), slots, clock)
+}
+
+/// A store with these settings that goes by this clock.
+fn by_hand_on(settings: &RedisSettings, slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
+    let settings = settings.clone().with_slots(slots);
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = RedisStore::new(&settings, pace).expect("an address");
     let steps = store.gathered.steps.clone().at_test_time(clock);
@@ -135,7 +140,8 @@ fn it_is_a_store_of_a_region() {
         store.gathered.shared_len_min = Some(1);
         let store = Arc::new(store);
         let steps = &store.gathered.steps;
-        let limits = RegionLimits::on(steps.connection.clone(), &steps.prefix).at_test_time(clock);
+        let settings = RedisSettings::new(&SHARED.url()).prefixed(&*steps.prefix);
+        let limits = RegionLimits::on(steps.connection.clone(), &settings).at_test_time(clock);
         conformance::RegionUnderTest { limits: Arc::new(limits), store }
     };
     conformance::run_budgets(region);
