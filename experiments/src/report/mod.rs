@@ -83,6 +83,9 @@ pub fn write(
         put(format!("{}.json", result.name), json.as_bytes())?;
         sections.push(section(result, &figures));
     }
+    for (name, json) in live.into_iter().flat_map(LiveMeasurements::json) {
+        put(format!("{name}.json"), json.as_bytes())?;
+    }
     put(PAGE.to_owned(), page(results, &sections, live).into_string().as_bytes())
 }
 
