@@ -2,6 +2,7 @@
 //! and the pictures as SVG, and as PNG with the feature `png`.
 
 mod plot;
+mod picture_file;
 #[cfg(feature = "png")]
 mod png;
 mod live;
@@ -74,9 +75,10 @@ pub fn write(
             let failed = |reason| ReportError::Plot { name: plot.name.clone(), reason };
             let svg = plot::svg(plot).map_err(|error| failed(error.to_string()))?;
             let name = format!("{}-{}", result.name, plot.name);
-            put(format!("{name}.svg"), svg.as_bytes())?;
+            let file = picture_file::framed(&plot.title, &svg);
+            put(format!("{name}.svg"), file.as_bytes())?;
             #[cfg(feature = "png")]
-            put(format!("{name}.png"), &png::png(&svg).map_err(failed)?)?;
+            put(format!("{name}.png"), &png::png(&file).map_err(failed)?)?;
             figures.push(html! { figure { figcaption { (plot.title) } (PreEscaped(svg)) } });
         }
         let json = serde_json::to_string_pretty(result).map_err(|error| failed(folder, error.into()))?;

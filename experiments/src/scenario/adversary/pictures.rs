@@ -26,8 +26,8 @@ fn against_bounds(results: &[TargetResult]) -> Plot {
     Plot {
         name: "bounds".to_owned(),
         title: format!("{beaten} of {} printed bounds are exceeded", results.len()),
-        x: Axis { label: "row of the tables".to_owned(), range: [0.0, results.len() as f64 + 1.0] },
-        y: Axis { label: "units of a window, % of the quota".to_owned(), range: [0.0, most] },
+        x: Axis::new("row of the tables", [0.0, results.len() as f64 + 1.0]),
+        y: Axis::new("units of a window, % of the quota", [0.0, most]),
         series: vec![
             line("printed bound, without calls of 3 or 6 s", SeriesRole::Limit, steps(TargetResult::bound_percent)),
             line("found", SeriesRole::Measured, steps(TargetResult::found_percent)),
@@ -67,8 +67,8 @@ fn worst_attack(target: &StoreTarget, result: &TargetResult) -> Plot {
             "The worst attack on {}: {} units in a window of {}",
             result.name, result.worst.outcome.units, result.quota
         ),
-        x: Axis { label: "time, s".to_owned(), range: [0.0, end] },
-        y: Axis { label: "calls and units".to_owned(), range: [0.0, made.max(result.worst.outcome.units as f64)] },
+        x: Axis::new("time, s", [0.0, end]),
+        y: Axis::new("calls and units", [0.0, made.max(result.worst.outcome.units as f64)]),
         series: vec![
             line("units in the true window", SeriesRole::Truth, window.collect()),
             line("calls since the beginning", SeriesRole::Measured, calls),

@@ -23,8 +23,8 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
     };
     let plot = |name: &str, title: String, label: String, most: f64, mut series: Vec<Series>| {
         series.push(lost(most / 4.0));
-        let x = Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] };
-        Plot { name: name.to_owned(), title, x, y: Axis { label, range: [0.0, most] }, series }
+        let x = Axis::new("time, s", [0.0, settings.seconds as f64]);
+        Plot { name: name.to_owned(), title, x, y: Axis::new(label, [0.0, most]), series }
     };
     let (default, quota) = (of_case("default"), settings.quota as f64);
     // A line ends where it leaves the picture.
