@@ -28,6 +28,8 @@ pub(super) struct Fleet {
     quota: Quota,
     callers: BTreeMap<String, (Oracle, FleetTally)>,
     requests: u64,
+    /// Requests of agents that are over, answered or not.
+    tried: u64,
 }
 
 /// Numbers of calls.
@@ -65,7 +67,7 @@ impl Fleet {
         let mut sim = Simulation::new(SimSettings { start, ..settings }, rules);
         sim.run_until(BEGIN);
         sim.observations();
-        Self { sim, quota, callers: BTreeMap::new(), requests: 0 }
+        Self { sim, quota, callers: BTreeMap::new(), requests: 0, tried: 0 }
     }
 
     /// A call of a caller arrives at an agent. Instants must ascend. Returns the answers since the last call or move.
@@ -83,6 +85,7 @@ impl Fleet {
         for observation in observations {
             match observation {
                 Observation::Executed { is_part, .. } => self.requests += u64::from(!is_part),
+                Observation::Finished { .. } | Observation::ProbeSent { .. } => self.tried += 1,
                 Observation::Answered(answered) => {
                     self.judge(&answered);
                     answers.push(answered);
@@ -91,6 +94,11 @@ impl Fleet {
             }
         }
         answers
+    }
+
+    /// Returns the requests of agents that are over up to now, answered or not.
+    pub(super) fn tried(&self) -> u64 {
+        self.tried
     }
 
     /// Returns the requests to the store since the numbers were taken.

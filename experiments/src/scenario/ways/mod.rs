@@ -204,6 +204,7 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
                 ("messages a call", measures.messages),
                 ("bytes a call", measures.bytes),
                 ("store requests a call", measures.store_requests),
+                ("admitted by allowances, % of admissions", measures.by_allowance),
                 ("bytes of a counter at a node", measures.counter.node as f64),
                 ("bytes of a counter at the store", measures.counter.store as f64),
             ];

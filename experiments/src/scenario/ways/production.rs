@@ -1,6 +1,6 @@
 //! The ways of the product: its agents, its store, its aggregator and their messages, in the simulated fleet.
 
-use tollgate::RuleSet;
+use tollgate::{LocalAnswer, RuleSet};
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
@@ -51,24 +51,36 @@ impl ProductionWay {
         Self { loses_store: true, ..self }
     }
 
-    /// Runs the calls of a trial. A store that is lost is lost at the incident.
+    /// Runs the calls of a trial. A store that is lost is lost at the incident, and the traffic is that from then on.
     pub(super) fn run(&self, trial: &Trial) -> TrialResult {
         let mut fleet = self.fleet(trial);
-        let (mut answers, mut is_lost) = (Vec::with_capacity(trial.calls.len()), false);
-        for call in &trial.calls {
-            if self.loses_store && !is_lost && call.at >= trial.incident {
-                fleet.sim.set_store(StoreState::Refusing);
-                is_lost = true;
-            }
-            let answered = fleet.call(call.at, call.node, &call.caller.to_string());
+        let (mut answers, mut by_allowance) = (Vec::with_capacity(trial.calls.len()), 0);
+        let mut enter = |answered: &[AnsweredCall<'_>]| {
+            let of_line = |answered: &&AnsweredCall<'_>| answered.decision.by == Some(LocalAnswer::Allowance);
+            by_allowance += answered.iter().filter(of_line).count() as u64;
             answers.extend(answered.iter().map(way_answer));
+        };
+        let mut lost = None;
+        for call in &trial.calls {
+            if self.loses_store && lost.is_none() && call.at >= trial.incident {
+                enter(&fleet.run_until(trial.incident));
+                fleet.sim.set_store(StoreState::Refusing);
+                lost = Some((fleet.tried(), records(&fleet, trial.nodes)));
+            }
+            enter(&fleet.call(call.at, call.node, &call.caller.to_string()));
         }
-        answers.extend(fleet.run_until(trial.end).iter().map(way_answer));
-        let store_requests = fleet.take().requests;
-        let traffic = Traffic { store_requests, ..self.bus_traffic(trial, &fleet) };
+        enter(&fleet.run_until(trial.end));
+        let (since, before) = lost.map_or((BEGIN, None), |(_, before)| (trial.incident, Some(before)));
+        // A store that is lost executes nothing, so the requests without an answer are counted then.
+        let store_requests = match lost {
+            Some((tried, _)) => fleet.tried() - tried,
+            None => fleet.take().requests,
+        };
+        let traffic = Traffic { store_requests, ..self.bus_traffic(trial, &fleet, since, before) };
         let call_bytes = traffic.call_bytes + store_requests * REQUEST_BYTES;
+        let traffic = Traffic { call_bytes, ..traffic };
         // The memory of a counter is measured with the real store and agent.
-        TrialResult { answers, traffic: Traffic { call_bytes, ..traffic }, bytes: CounterBytes::default() }
+        TrialResult { answers, traffic, bytes: CounterBytes::default(), by_allowance }
     }
 
     /// Runs the calls of probes that begin when all agents know that the store is lost, if it is lost.
@@ -97,18 +109,18 @@ impl ProductionWay {
         Fleet::new(SimSettings { has_bus: self.has_bus, aggregators, ..settings }, &rules, quota)
     }
 
-    /// Counts the records of the bus, each once for its writer and once for each reader. What a fleet without calls sends as well is
-    /// counted as messages of timers.
-    fn bus_traffic(&self, trial: &Trial, fleet: &Fleet) -> Traffic {
+    /// Counts the records of the bus since an instant, each once for its writer and once for each reader. What a fleet without calls
+    /// sends as well is counted as messages of timers.
+    fn bus_traffic(&self, trial: &Trial, fleet: &Fleet, since: Timestamp, before: Option<[u64; 2]>) -> Traffic {
         if !self.has_bus {
             return Traffic::default();
         }
         let mut idle = self.fleet(trial);
-        let before = records(&idle, trial.nodes);
+        let at_begin = records(&idle, trial.nodes);
         idle.run_until(BEGIN.plus_ms(IDLE_MS));
-        let after = records(&idle, trial.nodes);
-        let sent = records(fleet, trial.nodes);
-        let scaled = |index: usize| (after[index] - before[index]) * trial.end.ms_since(BEGIN) / IDLE_MS;
+        let idle = records(&idle, trial.nodes);
+        let (before, sent) = (before.unwrap_or(at_begin), records(fleet, trial.nodes));
+        let scaled = |index: usize| (idle[index] - at_begin[index]) * trial.end.ms_since(since) / IDLE_MS;
         let of_calls = |index: usize| sent[index].saturating_sub(before[index] + scaled(index));
         Traffic {
             call_messages: of_calls(0),
