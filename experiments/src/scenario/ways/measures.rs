@@ -109,7 +109,7 @@ impl Measures {
             lag_ms: None,
             messages: per_call(traffic.call_messages, traffic.timer_messages),
             bytes: per_call(traffic.call_bytes, traffic.timer_bytes),
-            store_requests: ratio(traffic.store_requests, calls),
+            store_requests: per_call(traffic.store_requests, traffic.timer_requests),
             by_allowance: 100.0 * ratio(outcome.by_allowance, sum(|_| true, |tally| tally.admitted)),
             counter: outcome.bytes,
         }

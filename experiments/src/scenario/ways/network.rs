@@ -104,7 +104,9 @@ pub(super) struct Traffic {
     /// Bytes of counts and of messages that calls caused, and the headers of the others.
     pub(super) call_bytes: u64,
     pub(super) timer_bytes: u64,
+    /// Requests to the store that calls caused, and timers.
     pub(super) store_requests: u64,
+    pub(super) timer_requests: u64,
 }
 
 /// Answers in order of time, and the traffic that they took.

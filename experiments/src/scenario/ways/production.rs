@@ -24,17 +24,21 @@ pub(super) struct ProductionWay {
     settings: &'static str,
     pub(super) has_bus: bool,
     pub(super) loses_store: bool,
+    /// True if the store is far.
+    pub(super) is_far: bool,
 }
 
 const STRICT: &str = "consistency: strict, estimate: conservative";
 const BOUNDED: &str = "consistency: bounded, estimate: conservative";
 
 /// All ways of the product, in the order of the table.
-pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
+pub(super) const PRODUCTION_WAYS: [ProductionWay; 11] = [
     ProductionWay::new("Kafka only (eventual)", "N", "consistency: eventual, estimate: conservative", true),
     ProductionWay::new("store only (strict)", "1", "consistency: strict, estimate: conservative, leases: off", false),
     ProductionWay::new("store, leases (strict)", "1", STRICT, false),
     ProductionWay::new("store, allowances", "1", BOUNDED, false),
+    ProductionWay::new("far store: leases", "1", STRICT, false).far(),
+    ProductionWay::new("far store: allowances", "1", BOUNDED, false).far(),
     ProductionWay::new("store, signals", "N", BOUNDED, true),
     ProductionWay::new("default rule", "N", "consistency: bounded", true),
     ProductionWay::new("store lost: leases", "1", STRICT, false).losing_store(),
@@ -44,7 +48,11 @@ pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
 
 impl ProductionWay {
     const fn new(name: &'static str, coordination: &'static str, settings: &'static str, has_bus: bool) -> Self {
-        Self { name, coordination, settings, has_bus, loses_store: false }
+        Self { name, coordination, settings, has_bus, loses_store: false, is_far: false }
+    }
+
+    const fn far(self) -> Self {
+        Self { is_far: true, ..self }
     }
 
     const fn losing_store(self) -> Self {
@@ -65,20 +73,24 @@ impl ProductionWay {
             if self.loses_store && lost.is_none() && call.at >= trial.incident {
                 enter(&fleet.run_until(trial.incident));
                 fleet.sim.set_store(StoreState::Refusing);
-                lost = Some((fleet.tried(), records(&fleet, trial.nodes)));
+                lost = Some((fleet.unanswered(), records(&fleet, trial.nodes)));
             }
             enter(&fleet.call(call.at, call.node, &call.caller.to_string()));
         }
         enter(&fleet.run_until(trial.end));
         let (since, before) = lost.map_or((BEGIN, None), |(_, before)| (trial.incident, Some(before)));
         // A store that is lost executes nothing, so the requests without an answer are counted then.
-        let store_requests = match lost {
-            Some((tried, _)) => fleet.tried() - tried,
-            None => fleet.take().requests,
+        let (store_requests, probes) = match lost {
+            Some((before, _)) => {
+                let unanswered = fleet.unanswered();
+                (unanswered.of_calls - before.of_calls, unanswered.probes - before.probes)
+            }
+            None => (fleet.take().requests, 0),
         };
-        let traffic = Traffic { store_requests, ..self.bus_traffic(trial, &fleet, since, before) };
-        let call_bytes = traffic.call_bytes + store_requests * REQUEST_BYTES;
-        let traffic = Traffic { call_bytes, ..traffic };
+        let bus = self.bus_traffic(trial, &fleet, since, before);
+        let call_bytes = bus.call_bytes + store_requests * REQUEST_BYTES;
+        let timer_bytes = bus.timer_bytes + probes * REQUEST_BYTES;
+        let traffic = Traffic { store_requests, timer_requests: probes, call_bytes, timer_bytes, ..bus };
         // The memory of a counter is measured with the real store and agent.
         TrialResult { answers, traffic, bytes: CounterBytes::default(), by_allowance }
     }
@@ -128,6 +140,7 @@ impl ProductionWay {
             call_bytes: of_calls(1),
             timer_bytes: scaled(1),
             store_requests: 0,
+            timer_requests: 0,
         }
     }
 }
