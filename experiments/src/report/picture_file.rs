@@ -10,7 +10,7 @@ use super::plot::{FONT, PAPER, SIZE, TEXT};
 const LINE: usize = 21;
 const MARGIN: usize = 10;
 /// Longest line of the title, in characters: it is as wide as the drawing.
-const LINE_LEN_MAX: usize = 72;
+const LINE_LEN_MAX: usize = 64;
 
 /// Returns the file of a drawing with this title.
 pub(super) fn framed(title: &str, drawing: &str) -> String {
