@@ -9,7 +9,7 @@ mod support;
 
 use std::sync::{Mutex, PoisonError};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_experiments::live::failure::ServerFault;
 use tollgate_servers::{Kafka, Redis};
 
@@ -41,6 +41,8 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
         done.out
     };
     let report: Value = serde_json::from_str(&lag("json")).expect("one JSON object");
+    let named = [&report["name"], &report["version"], &report["seeds"]];
+    assert_eq!(named, [&json!("live-lag"), &json!(env!("CARGO_PKG_VERSION")), &json!([1])]);
     let run = &report["runs"][0];
     assert_eq!((&run["agents"], &run["calls"]), (&2.into(), &1_500.into()), "{run}");
     // Only calls whose answers are late on a busy machine may be denied.
@@ -83,6 +85,7 @@ fn accuracy_is_measured_beside_its_prediction() {
         done.out
     };
     let report: Value = serde_json::from_str(&run("json")).expect("one JSON object");
+    assert_eq!((&report["name"], &report["seeds"]), (&json!("live-accuracy"), &json!([0, 1, 2, 3, 4])));
     let rows = report["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 12, "{report}");
     let row = |consistency: &str, name: &str| {

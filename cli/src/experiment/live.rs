@@ -199,7 +199,7 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
         runs.push(run?);
     }
     let report = lag::LagReport::new(runs);
-    say_as(args.format, &report, serde_json::to_string(&report)?)?;
+    say_as(args.format, &report, report.json())?;
     Ok(Exit::Done)
 }
 
@@ -211,7 +211,7 @@ async fn accuracy(args: &AccuracyArgs) -> anyhow::Result<Exit> {
     let report = accuracy::run(&redis, &kafka, plan, &bar).await;
     bar.finish_and_clear();
     let report = report?;
-    say_as(args.format, &report, serde_json::to_string(&report)?)?;
+    say_as(args.format, &report, report.json())?;
     Ok(Exit::Done)
 }
 
@@ -222,7 +222,7 @@ async fn failure(args: &FailureArgs) -> anyhow::Result<Exit> {
     let report = failure::run(&programs, all, &bar).await;
     bar.finish_and_clear();
     let report = report?;
-    say_as(args.format, &report, serde_json::to_string(&report)?)?;
+    say_as(args.format, &report, report.json())?;
     Ok(if report.broken.is_empty() { Exit::Done } else { Exit::Failed })
 }
 

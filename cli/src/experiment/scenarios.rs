@@ -7,6 +7,12 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+#[cfg(feature = "report")]
+use clap::error::ErrorKind;
+#[cfg(feature = "report")]
+use clap::parser::ValueSource;
+#[cfg(feature = "report")]
+use clap::{ArgMatches, Command, FromArgMatches};
 use serde_json::json;
 use tollgate_experiments::scenario::{Scenario, ScenarioResult};
 
@@ -68,6 +74,17 @@ pub(crate) struct ReportArgs {
     /// Folder of the report, which is created if it is missing
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
+    #[command(flatten)]
+    servers: LiveServers,
+}
+
+/// Real servers of a report. Their flags need `--live`; their variables and their keys in a file may be set for other commands.
+#[cfg(feature = "report")]
+struct LiveServers(LiveFlags);
+
+#[cfg(feature = "report")]
+#[derive(Args)]
+struct LiveFlags {
     /// Measures at real servers, too
     #[arg(long)]
     live: bool,
@@ -75,6 +92,37 @@ pub(crate) struct ReportArgs {
     redis: RedisArgs,
     #[command(flatten)]
     kafka: KafkaArgs,
+}
+
+#[cfg(feature = "report")]
+impl Args for LiveServers {
+    fn augment_args(command: Command) -> Command {
+        LiveFlags::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        LiveFlags::augment_args_for_update(command)
+    }
+}
+
+#[cfg(feature = "report")]
+impl FromArgMatches for LiveServers {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let flags = LiveFlags::from_arg_matches(matches)?;
+        let typed = |flag: &&str| matches.value_source(flag) == Some(ValueSource::CommandLine);
+        match ["redis", "kafka"].into_iter().find(typed).filter(|_| !flags.live) {
+            Some(flag) => {
+                let text = format!("--{flag} is for the measurement at real servers; add --live, or leave it out\n");
+                Err(clap::Error::raw(ErrorKind::MissingRequiredArgument, text))
+            }
+            None => Ok(Self(flags)),
+        }
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
@@ -110,9 +158,9 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
 pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let scenarios = named(&args.names)?;
     // Missing servers, and a folder that cannot be written, are reported before the work.
-    let servers = args.live.then(|| live::servers(&args.redis, &args.kafka)).transpose()?;
-    fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot create {}; name another folder with --out", args.out.display()))?;
+    let LiveFlags { live, redis, kafka } = &args.servers.0;
+    let servers = live.then(|| live::servers(redis, kafka)).transpose()?;
+    tollgate_experiments::report::prepare(&args.out)?;
     // Servers that do not answer end the command before the scenarios.
     let live = servers.map(|(redis, kafka)| live::measurements(&redis, &kafka)).transpose()?;
     let results = scenarios.iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
@@ -141,7 +189,22 @@ fn run_one(scenario: &Scenario) -> anyhow::Result<ScenarioResult> {
 
 /// Returns the scenarios of names or files; all of the program if there are none.
 fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
-    if names.is_empty() { Ok(Scenario::all()) } else { names.iter().map(|name| find(name)).collect() }
+    if names.is_empty() {
+        return Ok(Scenario::all());
+    }
+    let mut scenarios: Vec<Scenario> = Vec::new();
+    for name in names {
+        let scenario = find(name)?;
+        // The files of a report have the names of its scenarios.
+        if scenarios.iter().any(|other| other.name == scenario.name) {
+            let twice = &scenario.name;
+            bail!(Usage(format!(
+                "{twice} is named twice; name it once, or run a copy of its file, such as ./{twice}-2.toml"
+            )));
+        }
+        scenarios.push(scenario);
+    }
+    Ok(scenarios)
 }
 
 /// Returns the scenario of a name, or of a file.

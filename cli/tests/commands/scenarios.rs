@@ -84,6 +84,7 @@ fn bad_scenarios_are_refused_with_place_and_remedy() {
     // Replaced text, part of the message.
     let cases = [
         ("seed = 1", "seed = x", ":10: "),
+        ("shown_minutes", "shown_hours", ":16: unknown field `shown_hours`, expected one of "),
         ("\"1 of 60 s: mean error\"", "\"mean error\"", ":25: there is no number \"mean error\"; near to it are \""),
     ];
     for (number, (text, replacement, expected)) in cases.into_iter().enumerate() {
@@ -123,7 +124,10 @@ fn the_report_is_one_page_with_its_pictures() {
         for plot in drawn {
             let svg =
                 fs::read_to_string(folder.join(format!("{name}-{}.svg", plot["name"].as_str().unwrap()))).unwrap();
-            assert!(svg.contains("<polyline") && page.contains(&svg), "{}", plot["title"]);
+            // The page has the title beside the drawing, and the file above it.
+            let drawing = svg.split_once("<style>").map(|(_, drawing)| drawing.trim_end_matches("</svg>"));
+            let drawing = drawing.expect("a style");
+            assert!(drawing.contains("<polyline") && page.contains(drawing), "{}", plot["title"]);
         }
     }
     assert!(
@@ -146,5 +150,53 @@ fn the_report_is_one_page_with_its_pictures() {
     assert!(refused.err.contains("name them with --redis URL and --kafka BROKERS"), "{}", refused.err);
     let refused = finish(&mut tollgate(&["experiment", "report", "--out", "/proc/none"]));
     assert_eq!(refused.exit, 1);
-    assert!(refused.err.contains("cannot create /proc/none; name another folder with --out"), "{}", refused.err);
+    assert!(refused.err.contains("cannot write /proc/none: "), "{}", refused.err);
+}
+
+/// The reasons come before the work, which takes minutes.
+#[cfg(feature = "report")]
+#[test]
+fn a_report_that_cannot_be_written_is_refused_at_once() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios/unwritable");
+    fs::create_dir_all(folder.join("report.html")).unwrap();
+    let redis = ["--redis", "redis://127.0.0.1:1"];
+    // Arguments, exit code, part of the message.
+    let cases: [(&[&str], i32, &str); 4] = [
+        (&["--out", folder.to_str().unwrap()], 1, "unwritable/report.html: "),
+        (&["--out", "/proc"], 1, "cannot write /proc/report.html: "),
+        (&redis, 2, "--redis is for the measurement at real servers; add --live, or leave it out"),
+        (&["--kafka", "127.0.0.1:1"], 2, "--kafka is for the measurement at real servers; add --live, or leave it out"),
+    ];
+    for (args, exit, expected) in cases {
+        let refused = finish(tollgate(&["experiment", "report"]).args(args));
+        assert_eq!((refused.exit, &*refused.out), (exit, ""), "{args:?}: {}", refused.err);
+        assert!(refused.err.contains(expected), "{args:?}: {}", refused.err);
+        assert!(exit == 2 || refused.err.contains("name another folder with --out"), "{}", refused.err);
+    }
+    // A variable may be meant for other commands, and the remedies are accepted: servers that do not answer are the next reason.
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios/writable");
+    let one = ["experiment", "report", "burst", "--out", out.to_str().unwrap()];
+    let with_variable = finish(tollgate(&one).env("TOLLGATE_REDIS", redis[1]));
+    assert_eq!((with_variable.exit, &*with_variable.err), (0, ""));
+    let live = finish(tollgate(&one).arg("--live").args(redis).args(["--kafka", "127.0.0.1:1"]));
+    assert!(live.exit == 1 && live.err.contains("does not answer"), "{}", live.err);
+}
+
+#[test]
+fn a_scenario_runs_once() {
+    let copy = file("scenarios/burst.toml", include_str!("../../../experiments/scenarios/burst.toml"));
+    let other = file("scenarios/burst-2.toml", include_str!("../../../experiments/scenarios/burst.toml"));
+    for second in ["burst", copy.to_str().unwrap()] {
+        let refused = finish(&mut tollgate(&["experiment", "run", "burst", second]));
+        assert_eq!((refused.exit, &*refused.out), (2, ""), "{}", refused.err);
+        assert!(
+            refused
+                .err
+                .contains("burst is named twice; name it once, or run a copy of its file, such as ./burst-2.toml"),
+            "{}",
+            refused.err
+        );
+    }
+    let both = finish(&mut tollgate(&["experiment", "run", "burst", other.to_str().unwrap()]));
+    assert_eq!((both.exit, &*both.err), (0, ""));
 }

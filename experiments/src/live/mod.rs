@@ -2,6 +2,7 @@
 
 mod live_fleet;
 mod simulated;
+mod result;
 pub mod lag;
 pub mod failure;
 pub mod accuracy;

@@ -5,7 +5,9 @@ use tollgate_core::clock::Timestamp;
 use crate::sim::{Faults, SimSettings};
 
 /// Number of seeds of a prediction, which is the range of their numbers.
-pub(super) const SEEDS: u64 = 5;
+pub(super) const SEEDS: u64 = ALL_SEEDS.len() as u64;
+/// These seeds.
+pub(super) const ALL_SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
 /// Maximum delay between an agent and Redis, one way, and between any node and Kafka, in ms.
 pub(super) const STORE_MS_MAX: u64 = 1;
 pub(super) const BUS_MS_MAX: u64 = 5;

@@ -22,6 +22,15 @@ pub struct LiveMeasurements {
     pub failure: Option<FailureReport>,
 }
 
+impl LiveMeasurements {
+    /// Returns the names and the contents of the files beside the page.
+    pub(super) fn json(&self) -> Vec<(&'static str, String)> {
+        let mut files = vec![("live-accuracy", self.accuracy.json()), ("live-lag", self.lag.json())];
+        files.extend(self.failure.as_ref().map(|failure| ("live-failure", failure.json())));
+        files
+    }
+}
+
 /// Returns the section.
 pub(super) fn section(live: Option<&LiveMeasurements>) -> Markup {
     html! {

@@ -2,11 +2,12 @@
 //! and the pictures as SVG, and as PNG with the feature `png`.
 
 mod plot;
+mod picture_file;
 #[cfg(feature = "png")]
 mod png;
 mod live;
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -51,8 +52,22 @@ pub enum ReportError {
     },
 }
 
-/// Writes the report on results, and on measurements at real servers if there are any, into a folder, which is created if it is
-/// missing. Returns the path of its page.
+/// Creates the folder of a report if it is missing, and checks that the page can be written there.
+///
+/// # Errors
+/// If it cannot.
+pub fn prepare(folder: &Path) -> Result<(), ReportError> {
+    let failed = |path: &Path, error| ReportError::Write { path: path.to_owned(), error };
+    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    let page = folder.join(PAGE);
+    let is_new = !page.exists();
+    // An earlier page stays as it is until the new one is written.
+    OpenOptions::new().append(true).create(true).open(&page).map_err(|error| failed(&page, error))?;
+    if is_new { fs::remove_file(&page).map_err(|error| failed(&page, error)) } else { Ok(()) }
+}
+
+/// Writes the report on results, and on measurements at real servers if there are any, into a folder that is
+/// [prepared](prepare). Returns the path of its page.
 ///
 /// # Errors
 /// If a picture cannot be drawn or a file cannot be written.
@@ -62,7 +77,6 @@ pub fn write(
     live: Option<&LiveMeasurements>,
 ) -> Result<PathBuf, ReportError> {
     let failed = |path: &Path, error| ReportError::Write { path: path.to_owned(), error };
-    fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
     let put = |name: String, content: &[u8]| {
         let path = folder.join(name);
         fs::write(&path, content).map(|()| path.clone()).map_err(|error| failed(&path, error))
@@ -74,14 +88,18 @@ pub fn write(
             let failed = |reason| ReportError::Plot { name: plot.name.clone(), reason };
             let svg = plot::svg(plot).map_err(|error| failed(error.to_string()))?;
             let name = format!("{}-{}", result.name, plot.name);
-            put(format!("{name}.svg"), svg.as_bytes())?;
+            let file = picture_file::framed(&plot.title, &svg);
+            put(format!("{name}.svg"), file.as_bytes())?;
             #[cfg(feature = "png")]
-            put(format!("{name}.png"), &png::png(&svg).map_err(failed)?)?;
+            put(format!("{name}.png"), &png::png(&file).map_err(failed)?)?;
             figures.push(html! { figure { figcaption { (plot.title) } (PreEscaped(svg)) } });
         }
         let json = serde_json::to_string_pretty(result).map_err(|error| failed(folder, error.into()))?;
         put(format!("{}.json", result.name), json.as_bytes())?;
         sections.push(section(result, &figures));
+    }
+    for (name, json) in live.into_iter().flat_map(LiveMeasurements::json) {
+        put(format!("{name}.json"), json.as_bytes())?;
     }
     put(PAGE.to_owned(), page(results, &sections, live).into_string().as_bytes())
 }

@@ -11,11 +11,15 @@ use plotters::prelude::{Color, LineSeries, RGBColor, SVGBackend};
 use plotters::style::IntoFont;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use crate::scenario::{Plot, Series, SeriesRole};
+use crate::figures::count;
+use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Size in pixels: a phone shows it at two thirds.
-const SIZE: (u32, u32) = (560, 340);
-const FONT: &str = "sans-serif";
+pub(super) const SIZE: (u32, u32) = (560, 340);
+pub(super) const FONT: &str = "sans-serif";
+/// Largest number of labels of a linear axis, and of decades of a logarithmic one.
+const LABELS_MAX: usize = 11;
+const DECADES_MAX: usize = 5;
 const INK: RGBColor = RGBColor(0x24, 0x29, 0x2f);
 const GRID: RGBColor = RGBColor(0xd0, 0xd7, 0xde);
 const TRUTH: RGBColor = RGBColor(0x8c, 0x95, 0x9f);
@@ -27,9 +31,12 @@ const MEASURED: [RGBColor; 5] = [
     RGBColor(0x82, 0x50, 0xdf),
     RGBColor(0xbf, 0x39, 0x89),
 ];
+/// Colour of texts, and of the paper of a picture that stands alone.
+pub(super) const TEXT: &str = "#24292F";
+pub(super) const PAPER: &str = "#FFFFFF";
 /// Light colour, and the dark theme's.
-const DARK: [(&str, &str); 9] = [
-    ("#24292F", "#e6edf3"),
+const DARK: [(&str, &str); 10] = [
+    (TEXT, "#e6edf3"),
     ("#D0D7DE", "#30363d"),
     ("#8C959F", "#8b949e"),
     ("#CF222E", "#ff7b72"),
@@ -38,6 +45,7 @@ const DARK: [(&str, &str); 9] = [
     ("#1A7F37", "#3fb950"),
     ("#8250DF", "#a371f7"),
     ("#BF3989", "#f778ba"),
+    (PAPER, "#0d1117"),
 ];
 
 /// Draws a plot.
@@ -48,7 +56,7 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, SIZE).into_drawing_area();
-        let ([x_min, x_max], [y_min, y_max]) = (plot.x.range, plot.y.range);
+        let ([x_min, x_max], [y_min, y_max]) = (plot.x.range.map(|x| drawn_at(&plot.x, x)), plot.y.range);
         // The legend is above the lines.
         let lines = plot.series.iter().fold(0.0, |lines, _| lines + 1.0);
         let y_max = y_min + (y_max - y_min) * (1.15 + 0.1 * lines);
@@ -68,8 +76,9 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
             .label_style(label.clone())
             .x_desc(&plot.x.label)
             .y_desc(&plot.y.label)
+            .x_labels(if plot.x.is_logarithmic { DECADES_MAX } else { LABELS_MAX })
             .axis_desc_style((FONT, 16).into_font().color(&INK))
-            .x_label_formatter(&|value| short(*value))
+            .x_label_formatter(&|value| if plot.x.is_logarithmic { power(*value) } else { short(*value) })
             .y_label_formatter(&|value| short(*value))
             .draw()?;
         let mut measured = MEASURED.iter().cycle();
@@ -80,7 +89,7 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
                 SeriesRole::Measured => measured.next().unwrap_or(&INK).stroke_width(2),
             };
             chart
-                .draw_series(LineSeries::new(points.iter().copied(), style))?
+                .draw_series(LineSeries::new(points.iter().map(|(x, y)| (drawn_at(&plot.x, *x), *y)), style))?
                 .label(name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
         }
@@ -104,6 +113,18 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
     Ok(text)
 }
 
+/// Returns the place of a value on an axis.
+fn drawn_at(axis: &Axis, value: f64) -> f64 {
+    if axis.is_logarithmic { value.log10() } else { value }
+}
+
+/// Formats the label of a tick at a whole power of 10; other ticks have none.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a power of 10 from 1 on")]
+fn power(exponent: f64) -> String {
+    let is_whole = exponent >= 0.0 && (exponent - exponent.round()).abs() < 1e-6;
+    if is_whole { count(10_f64.powf(exponent).round() as u64) } else { String::new() }
+}
+
 /// Formats the label of a tick.
 fn short(value: f64) -> String {
     let text = format!("{value:.2}");
@@ -113,11 +134,10 @@ fn short(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario::Axis;
 
     #[test]
     fn a_plot_has_its_labels_and_follows_the_theme() {
-        let axis = |label: &str| Axis { label: label.to_owned(), range: [0.0, 2.0] };
+        let axis = |label: &str| Axis::new(label, [0.0, 2.0]);
         let series = |name: &str, role| Series { name: name.to_owned(), role, points: vec![(0.0, 1.0), (2.0, 0.5)] };
         let plot = Plot {
             name: "p".to_owned(),
@@ -146,5 +166,21 @@ mod tests {
         for (light, _) in &DARK[..5] {
             assert!(drawing.contains(light), "{light} is drawn: {drawing}");
         }
+    }
+
+    #[test]
+    fn a_logarithmic_axis_names_powers_of_ten() {
+        let points = vec![(2.0, 1.0), (1_000.0, 0.5)];
+        let plot = Plot {
+            name: "p".to_owned(),
+            title: String::new(),
+            x: Axis::logarithmic("agents", [1.0, 1_100.0]),
+            y: Axis::new("calls", [0.0, 1.0]),
+            series: vec![Series { name: "count".to_owned(), role: SeriesRole::Measured, points }],
+        };
+        let svg = svg(&plot).unwrap();
+        let texts: Vec<&str> = svg.split("<text").filter_map(|text| text.split('\n').nth(1)).collect();
+        assert!(["1", "10", "100", "1,000"].iter().all(|label| texts.contains(label)), "{texts:?}");
+        assert!(!texts.contains(&"3"), "{texts:?}");
     }
 }

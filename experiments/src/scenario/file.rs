@@ -125,8 +125,11 @@ impl ScenarioFile {
     pub(super) fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
         let error = |line, reason| ScenarioError { path: path.to_owned(), line, reason };
         let file: Self = toml::from_str(text).map_err(|refused| {
-            let line = refused.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            error(line, refused.message().trim_end().to_owned())
+            let message = refused.message().trim_end();
+            // The place of an error in a table with a tag is that of the table.
+            let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
+            let line = || refused.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+            error(unknown.map_or_else(line, |key| line_of(text, key)), message.to_owned())
         })?;
         file.experiment.check().map_err(|refused| error(line_of(text, refused.key), refused.reason))?;
         let names = file.experiment.names();
@@ -170,6 +173,7 @@ mod tests {
         let cases = [
             ("seed = 1", "seed = -1", "seed", "invalid value"),
             ("seed = 1", "sead = 1", "sead", "unknown field `sead`"),
+            ("hours = 24", "days = 1", "days", "unknown field `days`, expected one of `limit`, `hours`"),
             ("hours = 24", "hours = 0", "hours", "`hours` is 0; write 1 to 1000"),
             ("[2, 40]", "[40, 2]", "period_s", "`period_s` is 40 to 2; write the smaller first"),
             ("[35.0, 60.0]", "[60.0, 35.0]", "\"fixed window: mean", "ends before it begins"),

@@ -28,6 +28,16 @@ pub(super) struct Fleet {
     quota: Quota,
     callers: BTreeMap<String, (Oracle, FleetTally)>,
     requests: u64,
+    unanswered: UnansweredRequests,
+}
+
+/// Requests of agents that no store need have executed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct UnansweredRequests {
+    /// Requests for calls that are over, answered or not.
+    pub(super) of_calls: u64,
+    /// Requests of probes that were sent.
+    pub(super) probes: u64,
 }
 
 /// Numbers of calls.
@@ -65,7 +75,7 @@ impl Fleet {
         let mut sim = Simulation::new(SimSettings { start, ..settings }, rules);
         sim.run_until(BEGIN);
         sim.observations();
-        Self { sim, quota, callers: BTreeMap::new(), requests: 0 }
+        Self { sim, quota, callers: BTreeMap::new(), requests: 0, unanswered: UnansweredRequests::default() }
     }
 
     /// A call of a caller arrives at an agent. Instants must ascend. Returns the answers since the last call or move.
@@ -83,6 +93,8 @@ impl Fleet {
         for observation in observations {
             match observation {
                 Observation::Executed { is_part, .. } => self.requests += u64::from(!is_part),
+                Observation::Finished { is_backfill: false, .. } => self.unanswered.of_calls += 1,
+                Observation::ProbeSent { .. } => self.unanswered.probes += 1,
                 Observation::Answered(answered) => {
                     self.judge(&answered);
                     answers.push(answered);
@@ -91,6 +103,11 @@ impl Fleet {
             }
         }
         answers
+    }
+
+    /// Returns the requests of agents up to now, answered or not.
+    pub(super) fn unanswered(&self) -> UnansweredRequests {
+        self.unanswered
     }
 
     /// Returns the requests to the store since the numbers were taken.

@@ -83,6 +83,8 @@ pub struct Axis {
     pub label: String,
     /// Smallest and largest value.
     pub range: [f64; 2],
+    /// True if equal distances are equal ratios.
+    pub is_logarithmic: bool,
 }
 
 /// A line of a plot.
@@ -106,6 +108,18 @@ pub enum SeriesRole {
     Limit,
     /// A way of counting or limiting.
     Measured,
+}
+
+impl Axis {
+    /// Creates a linear axis.
+    pub(crate) fn new(label: impl Into<String>, range: [f64; 2]) -> Self {
+        Self { label: label.into(), range, is_logarithmic: false }
+    }
+
+    /// Creates a logarithmic axis, whose values are above 0.
+    pub(crate) fn logarithmic(label: impl Into<String>, range: [f64; 2]) -> Self {
+        Self { is_logarithmic: true, ..Self::new(label, range) }
+    }
 }
 
 impl Number {

@@ -8,7 +8,8 @@ use super::measured::MeasuredCalls;
 use super::tally::AccuracyTally;
 use super::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
 use crate::figures::{count, plain_table, wrapped};
-use crate::live::simulated::{BUS_MS_MAX, SEEDS, STORE_MS_MAX};
+use crate::live::result;
+use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -97,6 +98,12 @@ impl AccuracyReport {
             answered_p99_ms: ms(measured.answered_us.value_at_quantile(0.99)),
             answered_max_ms: ms(measured.answered_us.max()),
         }
+    }
+
+    /// Returns the report as JSON, with the version and the seeds of its simulation.
+    #[must_use]
+    pub fn json(&self) -> String {
+        result::json("live-accuracy", &ALL_SEEDS, self)
     }
 
     /// Returns the conditions of both runs, in a sentence or two.

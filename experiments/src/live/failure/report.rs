@@ -13,7 +13,8 @@ use super::judgement::{FaultBounds, latency_bound, ms};
 use super::load;
 use super::{FAULT_LENGTH, QUOTA, WIDTH_MS};
 use crate::figures::{count, plain_table, wrapped};
-use crate::live::simulated::{BUS_MS_MAX, SEEDS, STORE_MS_MAX};
+use crate::live::result;
+use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 
 /// Results of all faults.
 #[derive(Clone, Debug, Serialize)]
@@ -75,6 +76,12 @@ pub struct FailureRow {
 }
 
 impl FailureReport {
+    /// Returns the report as JSON, with the version and the seeds of its simulation.
+    #[must_use]
+    pub fn json(&self) -> String {
+        result::json("live-failure", &ALL_SEEDS, self)
+    }
+
     /// Judges a run whose bare timer was so late. Each fleet has simulated histories.
     pub(super) fn of(history: &History<'_>, simulated: &[Vec<History<'_>>], timer_late: Duration) -> Self {
         let (mut rows, mut broken) = (Vec::new(), Vec::new());

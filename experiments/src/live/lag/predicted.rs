@@ -16,6 +16,8 @@ use crate::sim::{Faults, Observation, SimSettings, Simulation};
 
 /// Maximum delay between any node and Redis or Kafka, one way, and interval at which an agent polls Kafka, in ms.
 pub(super) const NETWORK_MS_MAX: u64 = 1;
+/// Seed of the delays.
+pub(super) const SEED: u64 = 1;
 /// Longest measurement and warm-up that are simulated, in seconds.
 const SECONDS_MAX: u32 = 10;
 const WARM_UP_SECONDS_MAX: u32 = 1;
@@ -41,7 +43,7 @@ pub(super) fn calls(plan: LagPlan, partitions: u32) -> Calls {
         read_ms: NETWORK_MS_MAX,
         is_prompt: true,
         threshold_permille: THRESHOLD_PERMILLE,
-        ..simulated::fleet(BEGIN, plan.agents.get() as usize, 1)
+        ..simulated::fleet(BEGIN, plan.agents.get() as usize, SEED)
     };
     let mut sim = Simulation::new(settings, &rules(&calls));
     sim.run_until(BEGIN);

@@ -10,8 +10,9 @@ use super::LagPlan;
 use super::call_lags::{CallLags, Quantiles, ms};
 use super::calls::Calls;
 use super::load::SentCalls;
-use super::predicted::NETWORK_MS_MAX;
+use super::predicted::{NETWORK_MS_MAX, SEED};
 use crate::figures::{count, plain_table, wrapped};
+use crate::live::result;
 
 /// Largest 99th percentile of the lag that meets the aim for [`AIM_AGENTS`], in ms.
 const AIM_P99_MS: f64 = 20.0;
@@ -108,6 +109,12 @@ impl LagReport {
         let of_aim = runs.iter().find(|run| run.agents == AIM_AGENTS);
         let met = of_aim.map(|run| run.lags.another.quantiles.p99_ms.is_some_and(|p99_ms| p99_ms < AIM_P99_MS));
         Self { runs, aim: Aim { agents: AIM_AGENTS, p99_ms: AIM_P99_MS, met } }
+    }
+
+    /// Returns the report as JSON, with the version and the seed of its simulation.
+    #[must_use]
+    pub fn json(&self) -> String {
+        result::json("live-lag", &[SEED], self)
     }
 }
 

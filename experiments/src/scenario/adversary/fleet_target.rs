@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use tollgate::RuleSet;
 use tollgate_core::messages::signals::FRESH_MS;
-use tollgate_core::rules::{Consistency, LimitPolicy, OutageBound};
+use tollgate_core::rules::{Consistency, LimitPolicy, OutageBound, Quota};
 
 use super::attack::{Attack, AttackSpace};
 use super::search::AttackOutcome;
@@ -25,10 +25,48 @@ const SETTLED_MS: u64 = WIDTH_MS;
 const LOST_MS: u64 = 12_900;
 const RETURNS_MS: u64 = 22_900;
 const END_MS: u64 = 3 * WIDTH_MS;
+/// Longest way between an agent and the store, in ms.
+const STORE_MS_MAX: u64 = 1;
 /// Time in which all calls are answered, in ms.
 const ANSWERED_MS: u64 = 100;
 /// Largest number of calls of an attack, in quotas.
-const CALLS_QUOTAS: u64 = 5;
+const CALLS_QUOTAS: u64 = 10;
+
+/// Names and settings of the rules, with the store.
+const UP: [(&str, &str); 12] = [
+    ("strict", ", consistency: strict"),
+    ("strict, interpolated", ", consistency: strict, estimate: interpolated"),
+    ("strict, fixed_window", ", consistency: strict, algorithm: fixed_window"),
+    ("strict, sliding_log", ", consistency: strict, algorithm: sliding_log"),
+    ("strict, token_bucket", ", consistency: strict, algorithm: token_bucket"),
+    ("strict, leaky_bucket", ", consistency: strict, algorithm: leaky_bucket"),
+    ("bounded", ""),
+    ("bounded, conservative", ", estimate: conservative"),
+    ("bounded, fixed_window", ", algorithm: fixed_window"),
+    ("eventual", ", consistency: eventual"),
+    ("eventual, conservative", ", consistency: eventual, estimate: conservative"),
+    ("eventual, fixed_window", ", consistency: eventual, algorithm: fixed_window"),
+];
+/// Names and settings of the rules, without the store.
+const STORE_LOST: [(&str, &str); 7] = [
+    ("strict, store lost", ", consistency: strict"),
+    ("bounded, store lost", ""),
+    ("conservative, store lost", ", estimate: conservative"),
+    ("fixed_window, store lost", ", algorithm: fixed_window"),
+    ("sliding_log, store lost", ", algorithm: sliding_log"),
+    ("token_bucket, store lost", ", algorithm: token_bucket"),
+    ("leaky_bucket, store lost", ", algorithm: leaky_bucket"),
+];
+/// Names and settings of the rules, without the store and without signals.
+const ALL_LOST: [(&str, &str); 7] = [
+    ("strict, store and bus lost", ", consistency: strict"),
+    ("bounded, store and bus lost", ""),
+    ("conservative, store and bus lost", ", estimate: conservative"),
+    ("fixed_window, store and bus lost", ", algorithm: fixed_window"),
+    ("sliding_log, store and bus lost", ", algorithm: sliding_log"),
+    ("token_bucket, store and bus lost", ", algorithm: token_bucket"),
+    ("leaky_bucket, store and bus lost", ", algorithm: leaky_bucket"),
+];
 
 /// A rule in a fleet.
 #[derive(Clone, Debug)]
@@ -63,31 +101,19 @@ struct AttackCourse {
 }
 
 impl FleetTarget {
-    /// Number of targets.
-    pub(super) const COUNT: usize = 11;
-
-    /// Returns rules of each consistency, with this quota in each window.
+    /// Returns rules of each algorithm and consistency, with this quota in each window.
     pub(super) fn all(quota: u64, agents: usize) -> Vec<Self> {
-        let conservative = ", estimate: conservative";
-        let rules: [_; Self::COUNT] = [
-            ("strict", ", consistency: strict", false, true),
-            ("bounded", "", false, true),
-            ("bounded, conservative", conservative, false, true),
-            ("eventual", ", consistency: eventual", false, true),
-            ("eventual, conservative", ", consistency: eventual, estimate: conservative", false, true),
-            ("strict, store lost", ", consistency: strict", true, true),
-            ("bounded, store lost", "", true, true),
-            ("conservative, store lost", conservative, true, true),
-            ("strict, store and bus lost", ", consistency: strict", true, false),
-            ("bounded, store and bus lost", "", true, false),
-            ("conservative, store and bus lost", conservative, true, false),
-        ];
+        let burst = format!(", burst: {}", quota + quota / 5);
+        let while_up = UP.into_iter().chain([("bounded, burst", burst.as_str())]);
+        let while_up = while_up.map(|(name, settings)| (name, settings, false, true));
+        let without_store = STORE_LOST.into_iter().map(|(name, settings)| (name, settings, true, true));
+        let alone = ALL_LOST.into_iter().map(|(name, settings)| (name, settings, true, false));
         let target = |(name, settings, is_lost, has_signals): (&'static str, &str, bool, bool)| {
             let rules = rule_per_caller(&format!("quota: {quota}/{}s{settings}", WIDTH_MS / 1_000));
             let policy = rules.rules[0].policy.expect("the rule has a policy");
             Self { name, rules, policy, agents, is_lost, has_signals }
         };
-        rules.into_iter().map(target).collect()
+        while_up.chain(without_store).chain(alone).map(target).collect()
     }
 
     pub(super) fn bound(&self) -> PrintedBound {
@@ -122,7 +148,7 @@ impl FleetTarget {
 
     /// Returns the outcomes of attacks.
     pub(super) fn evaluate(&self, attacks: &[Attack], seed: u64) -> Vec<AttackOutcome> {
-        let faults = Faults { store_ms_max: 1, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() };
+        let faults = Faults { store_ms_max: STORE_MS_MAX, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() };
         let sim = SimSettings { seed, faults, ..SimSettings::fleet(BEGIN, self.agents) };
         let mut fleet = Fleet::new(sim, &self.rules, self.policy.quota);
         fleet.sim.set_bus_up(self.has_signals);
@@ -158,7 +184,9 @@ impl FleetTarget {
 
 impl AttackCourse {
     fn new(target: &FleetTarget) -> Self {
-        let oracle = Oracle::new(target.policy.quota);
+        // Two answers may be nearer to each other than their decisions, by the delay of an answer.
+        let (units, width_ms) = (target.policy.quota.units(), WIDTH_MS - STORE_MS_MAX);
+        let oracle = Oracle::new(Quota::new(units, width_ms).expect("a quota in range"));
         let (arrivals, busiest) = (Vec::new(), VecDeque::new());
         Self { oracle, arrivals, counted: 0, busiest, outcome: AttackOutcome::default() }
     }
@@ -184,7 +212,9 @@ impl AttackCourse {
         let (units, now_ms) = (self.oracle.units(), answered.answered.as_ms());
         let most =
             bound.units + if bound.times_calls > 0 { bound.times_calls * self.calls_of_fresh(now_ms) } else { 0 };
-        self.outcome.units = self.outcome.units.max(units);
+        if units > self.outcome.units {
+            (self.outcome.units, self.outcome.bound) = (units, most);
+        }
         self.outcome.of_bound = self.outcome.of_bound.max(100.0 * ratio(units, most));
     }
 }

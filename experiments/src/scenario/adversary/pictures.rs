@@ -16,20 +16,25 @@ pub(super) fn plots(targets: &[AttackTarget], results: &[TargetResult]) -> Vec<P
 /// Draws the found windows beside their bounds, by the row of the tables.
 #[expect(clippy::cast_precision_loss, reason = "a few rows")]
 fn against_bounds(results: &[TargetResult]) -> Plot {
-    let rows = || results.iter().enumerate();
     let steps = |value: fn(&TargetResult) -> f64| {
-        rows().flat_map(|(row, result)| [0.6, 1.4].map(|end| (row as f64 + end, value(result)))).collect()
+        let rows = results.iter().enumerate();
+        rows.flat_map(|(row, result)| [0.6, 1.4].map(|end| (row as f64 + end, value(result)))).collect()
     };
-    let most = results.iter().map(|result| result.bound_percent().max(result.found_percent())).fold(0.0, f64::max);
+    let most =
+        results.iter().map(|result| result.bound_of_found_percent().max(result.found_percent())).fold(0.0, f64::max);
     let line = |name: &str, role, points| Series { name: name.to_owned(), role, points };
     let beaten = results.iter().filter(|result| result.worst.of_bound > 100.0).count();
     Plot {
         name: "bounds".to_owned(),
         title: format!("{beaten} of {} printed bounds are exceeded", results.len()),
-        x: Axis { label: "row of the tables".to_owned(), range: [0.0, results.len() as f64 + 1.0] },
-        y: Axis { label: "units of a window, % of the quota".to_owned(), range: [0.0, most] },
+        x: Axis::new("row of the tables", [0.0, results.len() as f64 + 1.0]),
+        y: Axis::new("units of a window, % of the quota", [0.0, most]),
         series: vec![
-            line("printed bound, without calls of 3 or 6 s", SeriesRole::Limit, steps(TargetResult::bound_percent)),
+            line(
+                "printed bound, with the calls of 3 or 6 s",
+                SeriesRole::Limit,
+                steps(TargetResult::bound_of_found_percent),
+            ),
             line("found", SeriesRole::Measured, steps(TargetResult::found_percent)),
         ],
     }
@@ -67,8 +72,8 @@ fn worst_attack(target: &StoreTarget, result: &TargetResult) -> Plot {
             "The worst attack on {}: {} units in a window of {}",
             result.name, result.worst.outcome.units, result.quota
         ),
-        x: Axis { label: "time, s".to_owned(), range: [0.0, end] },
-        y: Axis { label: "calls and units".to_owned(), range: [0.0, made.max(result.worst.outcome.units as f64)] },
+        x: Axis::new("time, s", [0.0, end]),
+        y: Axis::new("calls and units", [0.0, made.max(result.worst.outcome.units as f64)]),
         series: vec![
             line("units in the true window", SeriesRole::Truth, window.collect()),
             line("calls since the beginning", SeriesRole::Measured, calls),

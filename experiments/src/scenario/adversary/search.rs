@@ -10,8 +10,9 @@ const ELITE: usize = 8;
 /// Effect of an attack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct AttackOutcome {
-    /// Units of the fullest true window.
+    /// Units of the fullest true window, and its bound.
     pub(super) units: u64,
+    pub(super) bound: u64,
     /// Units of a true window in percent of its bound, at most.
     pub(super) of_bound: f64,
     /// Calls of the attack.
@@ -108,7 +109,7 @@ mod tests {
             let outcome = |attack: &Attack| {
                 let calls = attack.calls(1);
                 let units = calls.iter().filter(|(at_ms, _)| *at_ms == 1_234).count() as u64;
-                AttackOutcome { units, of_bound: 0.0, calls: calls.len() as u64 }
+                AttackOutcome { units, bound: 50, of_bound: 0.0, calls: calls.len() as u64 }
             };
             attacks.iter().map(outcome).collect()
         };

@@ -60,7 +60,8 @@ impl StoreTarget {
             let admitted = self.admitted(attack);
             let units = admitted.iter().map(|(_, units)| *units).max().unwrap_or_default();
             let calls = attack.calls(1).len() as u64;
-            AttackOutcome { units, of_bound: 100.0 * ratio(units, self.bound()), calls }
+            let bound = self.bound();
+            AttackOutcome { units, bound, of_bound: 100.0 * ratio(units, bound), calls }
         };
         attacks.iter().map(outcome).collect()
     }

@@ -73,8 +73,8 @@ fn course(settings: &ApproximationSettings, seed: u64, name: &str, mut count: Co
     Plot {
         name: name.to_owned(),
         title,
-        x: Axis { label: "time, minutes".to_owned(), range: [0.0, end] },
-        y: Axis { label: "calls in the last minute".to_owned(), range: [0.0, most as f64] },
+        x: Axis::new("time, minutes", [0.0, end]),
+        y: Axis::new("calls in the last minute", [0.0, most as f64]),
         series: vec![
             series("true sliding window", SeriesRole::Truth, exact),
             series(counted_as, SeriesRole::Measured, counted),
@@ -102,8 +102,8 @@ fn error_by_reads(counts: &[Count], errors: &[Errors]) -> Plot {
             with(13.0),
             with(61.0)
         ),
-        x: Axis { label: "counters read by a call".to_owned(), range: [0.0, f64::from(PARTS_MAX + 2)] },
-        y: Axis { label: "mean error, calls".to_owned(), range: [0.0, most] },
+        x: Axis::new("counters read by a call", [0.0, f64::from(PARTS_MAX + 2)]),
+        y: Axis::new("mean error, calls", [0.0, most]),
         series: vec![series("interpolated", interpolated), series("conservative", conservative)],
     }
 }

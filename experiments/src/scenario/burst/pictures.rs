@@ -15,14 +15,18 @@ pub(super) fn plot(settings: &BurstSettings, rule: &RuleBursts) -> Plot {
         role: SeriesRole::Limit,
         points: vec![(quota_s, 0.0), (quota_s, most)],
     });
+    let passed = if first.admitted == settings.quota {
+        format!("exactly the quota of {} pass", settings.quota)
+    } else {
+        format!("{} pass, and the quota is {}", first.admitted, settings.quota)
+    };
+    let title =
+        format!("Of {} calls in {seconds} s, {passed}, the last one after {} ms", settings.calls, first.last_ms);
     Plot {
         name: "calls".to_owned(),
-        title: format!(
-            "A burst of {} calls: {} pass within {} ms, and the others are denied",
-            settings.calls, first.admitted, first.last_ms
-        ),
-        x: Axis { label: "time, s".to_owned(), range: [0.0, seconds] },
-        y: Axis { label: format!("calls in {INTERVAL_MS} ms"), range: [0.0, most] },
+        title,
+        x: Axis::new("time, s", [0.0, seconds]),
+        y: Axis::new(format!("calls in {INTERVAL_MS} ms"), [0.0, most]),
         series,
     }
 }

@@ -18,8 +18,8 @@ pub(super) fn plots(settings: &FalseDenialSettings, contenders: &[Contender], ce
     let plot = |name: &str, title: String, label: &str, series: Vec<Series>| Plot {
         name: name.to_owned(),
         title,
-        x: Axis { label: "demand, quotas".to_owned(), range: [least - margin, most + margin] },
-        y: Axis { label: label.to_owned(), range: [0.0, highest(&series).max(0.1)] },
+        x: Axis::new("demand, quotas", [least - margin, most + margin]),
+        y: Axis::new(label, [0.0, highest(&series).max(0.1)]),
         series,
     };
     vec![

@@ -201,6 +201,6 @@ mod tests {
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let fresh_s = findings.numbers["2 agents: largest delay with fresh signals, s"];
         assert!((0.0..8.0).contains(&fresh_s), "stale after 8 s: {fresh_s}");
-        assert_eq!((findings.tables.len(), findings.plots.len()), (3, 4));
+        assert_eq!((findings.tables.len(), findings.plots.len()), (3, 5));
     }
 }

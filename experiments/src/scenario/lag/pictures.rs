@@ -10,25 +10,29 @@ const LIMITS: [(&str, f64); 2] = [("quota: 100%", 100.0), ("with max_excess: 105
 /// Draws the fullest window of bursts, of bursts after the loss of the store, and of a steady demand; and the false denials.
 pub(super) fn plots(settings: &LagSettings, results: &[LagResult]) -> Vec<Plot> {
     let agents = settings.shown_agents();
-    // Past the delay from which no signal is fresh, bursts are decided alike.
+    // Bursts differ most over the delays with fresh signals, which have a picture of their own.
     let stale_s = settings.delays_s.iter().copied().find(|delay_s| *delay_s > signalled_to_s(results, agents));
     let lines = |demand, is_drawn: fn(&Decider) -> bool| -> Vec<Series> {
         let value = |tally: &_| match demand {
             LagDemand::Honest => denied_percent(tally),
             _ => worst_percent(settings, tally),
         };
-        let line = |decider: Decider| {
-            let mut points = curve(results, agents, decider, demand, value);
-            if let (LagDemand::Burst, Some(stale_s)) = (demand, stale_s) {
-                points.retain(|(delay_s, _)| *delay_s <= 2.0 * stale_s);
-            }
-            Series { name: decider.name().to_owned(), role: SeriesRole::Measured, points }
+        let line = |decider: Decider| Series {
+            name: decider.name().to_owned(),
+            role: SeriesRole::Measured,
+            points: curve(results, agents, decider, demand, value),
         };
         Decider::ALL.into_iter().filter(is_drawn).map(line).collect()
     };
     let demand = format!("Demand of {} quotas", settings.steady);
+    let bursts = lines(LagDemand::Burst, |decider| !decider.loses_store());
+    let mut first = bursts.clone();
+    for line in &mut first {
+        line.points.retain(|(delay_s, _)| stale_s.is_none_or(|stale_s| *delay_s <= stale_s));
+    }
     vec![
-        windows("burst", "Bursts", lines(LagDemand::Burst, |decider| !decider.loses_store())),
+        windows("burst", "Bursts", bursts),
+        windows("burst-fresh", "Bursts while signals are fresh", first),
         windows("burst-lost", "Bursts without the store", lines(LagDemand::Burst, |decider| decider.loses_store())),
         windows("steady", &demand, lines(LagDemand::Steady, |_| true)),
         false_denials(settings, lines(LagDemand::Honest, |_| true)),
@@ -52,7 +56,7 @@ fn windows(name: &str, of: &str, lines: Vec<Series>) -> Plot {
     });
     let least = lines.iter().flat_map(|line| &line.points).map(|(_, percent)| *percent).fold(100.0, f64::min);
     let series = limits.into_iter().chain(lines).collect();
-    plot(name, title, Axis { label: "fullest window, % of the quota".to_owned(), range: [least - 5.0, 110.0] }, series)
+    plot(name, title, Axis::new("fullest window, % of the quota", [least - 5.0, 110.0]), series)
 }
 
 fn false_denials(settings: &LagSettings, lines: Vec<Series>) -> Plot {
@@ -61,13 +65,13 @@ fn false_denials(settings: &LagSettings, lines: Vec<Series>) -> Plot {
         "Demand of {} quotas: up to {percent:.1}% of the calls are denied falsely (delay {delay_s} s)",
         settings.honest
     );
-    plot("false-denials", title, Axis { label: "calls denied falsely, %".to_owned(), range: [0.0, 0.1] }, lines)
+    plot("false-denials", title, Axis::new("calls denied falsely, %", [0.0, 0.1]), lines)
 }
 
 /// Draws lines. The ranges contain all of their points.
 fn plot(name: &str, title: String, mut y: Axis, series: Vec<Series>) -> Plot {
     // A single delay has a range, too.
-    let mut x = Axis { label: "delay from a call to its signal, s".to_owned(), range: [0.0, 0.1] };
+    let mut x = Axis::new("delay from a call to its signal, s", [0.0, 0.1]);
     for (delay_s, value) in series.iter().flat_map(|series| &series.points) {
         x.range[1] = x.range[1].max(*delay_s);
         y.range[1] = y.range[1].max(*value);

@@ -16,38 +16,39 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
         &found.expect("it is a case").1
     };
     let (lost_at, lost_s) = (seconds(settings.shown_after_ms()), seconds(settings.lost_ms));
-    let lost = |y: f64| Series {
+    let lost = |least: f64, y: f64| Series {
         name: "store lost".to_owned(),
         role: SeriesRole::Truth,
-        points: vec![(lost_at, 0.0), (lost_at, y), (lost_at + lost_s, y), (lost_at + lost_s, 0.0)],
+        points: vec![(lost_at, least), (lost_at, y), (lost_at + lost_s, y), (lost_at + lost_s, least)],
     };
-    let plot = |name: &str, title: String, label: String, most: f64, mut series: Vec<Series>| {
-        series.push(lost(most / 4.0));
-        let x = Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] };
-        Plot { name: name.to_owned(), title, x, y: Axis { label, range: [0.0, most] }, series }
+    let plot = |name: &str, title: String, label: String, [least, most]: [f64; 2], mut series: Vec<Series>| {
+        series.push(lost(least, least + (most - least) / 4.0));
+        let x = Axis::new("time, s", [0.0, settings.seconds as f64]);
+        Plot { name: name.to_owned(), title, x, y: Axis::new(label, [least, most]), series }
     };
     let (default, quota) = (of_case("default"), settings.quota as f64);
-    // A line ends where it leaves the picture.
-    let window = |name: &str| Series {
-        name: name.to_owned(),
-        role: SeriesRole::Measured,
-        points: steps(
-            INTERVAL_MS,
-            of_case(name).windows.iter().copied().take_while(|units| *units <= 2 * settings.quota),
-        ),
+    // Near the quota, so that lines which differ by a few units do not lie on each other. A line begins and ends at the edge.
+    let near = [0.8 * quota, 1.2 * quota];
+    let window = |name: &str| {
+        let mut points = steps(INTERVAL_MS, of_case(name).windows.iter().copied());
+        points.iter_mut().for_each(|(_, units)| *units = units.clamp(near[0], near[1]));
+        let left = points.iter().position(|(_, units)| *units >= near[1]);
+        points.truncate(left.map_or(points.len(), |left| left + 1));
+        Series { name: name.to_owned(), role: SeriesRole::Measured, points }
     };
-    let mut windows: Vec<Series> = DRAWN.into_iter().map(window).collect();
-    windows.push(Series {
+    // Lines that lie on the quota are drawn over it.
+    let mut windows = vec![Series {
         name: "quota".to_owned(),
         role: SeriesRole::Limit,
         points: vec![(0.0, quota), (settings.seconds as f64, quota)],
-    });
+    }];
+    windows.extend(DRAWN.map(window));
     vec![
         plot(
             "calls",
             format!("The default admits up to {} calls while the store is lost for {lost_s} s", default.meanwhile),
             format!("calls in {INTERVAL_MS} ms"),
-            default.timeline.most() as f64,
+            [0.0, default.timeline.most() as f64],
             default.timeline.series(),
         ),
         plot(
@@ -58,7 +59,7 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
                 of_case("open, no signals").fullest
             ),
             "units in the last minute".to_owned(),
-            2.0 * quota,
+            near,
             windows,
         ),
     ]

@@ -27,8 +27,8 @@ pub(super) fn plots(settings: &PriceSettings, cells: &[LeaseCell]) -> Vec<Plot> 
         title: format!(
             "{least} to {most} agents: leases make {fewest:.2} to 1 requests per call and strand up to {highest:.2}%"
         ),
-        x: Axis { label: "requests to the store per call".to_owned(), range: [0.0, 1.05] },
-        y: Axis { label: "quota stranded, % of the calls".to_owned(), range: [lowest, highest] },
+        x: Axis::new("requests to the store per call", [0.0, 1.05]),
+        y: Axis::new("quota stranded, % of the calls", [lowest, highest]),
         series,
     }]
 }

@@ -6,9 +6,9 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MeasuredFigures {
-    /// CPU time of Redis for a step of a script, in us.
+    /// CPU time of Redis for an admitted call whose script is shared by many, in us.
     pub(super) redis_step_us: f64,
-    /// CPU time of Redis for a script that it runs alone: the step, and the work for its request, in us.
+    /// CPU time of Redis for an admitted call with a script and a request of its own, in us.
     pub(super) redis_script_us: f64,
     /// CPU time of an agent for a cached denial, in ns.
     pub(super) cached_denial_ns: f64,

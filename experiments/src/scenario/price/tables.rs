@@ -61,8 +61,8 @@ fn sizes(settings: &PriceSettings, simulated: &Simulated) -> ResultTable {
     }
     ResultTable {
         caption: format!(
-            "Computed sizes for callers at {} of their quotas, even traffic. Redis: cores, if requests share the work for a read and a \
-             write. alone: if each request stands alone. Kafka: MB/s of calls. agents: cores of all agents, if each call costs them \
+            "Computed sizes for callers at {} of their quotas, even traffic. Redis: cores, if ten calls share a script. alone: \
+             if each has its own. Kafka: MB/s of calls. agents: cores of all agents, if each call costs them \
              only as much as a leased one. {MISSING}",
             settings.demand
         ),
@@ -74,11 +74,11 @@ fn sizes(settings: &PriceSettings, simulated: &Simulated) -> ResultTable {
 fn assumptions(settings: &PriceSettings, simulated: &Simulated) -> ResultTable {
     let figures = settings.figures;
     let mut rows = vec![
+        vec!["Redis CPU of a call, ten share a script (bench)".to_owned(), format!("{} us", figures.redis_step_us)],
         vec![
-            "Redis CPU of a step, requests share the rest (bench)".to_owned(),
-            format!("{} us", figures.redis_step_us),
+            "Redis CPU of a call whose script is its own (bench)".to_owned(),
+            format!("{} us", figures.redis_script_us),
         ],
-        vec!["Redis CPU of a script that runs alone (bench)".to_owned(), format!("{} us", figures.redis_script_us)],
         vec!["agent CPU of a cached denial, with a bus (bench)".to_owned(), format!("{} ns", figures.cached_denial_ns)],
         vec!["a leased call, in cached denials (bench)".to_owned(), figures.leased_call_ratio.to_string()],
     ];

@@ -26,8 +26,8 @@ pub(super) fn plots(settings: &RealTrafficSettings, cells: &[TrafficCell]) -> Ve
     vec![Plot {
         name: "worst-window".to_owned(),
         title,
-        x: Axis { label: "agents".to_owned(), range },
-        y: Axis { label: "fullest window, % of the quota".to_owned(), range: [0.0, highest] },
+        x: Axis::new("agents", range),
+        y: Axis::new("fullest window, % of the quota", [0.0, highest]),
         series,
     }]
 }

@@ -89,7 +89,7 @@ pub(super) fn finding(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Stri
          {:.1}% of the calls that one exact limiter admits, and no minute of all regions holds more than {:.0}% of the quota. A central \
          store admits {:.1}%, but adds {} ms to the calls of other regions; static shares admit {:.0}%. A minimum of {} units that each \
          region admits without asking lets {:.0}% pass, limits of each region {:.0}%. While a region is cut off, at least {worst_cut:.0}% \
-         of what is possible is admitted. A client that moves from region to region gets at most {:.0}% of the quota in a minute, \
+         of what is possible is admitted. A client that moves from region to region gets at most {:.1}% of the quota in a minute, \
          {:.0}% with limits of each region. A counter makes {entries:.2} entries a second in the ledger if its demand passes its floors, \
          and {:.2} otherwise.",
         percent(day.admitted, day.exact),

@@ -41,8 +41,8 @@ fn admissions(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Plot {
             "Regions with budgets admit {:.1}% of what one exact limiter admits, while the load moves around the globe",
             percent(day.admitted, day.exact)
         ),
-        x: Axis { label: "hour of the day, UTC, from noon in eu".to_owned(), range: [0.0, HOURS] },
-        y: Axis { label: "admitted calls per minute".to_owned(), range: [0.0, highest] },
+        x: Axis::new("hour of the day, UTC, from noon in eu", [0.0, HOURS]),
+        y: Axis::new("admitted calls per minute", [0.0, highest]),
         series,
     }
 }
@@ -73,8 +73,8 @@ fn budgets(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Plot {
             format_args!("{:.0}%", percent(settings.floor, settings.quota)),
             percent(largest, settings.quota)
         ),
-        x: Axis { label: "hour of the day, from noon in eu".to_owned(), range: [0.0, HOURS] },
-        y: Axis { label: "units held".to_owned(), range: [0.0, 1.1 * settings.quota as f64] },
+        x: Axis::new("hour of the day, from noon in eu", [0.0, HOURS]),
+        y: Axis::new("units held", [0.0, 1.1 * settings.quota as f64]),
         series,
     }
 }
@@ -120,8 +120,8 @@ fn ways(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Plot {
             find("static shares").0,
             find("regional limits").1
         ),
-        x: Axis { label: "admitted calls, % of one exact limiter".to_owned(), range: x_range },
-        y: Axis { label: "fullest minute, % of the quota".to_owned(), range: [lowest, 1.05 * highest] },
+        x: Axis::new("admitted calls, % of one exact limiter", x_range),
+        y: Axis::new("fullest minute, % of the quota", [lowest, 1.05 * highest]),
         series,
     }
 }

@@ -21,8 +21,8 @@ pub(super) fn plots(settings: &RetryStormSettings, outcomes: &[StormOutcome]) ->
         Plot {
             name: name.to_owned(),
             title,
-            x: Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] },
-            y: Axis { label: label.to_owned(), range: [0.0, most.max(1) as f64] },
+            x: Axis::new("time, s", [0.0, settings.seconds as f64]),
+            y: Axis::new(label, [0.0, most.max(1) as f64]),
             series: shown().map(line).collect(),
         }
     };
@@ -87,8 +87,8 @@ fn waiting_units(settings: &RetryStormSettings, without: &StormOutcome, with: &S
             share(without),
             share(with)
         ),
-        x: Axis { label: "time, s".to_owned(), range: [0.0, settings.seconds as f64] },
-        y: Axis { label: "units since the beginning".to_owned(), range: [0.0, without.admitted.max(1) as f64] },
+        x: Axis::new("time, s", [0.0, settings.seconds as f64]),
+        y: Axis::new("units since the beginning", [0.0, without.admitted.max(1) as f64]),
         series: vec![
             line("all jobs", SeriesRole::Truth, without, |second| second.admitted),
             line("jobs that wait", SeriesRole::Measured, without, |second| second.admitted_waiting),

@@ -41,8 +41,8 @@ pub(super) fn plot(settings: &ScaleOutSettings, courses: &Courses) -> Plot {
             percent(courses.runs[0].tally().worst_window),
             percent(courses.sticky.tally().worst_window)
         ),
-        x: Axis { label: "time, s".to_owned(), range: [0.0, end] },
-        y: Axis { label: "last minute, % of the quota; agents".to_owned(), range: [0.0, 1.2 * highest] },
+        x: Axis::new("time, s", [0.0, end]),
+        y: Axis::new("last minute, % of the quota; agents", [0.0, 1.2 * highest]),
         series: lines,
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Measures {
     pub(super) messages: f64,
     pub(super) bytes: f64,
     pub(super) store_requests: f64,
+    /// Admissions by an allowance, in percent of the admissions.
+    pub(super) by_allowance: f64,
     pub(super) counter: CounterBytes,
 }
 
@@ -49,7 +51,7 @@ impl Measures {
         self.spread.max(self.burst).max(self.one_node)
     }
 
-    /// Judges the answers from an instant on.
+    /// Judges the answers from an instant on. The traffic is that from this instant on, too.
     pub(super) fn of(outcome: &TrialResult, trial: &Trial, since: Timestamp, calls_per_node_s: u64) -> Self {
         let (quota, nodes) = (trial.quota, trial.nodes);
         // Two answers may be nearer to each other than their decisions, by the delay of an answer.
@@ -92,9 +94,9 @@ impl Measures {
             let of_callers = WayCaller::ALL.iter().zip(&tallies).filter(|(caller, _)| is_in(**caller));
             100.0 * ratio(of_callers.map(|(_, tally)| tally.worst).max().unwrap_or_default(), quota.units())
         };
-        let (calls, traffic) = (outcome.answers.len() as u64, outcome.traffic);
+        let (calls, traffic) = (sum(|_| true, |tally| tally.calls), outcome.traffic);
         // One message of a timer serves all calls of its node.
-        let served = nodes as u64 * calls_per_node_s * end.ms_since(BEGIN) / 1_000;
+        let served = nodes as u64 * calls_per_node_s * end.ms_since(since) / 1_000;
         let per_call = |of_calls, of_timers| ratio(of_calls, calls) + ratio(of_timers, served);
         Self {
             over: 100.0 * ratio(sum(|_| true, |tally| tally.over), sum(|_| true, |tally| tally.admitted)),
@@ -107,7 +109,8 @@ impl Measures {
             lag_ms: None,
             messages: per_call(traffic.call_messages, traffic.timer_messages),
             bytes: per_call(traffic.call_bytes, traffic.timer_bytes),
-            store_requests: ratio(traffic.store_requests, calls),
+            store_requests: per_call(traffic.store_requests, traffic.timer_requests),
+            by_allowance: 100.0 * ratio(outcome.by_allowance, sum(|_| true, |tally| tally.admitted)),
             counter: outcome.bytes,
         }
     }

@@ -48,9 +48,11 @@ struct WayRow {
 }
 
 impl WaySettings {
-    /// Returns the delays of all messages.
-    fn delays(&self) -> Delays {
-        Delays { peer: self.peer_ms_max, store: self.store_ms_max, bus: self.bus_ms_max }
+    /// Returns the delays of all messages of a way.
+    fn delays(&self, way: Way) -> Delays {
+        let is_far = matches!(way, Way::Production(way) if way.is_far);
+        let store = if is_far { self.far_store_ms_max } else { self.store_ms_max };
+        Delays { peer: self.peer_ms_max, store, bus: self.bus_ms_max }
     }
 
     /// Returns the names of the numbers of the experiment.
@@ -78,7 +80,7 @@ impl WaySettings {
             end: BEGIN.plus_ms(minutes * MINUTE_MS + ANSWERED_MS),
             incident: BEGIN.plus_ms(self.minutes * MINUTE_MS * 3 / 4),
             seed,
-            delays: self.delays(),
+            delays: self.delays(way),
         }
     }
 }
@@ -116,7 +118,7 @@ impl Way {
         let trial = settings.trial(*self, nodes, seed);
         let window_ms = if matches!(self, Self::Baseline(baseline) if baseline.is_bucket) { DAY_MS } else { MINUTE_MS };
         let quota = Quota::new(settings.quota, window_ms).expect("a quota in range");
-        let probes = lag::probes(nodes, settings.probes, quota, seed, settings.delays());
+        let probes = lag::probes(nodes, settings.probes, quota, seed, settings.delays(*self));
         let (outcome, lag_outcome) = match self {
             Self::Baseline(baseline) => ((baseline.run)(&trial), (baseline.run)(&probes)),
             Self::Production(way) => (way.run(&trial), way.run_probes(&probes)),
@@ -204,6 +206,7 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
                 ("messages a call", measures.messages),
                 ("bytes a call", measures.bytes),
                 ("store requests a call", measures.store_requests),
+                ("admitted by allowances, % of admissions", measures.by_allowance),
                 ("bytes of a counter at a node", measures.counter.node as f64),
                 ("bytes of a counter at the store", measures.counter.store as f64),
             ];

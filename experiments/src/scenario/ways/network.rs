@@ -104,7 +104,9 @@ pub(super) struct Traffic {
     /// Bytes of counts and of messages that calls caused, and the headers of the others.
     pub(super) call_bytes: u64,
     pub(super) timer_bytes: u64,
+    /// Requests to the store that calls caused, and timers.
     pub(super) store_requests: u64,
+    pub(super) timer_requests: u64,
 }
 
 /// Answers in order of time, and the traffic that they took.
@@ -112,6 +114,8 @@ pub(super) struct TrialResult {
     pub(super) answers: Vec<WayAnswer>,
     pub(super) traffic: Traffic,
     pub(super) bytes: CounterBytes,
+    /// Admissions by an allowance.
+    pub(super) by_allowance: u64,
 }
 
 /// The network, time, and a source of chance.
@@ -151,7 +155,7 @@ pub(super) fn simulate<L: Limiter>(mut limiter: L, trial: &Trial) -> TrialResult
     }
     net.run_until(&mut limiter, trial.end);
     net.finish();
-    TrialResult { answers: net.answers, traffic: net.traffic, bytes: limiter.bytes() }
+    TrialResult { answers: net.answers, traffic: net.traffic, bytes: limiter.bytes(), by_allowance: 0 }
 }
 
 impl<M: Clone> PeerNetwork<M> {

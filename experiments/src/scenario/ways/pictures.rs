@@ -1,6 +1,7 @@
 //! Pictures of the experiment: the fullest minute and the messages of a call over the size of the fleet.
 //!
-//! Those of Tollgate are its default rule, and the conservative estimate with allowances. The axis shows the decimal logarithm of the number of agents, since the sizes of fleets span three orders of magnitude.
+//! Those of Tollgate are its default rule, and the conservative estimate with allowances. The axis is logarithmic, since the sizes of
+//! fleets span three orders of magnitude.
 
 use super::{Measures, WayRow, WaySettings};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
@@ -8,7 +9,7 @@ use crate::scenario::{Axis, Plot, Series, SeriesRole};
 /// Draws the fullest minute and the messages.
 #[expect(clippy::cast_precision_loss, reason = "numbers of agents")]
 pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
-    let sizes: Vec<f64> = settings.agents.iter().map(|agents| (*agents as f64).log10()).collect();
+    let sizes: Vec<f64> = settings.agents.iter().map(|agents| *agents as f64).collect();
     let (least, most) = (sizes[0], sizes[sizes.len() - 1]);
     let curve = |name: &&str, value: fn(&Measures) -> f64| {
         let row = rows.iter().find(|row| row.way.name() == *name).expect("a way of this name");
@@ -19,7 +20,7 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
     let curves = |names: &[&str], value: fn(&Measures) -> f64| -> Vec<Series> {
         names.iter().filter_map(|name| curve(name, value)).collect()
     };
-    let x = Axis { label: "number of agents, decimal logarithm".to_owned(), range: [least - 0.05, most + 0.05] };
+    let x = Axis::logarithmic("number of agents", [1.0, 1.1 * most]);
     let mut worst = curves(
         &["HAProxy stick tables", "local budget, Redis", "gossip, summed", "default rule", "store, allowances"],
         Measures::worst,
@@ -33,7 +34,7 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
         name: name.to_owned(),
         title,
         x: x.clone(),
-        y: Axis { label: label.to_owned(), range: [0.0, highest(&series)] },
+        y: Axis::new(label, [0.0, highest(&series)]),
         series,
     };
     vec![

@@ -1,6 +1,6 @@
 //! The ways of the product: its agents, its store, its aggregator and their messages, in the simulated fleet.
 
-use tollgate::RuleSet;
+use tollgate::{LocalAnswer, RuleSet};
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
@@ -24,17 +24,21 @@ pub(super) struct ProductionWay {
     settings: &'static str,
     pub(super) has_bus: bool,
     pub(super) loses_store: bool,
+    /// True if the store is far.
+    pub(super) is_far: bool,
 }
 
 const STRICT: &str = "consistency: strict, estimate: conservative";
 const BOUNDED: &str = "consistency: bounded, estimate: conservative";
 
 /// All ways of the product, in the order of the table.
-pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
+pub(super) const PRODUCTION_WAYS: [ProductionWay; 11] = [
     ProductionWay::new("Kafka only (eventual)", "N", "consistency: eventual, estimate: conservative", true),
     ProductionWay::new("store only (strict)", "1", "consistency: strict, estimate: conservative, leases: off", false),
     ProductionWay::new("store, leases (strict)", "1", STRICT, false),
     ProductionWay::new("store, allowances", "1", BOUNDED, false),
+    ProductionWay::new("far store: leases", "1", STRICT, false).far(),
+    ProductionWay::new("far store: allowances", "1", BOUNDED, false).far(),
     ProductionWay::new("store, signals", "N", BOUNDED, true),
     ProductionWay::new("default rule", "N", "consistency: bounded", true),
     ProductionWay::new("store lost: leases", "1", STRICT, false).losing_store(),
@@ -44,31 +48,51 @@ pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
 
 impl ProductionWay {
     const fn new(name: &'static str, coordination: &'static str, settings: &'static str, has_bus: bool) -> Self {
-        Self { name, coordination, settings, has_bus, loses_store: false }
+        Self { name, coordination, settings, has_bus, loses_store: false, is_far: false }
+    }
+
+    const fn far(self) -> Self {
+        Self { is_far: true, ..self }
     }
 
     const fn losing_store(self) -> Self {
         Self { loses_store: true, ..self }
     }
 
-    /// Runs the calls of a trial. A store that is lost is lost at the incident.
+    /// Runs the calls of a trial. A store that is lost is lost at the incident, and the traffic is that from then on.
     pub(super) fn run(&self, trial: &Trial) -> TrialResult {
         let mut fleet = self.fleet(trial);
-        let (mut answers, mut is_lost) = (Vec::with_capacity(trial.calls.len()), false);
-        for call in &trial.calls {
-            if self.loses_store && !is_lost && call.at >= trial.incident {
-                fleet.sim.set_store(StoreState::Refusing);
-                is_lost = true;
-            }
-            let answered = fleet.call(call.at, call.node, &call.caller.to_string());
+        let (mut answers, mut by_allowance) = (Vec::with_capacity(trial.calls.len()), 0);
+        let mut enter = |answered: &[AnsweredCall<'_>]| {
+            let of_line = |answered: &&AnsweredCall<'_>| answered.decision.by == Some(LocalAnswer::Allowance);
+            by_allowance += answered.iter().filter(of_line).count() as u64;
             answers.extend(answered.iter().map(way_answer));
+        };
+        let mut lost = None;
+        for call in &trial.calls {
+            if self.loses_store && lost.is_none() && call.at >= trial.incident {
+                enter(&fleet.run_until(trial.incident));
+                fleet.sim.set_store(StoreState::Refusing);
+                lost = Some((fleet.unanswered(), records(&fleet, trial.nodes)));
+            }
+            enter(&fleet.call(call.at, call.node, &call.caller.to_string()));
         }
-        answers.extend(fleet.run_until(trial.end).iter().map(way_answer));
-        let store_requests = fleet.take().requests;
-        let traffic = Traffic { store_requests, ..self.bus_traffic(trial, &fleet) };
-        let call_bytes = traffic.call_bytes + store_requests * REQUEST_BYTES;
+        enter(&fleet.run_until(trial.end));
+        let (since, before) = lost.map_or((BEGIN, None), |(_, before)| (trial.incident, Some(before)));
+        // A store that is lost executes nothing, so the requests without an answer are counted then.
+        let (store_requests, probes) = match lost {
+            Some((before, _)) => {
+                let unanswered = fleet.unanswered();
+                (unanswered.of_calls - before.of_calls, unanswered.probes - before.probes)
+            }
+            None => (fleet.take().requests, 0),
+        };
+        let bus = self.bus_traffic(trial, &fleet, since, before);
+        let call_bytes = bus.call_bytes + store_requests * REQUEST_BYTES;
+        let timer_bytes = bus.timer_bytes + probes * REQUEST_BYTES;
+        let traffic = Traffic { store_requests, timer_requests: probes, call_bytes, timer_bytes, ..bus };
         // The memory of a counter is measured with the real store and agent.
-        TrialResult { answers, traffic: Traffic { call_bytes, ..traffic }, bytes: CounterBytes::default() }
+        TrialResult { answers, traffic, bytes: CounterBytes::default(), by_allowance }
     }
 
     /// Runs the calls of probes that begin when all agents know that the store is lost, if it is lost.
@@ -97,18 +121,18 @@ impl ProductionWay {
         Fleet::new(SimSettings { has_bus: self.has_bus, aggregators, ..settings }, &rules, quota)
     }
 
-    /// Counts the records of the bus, each once for its writer and once for each reader. What a fleet without calls sends as well is
-    /// counted as messages of timers.
-    fn bus_traffic(&self, trial: &Trial, fleet: &Fleet) -> Traffic {
+    /// Counts the records of the bus since an instant, each once for its writer and once for each reader. What a fleet without calls
+    /// sends as well is counted as messages of timers.
+    fn bus_traffic(&self, trial: &Trial, fleet: &Fleet, since: Timestamp, before: Option<[u64; 2]>) -> Traffic {
         if !self.has_bus {
             return Traffic::default();
         }
         let mut idle = self.fleet(trial);
-        let before = records(&idle, trial.nodes);
+        let at_begin = records(&idle, trial.nodes);
         idle.run_until(BEGIN.plus_ms(IDLE_MS));
-        let after = records(&idle, trial.nodes);
-        let sent = records(fleet, trial.nodes);
-        let scaled = |index: usize| (after[index] - before[index]) * trial.end.ms_since(BEGIN) / IDLE_MS;
+        let idle = records(&idle, trial.nodes);
+        let (before, sent) = (before.unwrap_or(at_begin), records(fleet, trial.nodes));
+        let scaled = |index: usize| (idle[index] - at_begin[index]) * trial.end.ms_since(since) / IDLE_MS;
         let of_calls = |index: usize| sent[index].saturating_sub(before[index] + scaled(index));
         Traffic {
             call_messages: of_calls(0),
@@ -116,6 +140,7 @@ impl ProductionWay {
             call_bytes: of_calls(1),
             timer_bytes: scaled(1),
             store_requests: 0,
+            timer_requests: 0,
         }
     }
 }

@@ -28,6 +28,8 @@ pub(in crate::scenario) struct WaySettings {
     /// Longest delays of a message, one way.
     pub(super) peer_ms_max: u64,
     pub(super) store_ms_max: u64,
+    /// Longest delay between an agent and a store that is far.
+    pub(super) far_store_ms_max: u64,
     pub(super) bus_ms_max: u64,
     /// Calls that a node serves in a second, over which the messages of timers are divided.
     pub(super) calls_per_node_s: u64,
@@ -54,9 +56,12 @@ impl WaySettings {
         SettingError::unless_in("fair", self.fair, 0.01..=1.0)?;
         SettingError::unless_in("burst", self.burst, 1..=100)?;
         SettingError::unless_in("probes", self.probes, 1..=100)?;
-        for (key, ms) in
-            [("peer_ms_max", self.peer_ms_max), ("store_ms_max", self.store_ms_max), ("bus_ms_max", self.bus_ms_max)]
-        {
+        for (key, ms) in [
+            ("peer_ms_max", self.peer_ms_max),
+            ("store_ms_max", self.store_ms_max),
+            ("far_store_ms_max", self.far_store_ms_max),
+            ("bus_ms_max", self.bus_ms_max),
+        ] {
             SettingError::unless_in(key, ms, 1..=100)?;
         }
         SettingError::unless_in("calls_per_node_s", self.calls_per_node_s, 1..=1_000_000)
@@ -81,6 +86,7 @@ impl WaySettings {
             probes: 3,
             peer_ms_max: 2,
             store_ms_max: 1,
+            far_store_ms_max: 5,
             bus_ms_max: 5,
             calls_per_node_s: 5_000,
         }

@@ -16,7 +16,8 @@ pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable
         costs(settings, rows, shown),
         by_size(
             &format!(
-                "Fullest minute of a caller, % of the quota, by number of agents. -: ways with a bus run with up to {} agents, since the simulation of larger fleets takes minutes.",
+                "Fullest minute of a caller, % of the quota, by number of agents. -: ways with a bus run with up to {} agents. Each agent hears of all others, so the \
+                 simulation of a fleet of 1,000 takes 25 times as long as that of 200, and there are four such ways.",
                 settings.bus_agents_max
             ),
             |of| whole(of.worst()),
@@ -44,6 +45,10 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
             amount(of.wait_ms),
         ]
     };
+    let by_allowance = |name: &str| {
+        let row = rows.iter().find(|row| row.way.name() == name).and_then(|row| row.measures[shown].as_ref());
+        row.map_or(NO_FIGURE.to_owned(), |of| tenth(of.by_allowance))
+    };
     ResultTable {
         caption: format!(
             "{} agents, answers. over: admissions past the quota, % of all. under: calls denied falsely, % of the calls of callers \
@@ -52,8 +57,14 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
              in which an agent admits a caller whose quota is used up; none: it does not end; -: nobody uses it up. burst below 100: \
              bursts are denied that the minute has room for. wait: mean time of a call until its answer, in ms. Rows \"store:\" are the \
              algorithms of Tollgate in one store. From \"Kafka only\" on, its agents decide, with the conservative estimate but for the \
-             default rule. sticky sessions: all callers move when nodes are added. store lost: from the loss on.",
-            settings.shown_agents, settings.demand, settings.burst
+             default rule. sticky sessions: all callers move when nodes are added. far store: up to {} ms away; allowances admit {}% of the calls \
+             there, and {}% beside the near store. store lost: from the loss on.",
+            settings.shown_agents,
+            settings.demand,
+            settings.burst,
+            settings.far_store_ms_max,
+            by_allowance("far store: allowances"),
+            by_allowance("store, allowances"),
         ),
         header: ["way", "over", "under", "even", "burst", "one", "lag", "wait"].map(str::to_owned).to_vec(),
         rows: rows.iter().map(|row| table_row(row, shown, 7, cells)).collect(),
@@ -78,7 +89,8 @@ fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
             "{} agents, costs. growth: growth of the messages and requests of a call with the number N of agents; 0: none are sent. \
              messages, bytes, store: per call. A message has 64 bytes and 24 for each count; a request to the store has 136 with its \
              answer (source 001). Messages of timers serve all calls of an agent, {} a second. Records of Kafka count for their writer \
-             and each reader; they hold few calls here, and more under load. B/node, B/store: bytes of the value of a counter, without \
+             and each reader; they hold few calls here, and more under load. store lost: requests \
+             that nobody answers; probes are messages of timers. B/node, B/store: bytes of the value of a counter, without \
              its key; the README has those of Tollgate.",
             settings.shown_agents, settings.calls_per_node_s
         ),

@@ -1,8 +1,7 @@
 //! Token bucket in Memcached: read by `gets`, and written by `cas`, which fails if another node has written meanwhile.
 //!
 //! Source 000: "It's possible to implement an optimistic concurrent version of the token bucket using Memcached, but […] optimistic
-//! concurrency's performance degrades under heavy load". A call that fails five times is denied. The bucket holds the units of a
-//! second.
+//! concurrency's performance degrades under heavy load". A call that fails five times is denied. The bucket holds one quota.
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
@@ -48,10 +47,9 @@ impl Memcached {
     }
 }
 
-/// Returns the units of a second, at least one.
-#[expect(clippy::cast_precision_loss, reason = "small times and quotas")]
+#[expect(clippy::cast_precision_loss, reason = "small quotas")]
 fn capacity(quota: Quota) -> f64 {
-    (quota.units() as f64 * 1_000.0 / quota.width_ms() as f64).max(1.0)
+    quota.units() as f64
 }
 
 impl Limiter for Memcached {
