@@ -214,11 +214,11 @@ mod tests {
     /// Returns the parameters of the program's file.
     fn of_program() -> AdversarySettings {
         let all = Scenario::all().into_iter();
-        let settings = all.filter_map(|scenario| match scenario.file.experiment {
+        let mut settings = all.filter_map(|scenario| match scenario.file.experiment {
             Experiment::Adversary(settings) => Some(settings),
             _ => None,
         });
-        settings.last().expect("a scenario of the program")
+        settings.next_back().expect("a scenario of the program")
     }
 
     /// With this seed, the search once exceeded the bound of `eventual`, which had the calls of 3 s for both sides of an edge.

@@ -31,7 +31,9 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
     let near = [0.8 * quota, 1.2 * quota];
     let window = |name: &str| {
         let mut points = steps(INTERVAL_MS, of_case(name).windows.iter().copied());
-        points.iter_mut().for_each(|(_, units)| *units = units.clamp(near[0], near[1]));
+        for (_, units) in &mut points {
+            *units = units.clamp(near[0], near[1]);
+        }
         let left = points.iter().position(|(_, units)| *units >= near[1]);
         points.truncate(left.map_or(points.len(), |left| left + 1));
         Series { name: name.to_owned(), role: SeriesRole::Measured, points }
