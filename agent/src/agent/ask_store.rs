@@ -171,7 +171,7 @@ mod tests {
     use tollgate_core::call::Call;
     use tollgate_core::clock::{SystemClock, Timestamp};
     use tollgate_core::decision::Source;
-    use tollgate_core::rules::Rule;
+    use tollgate_core::rules::{OnFailure, Rule};
 
     use super::*;
     use crate::Agent;
@@ -199,9 +199,11 @@ mod tests {
         }
     }
 
+    /// Agent that admits a call whose answer is late.
     fn agent(polls: usize) -> Agent<PolledStore> {
         let store = PolledStore(MemoryStore::new(Arc::new(SystemClock::start())), polls);
         let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
+        let rule = rule.with(|policy| policy.on_failure = OnFailure::Open);
         Agent::builder().rule(rule).store(Arc::new(store)).start_with_store().expect("the agent starts")
     }
 

@@ -38,8 +38,11 @@ fn a_killed_server_is_found_again() {
     wait_for_answer(&store);
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
     redis.kill();
+    // Charges wait for the next connection, which a ping makes.
     wait_for("the loss to be noticed", || {
-        (impatiently(store.charge(&[ask(1, 1)])) == Err(StoreError::Unreachable)).then_some(())
+        let pinged = impatiently(store.ping());
+        let charged = impatiently(store.charge(&[ask(1, 1)]));
+        (pinged.is_err() && charged == Err(StoreError::Unreachable)).then_some(())
     });
     redis.restart();
     wait_for_answer(&store);
