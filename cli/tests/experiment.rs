@@ -129,7 +129,7 @@ fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
     }
 }
 
-/// N7, I1: a server that fails denies no honest caller under `bounded`. The exit code tells whether a bound is broken;
+/// N7, I1: a server that fails denies few calls of honest callers, until the breakers are open. The exit code tells whether a bound is broken;
 /// limits of time belong to the experiment, so this test does not assert them.
 #[test]
 fn faults_are_measured_over_servers_of_its_own() {
@@ -155,7 +155,8 @@ fn faults_are_measured_over_servers_of_its_own() {
             let printed = row[format!("{rule}_printed")].as_f64().filter(|_| number("worst_ms") > STALLED_MS);
             assert!(number(rule) <= bound.max(printed.unwrap_or_default()), "{row}");
         }
-        assert_eq!(row["bounded_denied"], 0, "{row}");
+        let most = 10.0 * number("openings").max(1.0);
+        assert!(number("strict_denied") <= most && number("bounded_denied") <= most, "{row}");
         for rule in ["strict", "bounded"] {
             let simulated = row["simulated"][rule][1].as_f64().expect("a range");
             assert!((90.0..=number(&format!("{rule}_bound"))).contains(&simulated), "{row}");

@@ -70,10 +70,10 @@ Bounds:
   * While Redis answers, `strict` admits at most its quota in any window.
   * Across an outage of Redis, a rule admits at most 5% more (10% without
     Kafka), and never more than `tollgate rules validate` prints.
-  * Under `bounded`, no honest call is denied. Under `strict`, at most 10 are
-    denied each time an agent loses Redis. Each of them passes when it is
-    repeated after `retry_after_ms`. Another agent may deny it once more,
-    because an agent notices the loss by its own requests.
+  * Of each rule, at most 10 honest calls are denied each time an agent loses
+    Redis. Each of them passes when it is repeated after `retry_after_ms`.
+    Another agent may deny it once more, because an agent notices the loss by
+    its own requests.
   * Agents use Redis a second after its return.";
 
 #[derive(Subcommand)]

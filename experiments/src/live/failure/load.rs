@@ -121,9 +121,9 @@ impl FaultedCaller {
         self.demand == Demand::Honest
     }
 
-    /// Returns true if the caller repeats denied calls: only honest callers of the strict rule do.
+    /// Returns true if the caller repeats denied calls.
     pub(super) fn retries(&self) -> bool {
-        self.is_honest() && self.limiting == Limiting::Strict
+        self.is_honest()
     }
 
     /// Returns a call of the caller.
