@@ -27,6 +27,7 @@ use crate::check::{CheckedAlone, Decisions};
 use crate::engine::{Context, Engine};
 use crate::leases::Sending;
 use crate::matched_rule::Charges;
+use crate::renewed_request::results_of;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
 use crate::view::{hold, update_in_step};
@@ -228,13 +229,7 @@ impl Engine {
             &mut *request.0;
         let sent = *sent;
         self.note_time_of(sent.at, now, &answer);
-        let answer = answer.map(|mut results| {
-            if *renewed_after == Some(StoreError::AnswerLost) {
-                // The store may know the ids of the calls from the first sending.
-                results.iter_mut().for_each(|result| result.repeated = false);
-            }
-            results
-        });
+        let answer = answer.map(|results| results_of(results, *renewed_after));
         match (&*pending, &answer) {
             (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
             (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),

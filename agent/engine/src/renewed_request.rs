@@ -56,6 +56,15 @@ impl Engine {
     }
 }
 
+/// Returns the results of a request that was sent once more after this error. If an answer was lost, the store may know the ids of
+/// the calls from the first sending: their charges count as new ones, which counts no unit too few.
+pub(crate) fn results_of(mut results: ChargeResults, renewed_after: Option<StoreError>) -> ChargeResults {
+    if renewed_after == Some(StoreError::AnswerLost) {
+        results.iter_mut().for_each(|result| result.repeated = false);
+    }
+    results
+}
+
 #[cfg(test)]
 mod tests {
     use tollgate_core::call::Call;
