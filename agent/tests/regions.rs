@@ -52,7 +52,8 @@ impl Eu {
     async fn grant(&mut self, units: u64, until_ms: u64) -> LimitAnswer {
         self.as_of += 1;
         let until = Timestamp::from_ms(START_MS + until_ms);
-        let limit = StoredLimit { units, until, as_of: self.as_of, ..StoredLimit::default() };
+        let limit =
+            StoredLimit { units, until, window_ms: WINDOW_MS, as_of: self.as_of, ..StoredLimit::default() };
         let counter = DigestKey::default().counter("global", ["k"]);
         let write = LimitWrite { limit, seen: None };
         self.store.write_limit("global", counter, &write).await.expect("the store answers").1

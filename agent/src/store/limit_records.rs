@@ -24,12 +24,23 @@ pub(super) struct LimitRecords {
 }
 
 impl LimitRecords {
-    /// Returns the charges with the quotas in force at `now`, and the instants at which granted units end.
-    pub(super) fn budgeted(&self, charges: &[Charge], now: Timestamp) -> Vec<(Charge, Option<Timestamp>)> {
+    /// Returns the charges with the quotas in force at `now`, and the instants at which granted units end. `width_ms` returns the
+    /// width of the window by which a charge is counted.
+    pub(super) fn budgeted(
+        &self,
+        charges: &[Charge],
+        now: Timestamp,
+        width_ms: impl Fn(&Charge) -> u64,
+    ) -> Vec<(Charge, Option<Timestamp>)> {
         let budgeted = |charge: &Charge| {
             let Some(rule) = &charge.budget else { return (charge.clone(), None) };
-            let floor = self.floors.get(rule).map_or(charge.limit.units, |floor| floor.units);
+            let width_ms = width_ms(charge);
+            let floor = self.floors.get(rule);
+            // The floor has the window of the terms. A limit that has ended may have that of earlier ones.
+            let is_of_terms = floor.is_none_or(|floor| floor.window_ms == width_ms);
+            let floor = floor.map_or(charge.limit.units, |floor| if is_of_terms { floor.units } else { 0 });
             let granted = self.limits.get(&charge.counter).filter(|limit| limit.is_in_force(now));
+            let granted = granted.filter(|limit| is_of_terms && limit.window_ms == width_ms);
             let units = floor.saturating_add(granted.map_or(0, |limit| limit.units));
             let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
             (charge, granted.map(|limit| limit.until))

@@ -20,9 +20,9 @@ use crate::settings::{RedisAddressError, RedisSettings};
 /// Largest number of a script that is exact. It stands for itself and for all larger ones.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 /// Length of a record without a fence.
-const RECORD_LEN: usize = 36;
+const RECORD_LEN: usize = 43;
 /// Length of its numbers.
-const NUMBERS_LEN: usize = 28;
+const NUMBERS_LEN: usize = 35;
 const WRITE: &str = include_str!("lua/region_limit.lua");
 /// Lua function `holds_region`, which tells if a digest key holds the region. It needs `now`.
 pub const KEY_CLAIM: &str = include_str!("lua/key_claim.lua");
@@ -110,9 +110,9 @@ const fn from_script(number: u64) -> u64 {
 
 /// Writes a limit.
 fn record(limit: &StoredLimit) -> Vec<u8> {
-    let StoredLimit { units, from, until, ledger, as_of, fence } = *limit;
+    let StoredLimit { units, from, until, window_ms, ledger, as_of, fence } = *limit;
     let mut bytes = Vec::with_capacity(RECORD_LEN + 40);
-    for number in [units, until.as_ms(), as_of, from.as_ms()] {
+    for number in [units, until.as_ms(), as_of, from.as_ms(), window_ms] {
         bytes.extend_from_slice(&number.min(NUMBER_MAX).to_le_bytes()[..7]);
     }
     bytes.extend_from_slice(&ledger.to_le_bytes());
@@ -150,7 +150,7 @@ fn read(record: &[u8]) -> Option<StoredLimit> {
         _ => return None,
     };
     let (from, until) = (Timestamp::from_ms(number(3)?), Timestamp::from_ms(number(1)?));
-    Some(StoredLimit { units: number(0)?, from, until, ledger, as_of: number(2)?, fence })
+    Some(StoredLimit { units: number(0)?, from, until, window_ms: number(4)?, ledger, as_of: number(2)?, fence })
 }
 
 #[cfg(test)]
@@ -163,10 +163,11 @@ mod tests {
         let fence = Fence { id: id(u64::MAX), grant: id(8), keeps: u64::MAX };
         for (units, until_ms, fence) in [(0, 0, None), (7, u64::MAX, Some(fence)), (u64::MAX, 1 << 48, Some(fence))] {
             let (from, until) = (Timestamp::from_ms(until_ms >> 20), Timestamp::from_ms(until_ms));
-            let limit = StoredLimit { units, from, until, ledger: u64::MAX - 1, as_of: 1 << 40, fence };
+            let (window_ms, ledger) = (1 << 45, u64::MAX - 1);
+            let limit = StoredLimit { units, from, until, window_ms, ledger, as_of: 1 << 40, fence };
             assert_eq!(read(&record(&limit)), Some(limit));
         }
-        for len in [0, 35, 37, 75, 77] {
+        for len in [0, 36, 42, 44, 76, 82, 84] {
             assert_eq!(read(&vec![1; len]), None, "{len}");
         }
     }

@@ -13,7 +13,7 @@ use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
 
-use super::budgets::{COUNTER, RegionUnderTest, START_MS, ask_global};
+use super::budgets::{COUNTER, RegionUnderTest, START_MS, WINDOW_MS, ask_global};
 use super::{FOREVER, HandClock, histories};
 use crate::store::ChargeStore;
 
@@ -43,11 +43,14 @@ impl BudgetModel {
 
     fn charge(&mut self, charge: &Charge, now_ms: u64) -> ChargeResult {
         let now = Timestamp::from_ms(now_ms);
-        let floor = self.floor.map_or(charge.limit.units, |floor| floor.units);
-        let units = floor.saturating_add(self.limit.units_at(now));
+        let is_of_terms = self.floor.is_none_or(|floor| floor.window_ms == WINDOW_MS);
+        let floor = self.floor.map_or(charge.limit.units, |floor| if is_of_terms { floor.units } else { 0 });
+        let granted =
+            if is_of_terms && self.limit.window_ms == WINDOW_MS { self.limit } else { StoredLimit::default() };
+        let units = floor.saturating_add(granted.units_at(now));
         let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
         let results = step_at_once(&mut self.counters, &[charge], now).expect("a map has room");
-        ChargeResult { limit_until: self.limit.is_in_force(now).then_some(self.limit.until), ..results[0] }
+        ChargeResult { limit_until: granted.is_in_force(now).then_some(granted.until), ..results[0] }
     }
 }
 
@@ -64,10 +67,13 @@ fn writes() -> impl Strategy<Value = LimitWrite> {
         (from, until).prop_map(|(from_ms, until_ms)| [from_ms, until_ms].map(|ms| Timestamp::from_ms(START_MS + ms)));
     let ledger = prop_oneof![8 => Just(7_u64), 1 => Just(u64::MAX)];
     let entries = (0..4_u64, fence, prop::option::of(entry()));
-    (units, times, ledger, entries).prop_map(|(units, [from, until], ledger, (as_of, fence, seen))| LimitWrite {
-        limit: StoredLimit { units, from, until, ledger, as_of, fence },
-        seen,
-    })
+    let window_ms = prop_oneof![8 => Just(WINDOW_MS), 1 => Just(WINDOW_MS / 2)];
+    (units, times, window_ms, ledger, entries).prop_map(
+        |(units, [from, until], window_ms, ledger, (as_of, fence, seen))| LimitWrite {
+            limit: StoredLimit { units, from, until, window_ms, ledger, as_of, fence },
+            seen,
+        },
+    )
 }
 
 fn events() -> impl Strategy<Value = BudgetEvent> {

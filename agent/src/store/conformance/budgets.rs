@@ -10,13 +10,15 @@ use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
 use tollgate_core::window::Window;
 
-use super::{FOREVER, HandClock, ask};
+use super::{FOREVER, HandClock, ask, budget_windows};
 use crate::store::ChargeStore;
 
 pub(super) const START_MS: u64 = 6_000_000;
 pub(super) const COUNTER: u128 = 1;
 const RULE: &str = "global";
-const FLOOR: u64 = 3;
+pub(super) const FLOOR: u64 = 3;
+/// Width of the window of the charges, in ms.
+pub(super) const WINDOW_MS: u64 = 60_000;
 
 /// Store of a region: its counters, and the limits that its aggregator writes.
 pub(in crate::store) struct RegionUnderTest<S, L> {
@@ -67,6 +69,7 @@ pub(in crate::store) fn run_budgets<S: ChargeStore, L: LimitStore>(
     a_limit_that_was_lowered_rises_by_a_writer_who_has_read_the_give_back(&fresh().0);
     an_older_writer_only_lowers(fresh());
     an_older_generation_has_the_quota_in_force(&fresh().0);
+    budget_windows::units_of_another_window_are_not_spent(fresh());
     leases_are_within_the_limit(&fresh().0);
     several_budgets_of_a_call_are_charged_together(&fresh().0);
 }
@@ -75,11 +78,12 @@ pub(super) fn ask_global(counter: u128) -> Charge {
     Charge { budget: Some(RULE.into()), ..ask(counter, FLOOR) }
 }
 
-fn limit(units: u64, until_ms: u64, as_of: u64, fence: Option<u64>) -> LimitWrite {
+pub(super) fn limit(units: u64, until_ms: u64, as_of: u64, fence: Option<u64>) -> LimitWrite {
     let id = |sequence| EntryId { writer: u64::MAX - 7, sequence };
     let fence = fence.map(|sequence| Fence { id: id(sequence), grant: id(1), keeps: units });
     let until = Timestamp::from_ms(until_ms);
-    LimitWrite { limit: StoredLimit { units, until, as_of, fence, ..StoredLimit::default() }, seen: None }
+    let limit = StoredLimit { units, until, window_ms: WINDOW_MS, as_of, fence, ..StoredLimit::default() };
+    LimitWrite { limit, seen: None }
 }
 
 /// J2: granted units hold until their term has ended by the store's clock.

@@ -5,6 +5,7 @@
 
 mod histories;
 mod budgets;
+mod budget_windows;
 mod budget_histories;
 mod own_table;
 

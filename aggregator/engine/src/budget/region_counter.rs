@@ -167,7 +167,7 @@ impl RegionCounter {
 
     /// Returns the limit that the store should have; its fence is that of a give-back under way.
     pub(super) fn limit(&self, now: Timestamp, facts: &LedgerFacts<'_>, as_of: u64) -> StoredLimit {
-        let LedgerFacts { budget, region, .. } = *facts;
+        let LedgerFacts { terms, budget, region } = *facts;
         let live = self.held.live(budget.grants_of(region), now);
         let given = self.giving.and_then(|giving| {
             let grant = budget.grants_of(region).find(|grant| grant.granted == giving.fence.grant)?;
@@ -178,6 +178,7 @@ impl RegionCounter {
             units: live.units.saturating_sub(given.unwrap_or(0)),
             from: live.from,
             until: live.until,
+            window_ms: terms.window_ms,
             as_of,
             fence: self.giving.map(|giving| giving.fence),
             ..StoredLimit::default()

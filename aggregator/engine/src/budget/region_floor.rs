@@ -64,7 +64,8 @@ impl RegionFloor {
         let lowest = *reserved.start();
         let units = fence.map_or(lowest, |fence| fence.keeps.min(lowest));
         let (ledger, as_of) = as_of;
-        let limit = StoredLimit { units, from: Timestamp::default(), until: NEVER, ledger, as_of, fence };
+        let (from, window_ms) = (Timestamp::default(), terms.window_ms);
+        let limit = StoredLimit { units, from, until: NEVER, window_ms, ledger, as_of, fence };
         let is_known = self.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
         let is_waiting = self.lowered.is_some_and(|lowered| {
             now.ms_since(lowered.since) >= terms.window_ms
@@ -132,7 +133,9 @@ mod tests {
         let write = |floor: &mut RegionFloor, now_ms, reserved, is_read: bool| {
             floor.write(ms(now_ms), (id(1), &terms), ("a", reserved..=reserved), id(5), (1, 7), |_| is_read)
         };
-        let lowered = StoredLimit { units: 3, from: ms(0), until: NEVER, ledger: 1, as_of: 7, fence: Some(fence) };
+        let fence_of = Some(fence);
+        let lowered =
+            StoredLimit { units: 3, from: ms(0), until: NEVER, window_ms, ledger: 1, as_of: 7, fence: fence_of };
         assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, seen: None }));
         assert_eq!(floor.written(ms(0), &terms, lowered, |_| false), None);
         let probe = StoredLimit { as_of: 6, ..lowered };

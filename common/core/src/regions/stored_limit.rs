@@ -17,6 +17,9 @@ pub struct StoredLimit {
     pub from: Timestamp,
     /// Store time at which the first of their terms ends.
     pub until: Timestamp,
+    /// Width of the window of the terms, in ms. Charges by another window have none of these units: they would be spent in windows
+    /// that the ledger does not count.
+    pub window_ms: u64,
     /// Number of the ledger. One that was created again has another number, and its length says nothing about the earlier one.
     pub ledger: u64,
     /// Length of the ledger that the writer had read.
@@ -122,6 +125,17 @@ mod tests {
             let recreated = StoredLimit { ledger: 8, ..limit(9, 100, 2, None) };
             let after = before.after(&LimitWrite { limit: recreated, seen: None });
             assert_eq!(after, recreated, "another ledger");
+        }
+    }
+
+    /// A refused write has read less of the ledger than the terms in the store.
+    #[test]
+    fn a_refused_write_leaves_the_window() {
+        let before = StoredLimit { window_ms: 10, ..limit(9, 100, 3, None) };
+        for (as_of, window_ms, units) in [(2, 10, 4), (3, 20, 4), (4, 20, 4)] {
+            let limit = StoredLimit { window_ms: 20, ..limit(4, 100, as_of, None) };
+            let after = before.after(&LimitWrite { limit, seen: None });
+            assert_eq!((after.window_ms, after.units), (window_ms, units), "{as_of}");
         }
     }
 

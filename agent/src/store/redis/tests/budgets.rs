@@ -33,7 +33,7 @@ fn foreign_limits_are_errors_until_they_are_written_again() {
     let limit_key = limit_key(&counter_key(&prefix, SlotId::of(COUNTER)));
     let now = on(limits.time()).expect("Redis answers");
     let write = |units, until| LimitWrite {
-        limit: StoredLimit { units, until, as_of: 1, ..StoredLimit::default() },
+        limit: StoredLimit { units, until, window_ms: 60_000, as_of: 1, ..StoredLimit::default() },
         seen: None,
     };
     for (key, foreign) in [
@@ -94,7 +94,8 @@ fn one_digest_key_holds_the_region() {
         let result = take(&stores[key], &charge(key)).expect("Redis answers")[0];
         (result.charged, result.limit)
     };
-    let floor = LimitWrite { limit: StoredLimit { units: 6, as_of: 1, ..StoredLimit::default() }, seen: None };
+    let limit = StoredLimit { units: 6, window_ms: WINDOW_MS, as_of: 1, ..StoredLimit::default() };
+    let floor = LimitWrite { limit, seen: None };
     let write = |key: usize| on(limits[key].write_floor("rule", &floor)).map(|(_, floor)| floor.units);
     assert_eq!((admitted(0), admitted(1)), ((true, 5), (false, 0)));
     assert_eq!((write(0), write(1)), (Ok(6), Err(StoreError::Refused)));

@@ -84,7 +84,7 @@ fn a_region_asks_and_uses_what_it_is_granted() {
     let write = written(&tick(&mut process, 3_000, 2)).expect("the limit rises");
     // The term is counted from the asking, less the drift of two clocks.
     let (from, until) = (ms(1_000_000 + 1_000), ms(1_000_000 + 1_000 + 12_000 - 5));
-    let limit = StoredLimit { units: 30, from, until, ledger: 1, as_of: 3, fence: None };
+    let limit = StoredLimit { units: 30, from, until, window_ms: 10_000, ledger: 1, as_of: 3, fence: None };
     assert_eq!(write, LimitWrite { limit, seen: None });
     let write = written(&tick(&mut process, 12_995, 20)).expect("its own clock says that the term has ended");
     assert_eq!(write.limit.units, 0);
