@@ -63,6 +63,8 @@ mod keys_file;
 mod runtime;
 mod agent;
 
+#[doc(hidden)]
+pub use agent::RuleBudget;
 pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
 pub use file::{FileError, read_text};
 pub use request::Request;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate::store::MemoryStore;
-use tollgate::{Agent, Call, Decision, Rule, RuleSet};
+use tollgate::{Agent, Call, Decision, Rule, RuleBudget, RuleSet};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::DigestKey;
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::regions::limit_store::LimitStore;
-use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
 use tollgate_core::rules::Scope;
 
 /// Begin of a sub-window.
@@ -52,10 +52,9 @@ impl Eu {
     async fn grant(&mut self, units: u64, until_ms: u64) -> LimitAnswer {
         self.as_of += 1;
         let until = Timestamp::from_ms(START_MS + until_ms);
-        let limit =
-            StoredLimit { units, until, window_ms: WINDOW_MS, as_of: self.as_of, ..StoredLimit::default() };
+        let limit = StoredLimit { units, until, window_ms: WINDOW_MS, as_of: self.as_of, ..StoredLimit::default() };
         let counter = DigestKey::default().counter("global", ["k"]);
-        let write = LimitWrite { limit, seen: None };
+        let write = LimitWrite { limit, shown: ShownBudget { wants: 50, moves: 3 }, ..LimitWrite::default() };
         self.store.write_limit("global", counter, &write).await.expect("the store answers").1
     }
 
@@ -85,7 +84,10 @@ async fn an_agent_enforces_the_live_budget_of_its_region() {
     assert_eq!(eu.grant(30, 20_000).await.used, 10);
     eu.at(249);
     assert_eq!(eu.exhaust().await, (30, 40), "risen");
-    assert_eq!(eu.agent.budgets(&Call::new().with("api_key", "k")), [("global".into(), 40)]);
+    // The limit was asked for at the start of the store's time.
+    let view = LimitView { shown: ShownBudget { wants: 50, moves: 3 }, age_ms: Some(START_MS + 249) };
+    let budget = RuleBudget { rule: "global".into(), units: 40, view: Some(view) };
+    assert_eq!(eu.agent.budgets(&Call::new().with("api_key", "k")).await, [budget]);
     // Falls while more is in the window: the give-back has to wait.
     assert_eq!(eu.grant(5, 70_000).await.used, 40);
     eu.at(1_000);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 use tollgate_core::decision::LocalAnswer;
 use tollgate_core::rules::MatchScope;
 
@@ -41,13 +42,14 @@ impl Engine {
         })
     }
 
-    /// Returns the global rules of a call, with the quota of the last answer of the store, or the floor before the first one.
+    /// Returns the global rules of a call, with their counters and the quotas of the last answer of the store, or the floors before the
+    /// first one.
     #[must_use]
-    pub fn budgets(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, u64)> {
+    pub fn budgets(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, (CounterId, u64))> {
         self.of_matched(now, call, |_, MatchedRule { counter, policy, .. }| {
             policy.global_quota?;
             let answered = self.table.holds(*counter).then(|| self.table.with(*counter, |view| view.quota(policy)));
-            Some(answered.unwrap_or(policy.quota.units()))
+            Some((*counter, answered.unwrap_or(policy.quota.units())))
         })
     }
 

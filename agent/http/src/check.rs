@@ -54,15 +54,19 @@ pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, 
     let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
     let engine = agent.engine();
     let mut explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, &parsed.call));
-    let (answers, budgets) = (agent.local_answers(&parsed.call), agent.budgets(&parsed.call));
+    let (answers, budgets) = (agent.local_answers(&parsed.call), agent.budgets(&parsed.call).await);
     for rule in explanation["rules"].as_array_mut().into_iter().flatten() {
         let held = answers.iter().find(|(name, _)| rule["rule"].as_str() == Some(&**name));
         if rule["applies"] == true {
             rule["by"] = held.map(|(_, answer)| answer.as_str()).into();
         }
-        let budget = budgets.iter().find(|(name, _)| rule["rule"].as_str() == Some(&**name));
-        if let Some((_, units)) = budget {
-            rule["budget"] = (*units).into();
+        if let Some(budget) = budgets.iter().find(|budget| rule["rule"].as_str() == Some(&*budget.rule)) {
+            rule["budget"] = budget.units.into();
+            // Without granted units the record is not renewed, and its demand is an old one.
+            let renewed = budget.view.filter(|view| view.age_ms.is_some());
+            rule["demand"] = renewed.map(|view| view.shown.wants).into();
+            rule["budget_moves"] = budget.view.map(|view| view.shown.moves).into();
+            rule["budget_age_ms"] = renewed.and_then(|view| view.age_ms).into();
         }
     }
     // While it is on, its quota decides in place of the rules that follow.

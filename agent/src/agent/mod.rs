@@ -24,6 +24,7 @@ use tokio::runtime::Handle;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::decision::LocalAnswer;
+use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_core::rules::Quota;
 use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
 
@@ -57,6 +58,18 @@ pub use start::StartError;
 /// ```
 pub struct Agent<S: ChargeStore = AnyStore> {
     shared: Arc<Shared<S>>,
+}
+
+/// Budget of this region for the counter of a call under one global rule.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleBudget {
+    /// Name of the rule.
+    pub rule: Arc<str>,
+    /// Units by the last answer of the store.
+    pub units: u64,
+    /// Record in the store; none if there is none, or if the store does not answer.
+    pub view: Option<LimitView>,
 }
 
 struct Shared<S> {
@@ -108,11 +121,19 @@ impl<S: ChargeStore> Agent<S> {
         self.shared.engine.local_answers(self.shared.clock.now(), call)
     }
 
-    /// Returns the global rules of a call, with the units that this region may admit by the last answer of the store.
+    /// Returns the global rules of a call, with the units that this region may admit by the last answer of the store, and the record of
+    /// its budget in the store.
     #[doc(hidden)]
-    #[must_use]
-    pub fn budgets(&self, call: &Call<'_>) -> Vec<(Arc<str>, u64)> {
-        self.shared.engine.budgets(self.shared.clock.now(), call)
+    pub async fn budgets(&self, call: &Call<'_>) -> Vec<RuleBudget> {
+        let mut budgets = Vec::new();
+        for (rule, (counter, units)) in self.shared.engine.budgets(self.shared.clock.now(), call) {
+            let view = match &self.shared.store {
+                Some(store) => inside(&self.shared.runtime, store.limit_view(counter)).await,
+                None => None,
+            };
+            budgets.push(RuleBudget { rule, units, view });
+        }
+        budgets
     }
 
     /// Switches the emergency on, or off without a quota: while it is on, each caller (by `ip`) may use this quota at

@@ -1,7 +1,8 @@
 //! The store that the builder's settings select.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId};
+use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::ChargeableRules;
 
 #[cfg(feature = "redis")]
@@ -50,6 +51,14 @@ impl ChargeStore for AnyStore {
             Self::Memory(store) => store.ping().await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.ping().await,
+        }
+    }
+
+    async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
+        match self {
+            Self::Memory(store) => store.limit_view(counter).await,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.limit_view(counter).await,
         }
     }
 }

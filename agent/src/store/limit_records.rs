@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use tollgate_core::algorithm::Limit;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, CounterId, StoreError};
-use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{LimitView, LimitWrite, ShownBudget, StoredLimit};
 
 /// Maximum number of counters with a limit, and of rules with a floor. Past the cap, records that have ended are dropped; a further
 /// one is refused, so that its counter has the floor only.
@@ -20,7 +20,7 @@ const RECORDS_MAX: usize = 100_000;
 #[derive(Debug, Default)]
 pub(super) struct LimitRecords {
     floors: HashMap<Arc<str>, StoredLimit, RandomState>,
-    limits: HashMap<CounterId, StoredLimit, RandomState>,
+    limits: HashMap<CounterId, (StoredLimit, ShownBudget), RandomState>,
 }
 
 impl LimitRecords {
@@ -39,7 +39,8 @@ impl LimitRecords {
             // The floor has the window of the terms. A limit that has ended may have that of earlier ones.
             let is_of_terms = floor.is_none_or(|floor| floor.window_ms == width_ms);
             let floor = floor.map_or(charge.limit.units, |floor| if is_of_terms { floor.units } else { 0 });
-            let granted = self.limits.get(&charge.counter).filter(|limit| limit.is_in_force(now));
+            let granted =
+                self.limits.get(&charge.counter).map(|(limit, _)| limit).filter(|limit| limit.is_in_force(now));
             let granted = granted.filter(|limit| is_of_terms && limit.window_ms == width_ms);
             let units = floor.saturating_add(granted.map_or(0, |limit| limit.units));
             let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
@@ -57,14 +58,19 @@ impl LimitRecords {
         now: Timestamp,
     ) -> Result<(StoredLimit, u64), StoreError> {
         if self.limits.len() >= RECORDS_MAX && !self.limits.contains_key(&counter) {
-            self.limits.retain(|_, limit| limit.fence.is_some() || now < limit.until);
+            self.limits.retain(|_, (limit, _)| limit.fence.is_some() || now < limit.until);
             if self.limits.len() >= RECORDS_MAX {
                 return Err(StoreError::Full);
             }
         }
-        let limit = self.limits.entry(counter).or_default();
-        *limit = limit.after(write);
+        let (limit, shown) = self.limits.entry(counter).or_default();
+        (*limit, *shown) = (limit.after(write), write.shown);
         Ok((*limit, self.floors.get(rule).map_or(0, |floor| floor.units)))
+    }
+
+    /// Returns the record of a counter's limit.
+    pub(super) fn view(&self, counter: CounterId, now: Timestamp) -> Option<LimitView> {
+        self.limits.get(&counter).map(|(limit, shown)| limit.view(*shown, now))
     }
 
     /// Writes the floor of a rule. Returns the floor in force.
@@ -84,7 +90,10 @@ mod tests {
 
     fn write(until_ms: u64) -> LimitWrite {
         let until = Timestamp::from_ms(until_ms);
-        LimitWrite { limit: StoredLimit { units: 5, until, as_of: 1, ..StoredLimit::default() }, seen: None }
+        LimitWrite {
+            limit: StoredLimit { units: 5, until, as_of: 1, ..StoredLimit::default() },
+            ..LimitWrite::default()
+        }
     }
 
     /// capped: past the cap, limits that have ended make room; when none has, a further one is refused.

@@ -13,7 +13,7 @@ use tollgate_core::algorithm::CounterState;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step_at_once};
 use tollgate_core::regions::limit_store::LimitStore;
-use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitView, LimitWrite, StoredLimit};
 
 use super::limit_records::LimitRecords;
 use super::{ChargeStore, StoreError};
@@ -126,6 +126,10 @@ impl ChargeStore for MemoryStore {
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         Ok(self.clock.now())
+    }
+
+    async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
+        self.limits.lock().view(counter, self.clock.now())
     }
 }
 

@@ -15,7 +15,8 @@ mod conformance;
 use std::future::Future;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Charge;
+use tollgate_core::counter::{Charge, CounterId};
+use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::ChargeableRules;
 
 pub use any::AnyStore;
@@ -49,4 +50,11 @@ pub trait ChargeStore: Send + Sync + 'static {
     /// Returns the store's time.
     #[doc(hidden)]
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+
+    /// Returns the record of a counter's limit, for display; none if there is none, or if the store does not answer.
+    #[doc(hidden)]
+    fn limit_view(&self, counter: CounterId) -> impl Future<Output = Option<LimitView>> + Send {
+        let _ = counter;
+        std::future::ready(None)
+    }
 }

@@ -221,7 +221,8 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
                         self.append(now, &entry);
                     }
                 }
-                RegionEffect::Write { rule, counter, write } => {
+                RegionEffect::Write { rule, counter, mut write } => {
+                    write.shown.moves = self.state.lock().moves_of(counter);
                     writes.push(StoreWrite { rule, counter: Some(counter), write });
                 }
                 RegionEffect::WriteFloor { rule, write } => writes.push(StoreWrite { rule, counter: None, write }),

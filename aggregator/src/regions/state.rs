@@ -101,7 +101,7 @@ impl RegionQueries {
         let units = state.ledger().budget(rule, counter)?.held(&state.region);
         let seen = state.seen.get(&counter);
         let age_ms = seen.and_then(|seen| seen.renewed_at.get(&state.region)).map(|at| now.ms_since(*at));
-        Some(OwnBudget { units, moves: seen.map_or(0, |seen| seen.grants + seen.give_backs), age_ms })
+        Some(OwnBudget { units, moves: state.moves_of(counter), age_ms })
     }
 }
 
@@ -116,6 +116,11 @@ impl RegionState {
         if self.budgets.voids() == voids {
             self.note(now, record);
         }
+    }
+
+    /// Returns the number of grants and give-backs of a counter that were read since the start.
+    pub(super) fn moves_of(&self, counter: CounterId) -> u64 {
+        self.seen.get(&counter).map_or(0, |seen| seen.grants + seen.give_backs)
     }
 
     /// Returns the units that the region holds beside its floors, by rule.

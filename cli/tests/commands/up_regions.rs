@@ -90,6 +90,12 @@ fn budgets_follow_the_calls_and_the_operator() {
         assert!(table.contains(expected), "{expected}: {table}");
     }
     assert!(table.lines().all(|line| line.chars().count() <= 80), "{table}");
+    // J2: the explanation of an agent has the budget, its demand, its moves and its age.
+    client.send("POST", "/explain", &[], r#"{"descriptors":{"api_key":"k"}}"#);
+    let explained = client.receive().json()["rules"][0].clone();
+    assert!(explained["budget"].as_u64().is_some_and(|units| units >= 10), "{explained}");
+    assert!(explained["demand"].as_u64() >= Some(100) && explained["budget_moves"].as_u64() > Some(0), "{explained}");
+    assert!(explained["budget_age_ms"].as_u64().is_some_and(|age_ms| age_ms < 60_000), "{explained}");
     let before = held(&up, "eu").expect("units");
     let (exit, said, _) = regions(&up, &["move", "eu", "us"]);
     let moved = "eu gives back its units beside its floors (counters: 1), once they have left its window,\nand us asks for them; after one term the demand decides again";

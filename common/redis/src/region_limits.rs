@@ -10,7 +10,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{CounterId, SlotId, StoreError};
 use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
-use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
 
 use crate::connection::Connection;
 use crate::keys::{counter_key, floor_key, key_claim_key, limit_key};
@@ -20,12 +20,14 @@ use crate::settings::{RedisAddressError, RedisSettings};
 /// Largest number of a script that is exact. It stands for itself and for all larger ones.
 const NUMBER_MAX: u64 = (1 << 53) - 1;
 /// Length of a record without a fence.
-const RECORD_LEN: usize = 43;
+const RECORD_LEN: usize = 57;
 /// Length of its numbers.
-const NUMBERS_LEN: usize = 35;
+const NUMBERS_LEN: usize = 49;
 const WRITE: &str = include_str!("lua/region_limit.lua");
 /// Lua function `holds_region`, which tells if a digest key holds the region. It needs `now`.
 pub const KEY_CLAIM: &str = include_str!("lua/key_claim.lua");
+/// No arguments of a script.
+const NO_ARGS: &[&str] = &[];
 /// Binds `now` to the last argument: the clock of a test.
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 
@@ -69,10 +71,10 @@ impl RegionLimits {
     /// Writes a record. Returns the answer, with the record as a limit.
     async fn write(&self, keys: &[String], write: &LimitWrite) -> Result<(ScriptAnswer, StoredLimit), StoreError> {
         let fingerprint = self.key_fingerprint.to_le_bytes().to_vec();
-        let mut args = vec![record(&write.limit), write.seen.map(entry).unwrap_or_default(), fingerprint];
+        let mut args = vec![record(write), write.seen.map(entry).unwrap_or_default(), fingerprint];
         args.extend(self.test_clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
         let answer: ScriptAnswer = self.connection.run(&self.write, keys, &args).await?;
-        let limit = read(&answer.1).ok_or_else(|| self.connection.answer_unreadable())?;
+        let (limit, _) = read(&answer.1).ok_or_else(|| self.connection.answer_unreadable())?;
         Ok((answer, limit))
     }
 }
@@ -108,11 +110,48 @@ const fn from_script(number: u64) -> u64 {
     if number >= NUMBER_MAX { u64::MAX } else { number }
 }
 
+/// Reader of the record of a counter's limit, for display.
+#[derive(Debug)]
+pub struct LimitReader(Script);
+
+impl LimitReader {
+    /// Creates a reader.
+    #[must_use]
+    pub fn new() -> Self {
+        // A foreign value counts as none.
+        Self(Script::at_store_time(
+            "local found = redis.pcall('GET', KEYS[1])\nreturn { now, type(found) == 'string' and found or '' }",
+        ))
+    }
+
+    /// Reads the record of a counter; none if there is none.
+    ///
+    /// # Errors
+    /// When the store does not answer.
+    pub async fn read(
+        &self,
+        connection: &Connection,
+        prefix: &str,
+        counter: CounterId,
+    ) -> Result<Option<LimitView>, StoreError> {
+        let key = limit_key(&counter_key(prefix, SlotId::of(counter)));
+        let (now_ms, found): (u64, Vec<u8>) = connection.run(&self.0, &[key], NO_ARGS).await?;
+        Ok(read(&found).map(|(limit, shown)| limit.view(shown, Timestamp::from_ms(now_ms))))
+    }
+}
+
+impl Default for LimitReader {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Writes a limit.
-fn record(limit: &StoredLimit) -> Vec<u8> {
-    let StoredLimit { units, from, until, window_ms, ledger, as_of, fence } = *limit;
+fn record(write: &LimitWrite) -> Vec<u8> {
+    let StoredLimit { units, from, until, window_ms, ledger, as_of, fence } = write.limit;
+    let ShownBudget { wants, moves } = write.shown;
     let mut bytes = Vec::with_capacity(RECORD_LEN + 40);
-    for number in [units, until.as_ms(), as_of, from.as_ms(), window_ms] {
+    for number in [units, until.as_ms(), as_of, from.as_ms(), window_ms, wants, moves] {
         bytes.extend_from_slice(&number.min(NUMBER_MAX).to_le_bytes()[..7]);
     }
     bytes.extend_from_slice(&ledger.to_le_bytes());
@@ -126,8 +165,8 @@ fn entry(id: EntryId) -> Vec<u8> {
     [id.writer.to_le_bytes(), id.sequence.to_le_bytes()].concat()
 }
 
-/// Reads a limit; `None` if the record is not one.
-fn read(record: &[u8]) -> Option<StoredLimit> {
+/// Reads a limit and what is shown with it; `None` if the record is not one.
+fn read(record: &[u8]) -> Option<(StoredLimit, ShownBudget)> {
     let (limit, fence) = record.split_at_checked(RECORD_LEN)?;
     let (numbers, ledger) = limit.split_at(NUMBERS_LEN);
     let (numbers, _) = numbers.as_chunks::<7>();
@@ -150,7 +189,9 @@ fn read(record: &[u8]) -> Option<StoredLimit> {
         _ => return None,
     };
     let (from, until) = (Timestamp::from_ms(number(3)?), Timestamp::from_ms(number(1)?));
-    Some(StoredLimit { units: number(0)?, from, until, window_ms: number(4)?, ledger, as_of: number(2)?, fence })
+    let shown = ShownBudget { wants: number(5)?, moves: number(6)? };
+    let (units, window_ms, as_of) = (number(0)?, number(4)?, number(2)?);
+    Some((StoredLimit { units, from, until, window_ms, ledger, as_of, fence }, shown))
 }
 
 #[cfg(test)]
@@ -165,9 +206,11 @@ mod tests {
             let (from, until) = (Timestamp::from_ms(until_ms >> 20), Timestamp::from_ms(until_ms));
             let (window_ms, ledger) = (1 << 45, u64::MAX - 1);
             let limit = StoredLimit { units, from, until, window_ms, ledger, as_of: 1 << 40, fence };
-            assert_eq!(read(&record(&limit)), Some(limit));
+            let shown = ShownBudget { wants: units, moves: 7 };
+            let write = LimitWrite { limit, shown, ..LimitWrite::default() };
+            assert_eq!(read(&record(&write)), Some((limit, shown)));
         }
-        for len in [0, 36, 42, 44, 76, 82, 84] {
+        for len in [0, 36, 43, 56, 58, 96, 98] {
             assert_eq!(read(&vec![1; len]), None, "{len}");
         }
     }

@@ -72,6 +72,7 @@ fn writes() -> impl Strategy<Value = LimitWrite> {
         |(units, [from, until], window_ms, ledger, (as_of, fence, seen))| LimitWrite {
             limit: StoredLimit { units, from, until, window_ms, ledger, as_of, fence },
             seen,
+            ..LimitWrite::default()
         },
     )
 }

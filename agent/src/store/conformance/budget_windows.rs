@@ -43,8 +43,10 @@ pub(super) fn units_of_another_window_are_not_spent<S: ChargeStore, L: LimitStor
     assert_eq!(shown(&Charge { generation: 3, ..own.clone() }), (true, 6, Some(ends_ms)));
     assert_eq!(shown(&newer), (true, 6, Some(ends_ms)), "it is counted by the rules of the ledger");
     // The limit of earlier terms lives on when the floor is that of the new ones.
-    let of_terms =
-        LimitWrite { limit: StoredLimit { window_ms: WINDOW_MS / 2, ..limit(5, u64::MAX, 2, None).limit }, seen: None };
+    let of_terms = LimitWrite {
+        limit: StoredLimit { window_ms: WINDOW_MS / 2, ..limit(5, u64::MAX, 2, None).limit },
+        ..LimitWrite::default()
+    };
     assert_eq!(region.write_floor(&of_terms), of_terms.limit);
     let newest = Charge { generation: 4, ..shorter };
     clock.set(ends_ms - 1);

@@ -7,7 +7,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
-use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, ShownBudget, StoredLimit};
 use tollgate_core::window::Window;
 
 use super::{FOREVER, HandClock, ask, budget_windows};
@@ -72,6 +72,7 @@ pub(in crate::store) fn run_budgets<S: ChargeStore, L: LimitStore>(
     budget_windows::units_of_another_window_are_not_spent(fresh());
     leases_are_within_the_limit(&fresh().0);
     several_budgets_of_a_call_are_charged_together(&fresh().0);
+    what_a_writer_shows_is_kept(&fresh().0);
 }
 
 pub(super) fn ask_global(counter: u128) -> Charge {
@@ -83,7 +84,7 @@ pub(super) fn limit(units: u64, until_ms: u64, as_of: u64, fence: Option<u64>) -
     let fence = fence.map(|sequence| Fence { id: id(sequence), grant: id(1), keeps: units });
     let until = Timestamp::from_ms(until_ms);
     let limit = StoredLimit { units, until, window_ms: WINDOW_MS, as_of, fence, ..StoredLimit::default() };
-    LimitWrite { limit, seen: None }
+    LimitWrite { limit, ..LimitWrite::default() }
 }
 
 /// J2: granted units hold until their term has ended by the store's clock.
@@ -153,7 +154,8 @@ fn a_written_floor_takes_the_place_of_that_of_the_charge<S: ChargeStore, L: Limi
     assert_eq!(region.write(&limit(4, u64::MAX, 1, None)).floor, 1);
     let denied = region.charge(&Charge { cost: 5, ..one });
     assert_eq!((denied.charged, denied.limit, denied.limit_until), (false, 5, Some(FOREVER)));
-    let recreated = LimitWrite { limit: StoredLimit { ledger: u64::MAX - 1, ..floor(6, 1, None).limit }, seen: None };
+    let recreated =
+        LimitWrite { limit: StoredLimit { ledger: u64::MAX - 1, ..floor(6, 1, None).limit }, ..LimitWrite::default() };
     assert_eq!(region.write_floor(&recreated), recreated.limit, "the ledger was created again");
     assert_eq!(region.charge(&ask_global(COUNTER + 1)).limit, 6);
     let floor = |units, as_of, fence| {
@@ -257,4 +259,15 @@ fn several_budgets_of_a_call_are_charged_together<S: ChargeStore, L: LimitStore>
     );
     let too_much = Charge { cost: 2, ..other };
     assert_eq!(limits(&[ask_global(COUNTER), too_much, plain]), [(false, FLOOR + 7), (false, FLOOR), (false, 4)]);
+}
+
+/// J2: `/explain` shows the demand and the moves as of the last write, even of one that is refused.
+fn what_a_writer_shows_is_kept<S: ChargeStore, L: LimitStore>(region: &RegionUnderTest<S, L>) {
+    let view = |counter| super::now(region.store.limit_view(CounterId::from_u128(counter)));
+    assert_eq!(view(COUNTER), None);
+    for (as_of, shown) in [(3, ShownBudget { wants: 7, moves: 2 }), (2, ShownBudget { wants: 9, moves: 3 })] {
+        region.write(&LimitWrite { shown, ..limit(4, START_MS + 60_000, as_of, None) });
+        assert_eq!(view(COUNTER).map(|view| view.shown), Some(shown));
+    }
+    assert_eq!(view(COUNTER + 1), None);
 }

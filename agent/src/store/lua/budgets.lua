@@ -5,7 +5,7 @@
 -- fingerprint of the agent's. If another key holds the region, the quota of each is 0. The answer begins with 1 in this case, or else
 -- 0, and the quota and the end of the granted units of each, or 0. If the counter follows newer rules than the charge, so does the charge, with this quota.
 -- Units of another window than that of the ledger would be spent once more: a charge by another window than that of the floor has none.
-local BUDGETED, NUMBER_MAX, RECORD_LEN, FENCE_LEN, in_force = 32, 2 ^ 53 - 1, 43, 40, ''
+local BUDGETED, NUMBER_MAX, RECORD_LEN, FENCE_LEN, in_force = 32, 2 ^ 53 - 1, 57, 40, ''
 local claim, fingerprint, is_held, held_ms = table.remove(KEYS), table.remove(ARGV), true, 0
 for i = #ARGV, 1, -1 do
   local charge = ARGV[i]

@@ -17,17 +17,22 @@ mod multi_slot;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId};
+use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::ChargeableRules;
-use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses};
+use tollgate_redis::{Connection, FleetRegistry, LimitReader, RuleMirror, Witnesses};
 
 use super::{ChargeStore, FleetServices, StoreError};
 use gathered_steps::GatheredSteps;
 use steps::Steps;
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
+
+/// Maximum time of the reading of a limit, for display.
+const VIEW_WAIT: Duration = Duration::from_millis(250);
 
 /// Counters in Redis.
 pub struct RedisStore {
@@ -85,5 +90,12 @@ impl ChargeStore for RedisStore {
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         self.gathered.steps.connection.ping().await
+    }
+
+    async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
+        let steps = &self.gathered.steps;
+        let reader = LimitReader::new();
+        let read = reader.read(&steps.connection, &steps.prefix, counter);
+        tokio::time::timeout(VIEW_WAIT, read).await.ok()?.ok()?
     }
 }

@@ -22,7 +22,7 @@ use super::ledger::Ledger;
 use super::region_counter::{LedgerFacts, Need, RegionCounter};
 pub use super::region_events::{RegionEffect, RegionInput, RegionMember, RegionPart};
 use super::region_floor::RegionFloor;
-use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
+use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, ShownBudget, StoredLimit};
 
 /// Budgets of one region, at one process.
 #[derive(Clone, Debug)]
@@ -246,7 +246,8 @@ impl RegionBudgets {
         if is_due || state.gives_back(now) {
             let fence = state.stored.and_then(|stored| stored.fence).map(|fence| fence.id);
             let seen = fence.filter(|id| self.ledger.contains(*id));
-            effects.push(RegionEffect::Write { rule: rule.clone(), counter, write: LimitWrite { limit, seen } });
+            let shown = ShownBudget { wants: state.wants, moves: 0 };
+            effects.push(RegionEffect::Write { rule: rule.clone(), counter, write: LimitWrite { limit, seen, shown } });
         }
         !state.is_idle(&facts)
     }

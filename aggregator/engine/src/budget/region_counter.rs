@@ -31,7 +31,8 @@ pub(super) struct RegionCounter {
     void_requests: Option<VoidRequests>,
     /// Instant of the last renewals.
     renewed_at: Option<Timestamp>,
-    wants: u64,
+    /// Units that the region could use, with those of its floor.
+    pub(super) wants: u64,
 }
 
 /// Facts about the counter in the ledger.

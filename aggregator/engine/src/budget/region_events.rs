@@ -86,7 +86,7 @@ pub enum RegionEffect {
         rule: Arc<str>,
         /// The counter.
         counter: CounterId,
-        /// The write.
+        /// The write. Its number of moves is left to the shell, which counts them.
         write: LimitWrite,
     },
     /// A write of the floor of all counters of a rule to the store.

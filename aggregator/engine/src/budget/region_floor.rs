@@ -73,13 +73,13 @@ impl RegionFloor {
         });
         let seen = self.stored.and_then(|stored| stored.fence).map(|fence| fence.id).filter(|id| is_read(*id));
         if !is_known || (fence.is_some() && is_waiting) {
-            return Some(LimitWrite { limit, seen });
+            return Some(LimitWrite { limit, seen, ..LimitWrite::default() });
         }
         let is_due = self.probe.is_none_or(|(_, at)| now.ms_since(at) >= PROBED_EVERY_MS);
         let stored = self.stored.filter(|stored| is_due && stored.as_of > 0)?;
         let limit = StoredLimit { as_of: stored.as_of - 1, ..stored };
         self.probe = Some((limit, now));
-        Some(LimitWrite { limit, seen: None })
+        Some(LimitWrite { limit, ..LimitWrite::default() })
     }
 
     /// Returns true if the store's answer shows that it had lost the floor, and so all its data.
@@ -136,7 +136,7 @@ mod tests {
         let fence_of = Some(fence);
         let lowered =
             StoredLimit { units: 3, from: ms(0), until: NEVER, window_ms, ledger: 1, as_of: 7, fence: fence_of };
-        assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, seen: None }));
+        assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, ..LimitWrite::default() }));
         assert_eq!(floor.written(ms(0), &terms, lowered, |_| false), None);
         let probe = StoredLimit { as_of: 6, ..lowered };
         assert_eq!(
@@ -150,7 +150,8 @@ mod tests {
         }
         // The give-back is in the ledger.
         let plain = StoredLimit { fence: None, ..lowered };
-        assert_eq!(write(&mut floor, 12_000, 3, true), Some(LimitWrite { limit: plain, seen: Some(id(5)) }));
+        let seen = LimitWrite { limit: plain, seen: Some(id(5)), ..LimitWrite::default() };
+        assert_eq!(write(&mut floor, 12_000, 3, true), Some(seen));
         assert_eq!(floor.written(ms(12_000), &terms, plain, |_| true), None);
         assert_eq!(write(&mut floor, 10_998, 3, true), None, "the store has the floor");
     }

@@ -40,12 +40,32 @@ pub struct Fence {
 }
 
 /// Write of a limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LimitWrite {
     /// The limit.
     pub limit: StoredLimit,
     /// Give-back that the writer has read in the ledger.
     pub seen: Option<EntryId>,
+    /// Facts that the store keeps for display.
+    pub shown: ShownBudget,
+}
+
+/// Facts about a region's budget of a counter, as of the last write of its limit. Nothing depends on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ShownBudget {
+    /// Units that the region could use.
+    pub wants: u64,
+    /// Grants and give-backs of all regions that the writer has read since its start.
+    pub moves: u64,
+}
+
+/// Record of a counter's limit at an instant of store time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitView {
+    /// Facts as of the last write.
+    pub shown: ShownBudget,
+    /// Time since the last asking for any of the granted units, in ms; none while there are none.
+    pub age_ms: Option<u64>,
 }
 
 /// Answer of the store to the write of a counter's limit.
@@ -73,10 +93,17 @@ impl StoredLimit {
         self.from <= now && now < self.until
     }
 
+    /// Returns the record with these facts at an instant of store time.
+    #[must_use]
+    pub fn view(&self, shown: ShownBudget, now: Timestamp) -> LimitView {
+        let age_ms = (self.units_at(now) > 0).then(|| now.ms_since(self.from));
+        LimitView { shown, age_ms }
+    }
+
     /// Returns the limit after a write: as written, or the lower one of both if both are of the same ledger.
     #[must_use]
     pub fn after(self, write: &LimitWrite) -> Self {
-        let LimitWrite { limit, seen } = *write;
+        let LimitWrite { limit, seen, .. } = *write;
         let is_older = limit.as_of < self.as_of;
         let is_fenced = self.fence.is_some_and(|fence| seen != Some(fence.id));
         let is_same_fence = self.fence.is_some() && limit.fence == self.fence;
@@ -117,13 +144,13 @@ mod tests {
             ("renewed under the give-back", fenced(4, 3), fenced(4, 5), None, fenced(4, 5)),
             ("raised under the give-back", fenced(4, 3), fenced(5, 5), None, fenced(4, 3)),
         ] {
-            assert_eq!(before.after(&LimitWrite { limit: written, seen }), after, "{case}");
+            assert_eq!(before.after(&LimitWrite { limit: written, seen, ..LimitWrite::default() }), after, "{case}");
         }
-        let older = LimitWrite { limit: limit(4, 50, 2, None), seen: None };
+        let older = LimitWrite { limit: limit(4, 50, 2, None), ..LimitWrite::default() };
         assert_eq!(limit(9, 100, 3, None).after(&older), limit(4, 50, 3, None), "an earlier end holds at once");
         for before in [limit(4, 100, 900, None), limit(4, 100, 900, Some(G))] {
             let recreated = StoredLimit { ledger: 8, ..limit(9, 100, 2, None) };
-            let after = before.after(&LimitWrite { limit: recreated, seen: None });
+            let after = before.after(&LimitWrite { limit: recreated, ..LimitWrite::default() });
             assert_eq!(after, recreated, "another ledger");
         }
     }
@@ -134,7 +161,7 @@ mod tests {
         let before = StoredLimit { window_ms: 10, ..limit(9, 100, 3, None) };
         for (as_of, window_ms, units) in [(2, 10, 4), (3, 20, 4), (4, 20, 4)] {
             let limit = StoredLimit { window_ms: 20, ..limit(4, 100, as_of, None) };
-            let after = before.after(&LimitWrite { limit, seen: None });
+            let after = before.after(&LimitWrite { limit, ..LimitWrite::default() });
             assert_eq!((after.window_ms, after.units), (window_ms, units), "{as_of}");
         }
     }
@@ -143,11 +170,13 @@ mod tests {
     fn units_hold_for_their_term_by_a_clock_that_may_step_back() {
         let limit = StoredLimit { from: Timestamp::from_ms(40), ..limit(9, 100, 1, None) };
         let units = [39, 40, 99, 100].map(|now| limit.units_at(Timestamp::from_ms(now)));
+        let ages = [39, 40, 99, 100].map(|now| limit.view(ShownBudget::default(), Timestamp::from_ms(now)).age_ms);
+        assert_eq!(ages, [None, Some(0), Some(59), None]);
         assert_eq!(units, [0, 9, 9, 0]);
         let older = StoredLimit { from: Timestamp::from_ms(20), as_of: 0, ..limit };
         let newer = StoredLimit { from: Timestamp::from_ms(50), ..older };
         for (write, from) in [(older, 40), (newer, 50)] {
-            let after = limit.after(&LimitWrite { limit: write, seen: None });
+            let after = limit.after(&LimitWrite { limit: write, ..LimitWrite::default() });
             assert_eq!((after.from, after.as_of), (Timestamp::from_ms(from), 1), "the later one of both");
         }
     }

@@ -3,10 +3,11 @@
 --
 -- KEYS: the claim of the digest key; the record; of a counter's limit, the counter and the floor of its rule. ARGV: a record; the
 -- give-back that the writer has read, or ''; the fingerprint of the writer's digest key.
--- A record: units | until | length of the ledger | from | W | ledger, then of one with a fence its give-back | grant | units kept. That of a
+-- A record: units | until | length of the ledger | from | W | units wanted | moves, both for display | ledger, then
+-- of one with a fence its give-back | grant | units kept. That of a
 -- counter stays for a day after its last write: until then, a writer that was suspended may come with an older limit, or
 -- append a give-back while another process renews the grant. A foreign value counts as none, and is overwritten.
-local RECORD, LEDGER_AT, RECORD_LEN, FENCE_LEN = '<I7I7I7I7I7', 36, 43, 40
+local RECORD, LEDGER_AT, RECORD_LEN, FENCE_LEN = '<I7I7I7I7I7I7I7', 50, 57, 40
 local HEADER, HEADER_LEN = '<I1I1I6I7I7I7I6I6I1', 42 -- as in agent/src/store/lua/layout.lua
 local INTERPOLATED, FIXED, LAST_WINDOW = 49, 51, 53
 local NUMBER_MAX, TTL_MS_MAX, KEPT_MS_MIN = 2 ^ 53 - 1, 3155760000000, 86400000
@@ -41,7 +42,7 @@ local function used(key)
 end
 
 if not holds_region(KEYS[1], ARGV[3], CLAIM_MS) then return { err = 'OTHERKEY ' .. KEYS[1] } end
-local units, ends, as_of, begins, width = parse(RECORD, ARGV[1])
+local units, ends, as_of, begins, width, wants, moves = parse(RECORD, ARGV[1])
 local ledger, fence, seen = sub(ARGV[1], LEDGER_AT, RECORD_LEN), sub(ARGV[1], RECORD_LEN + 1), ARGV[2]
 local found = value_of('GET', KEYS[2])
 if is_record(found) then
@@ -55,7 +56,7 @@ if is_record(found) then
     begins, width = max(begins, old_begins), old_width
   end
 end
-local record = pack(RECORD, units, ends, as_of, begins, width) .. ledger .. fence
+local record = pack(RECORD, units, ends, as_of, begins, width, wants, moves) .. ledger .. fence
 if not KEYS[3] then
   redis.call('SET', KEYS[2], record)
   return { now, record, units, 0 }

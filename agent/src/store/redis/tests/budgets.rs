@@ -34,7 +34,7 @@ fn foreign_limits_are_errors_until_they_are_written_again() {
     let now = on(limits.time()).expect("Redis answers");
     let write = |units, until| LimitWrite {
         limit: StoredLimit { units, until, window_ms: 60_000, as_of: 1, ..StoredLimit::default() },
-        seen: None,
+        ..LimitWrite::default()
     };
     for (key, foreign) in [
         (&limit_key, "SET KEY junk"),
@@ -46,9 +46,17 @@ fn foreign_limits_are_errors_until_they_are_written_again() {
         assert!(!SHARED.command(&foreign.replace("KEY", key)).starts_with('-'), "{foreign}");
         assert_eq!(take(&store, &global).map(|_| ()), Err(StoreError::Unreadable), "{foreign} at {key}");
         assert!(take(&store, &ask(2, 5)).is_ok(), "other counters are not concerned");
+        if *key == limit_key {
+            assert_eq!(on(store.limit_view(COUNTER)), None, "{foreign}");
+        }
         on(limits.write_floor("rule", &write(3, Timestamp::from_ms(u64::MAX)))).expect("Redis answers");
         let (at, answer) = on(limits.write_limit("rule", COUNTER, &write(4, now.plus_ms(60_000)))).expect("an answer");
         assert_eq!((answer.limit.units, answer.floor, at >= now), (4, 3, true));
+        let view = on(store.limit_view(COUNTER)).expect("a limit");
+        assert!(
+            view.age_ms.is_some_and(|age_ms| age_ms >= now.as_ms()),
+            "asked for at the start of its time: {view:?}"
+        );
         assert_eq!(take(&store, &global).map(|results| results[0].limit), Ok(7), "{foreign} at {key}");
     }
     assert_eq!(SHARED.command(&format!("PTTL {}", floor_key(&prefix, "rule"))), ":-1", "a floor does not expire");
@@ -63,7 +71,7 @@ fn the_units_of_a_foreign_value_are_unknown() {
     let store = shared(&prefix);
     let limits = limits_beside(&store);
     let key = counter_key(&prefix, SlotId::of(COUNTER));
-    let write = LimitWrite { limit: StoredLimit::default(), seen: None };
+    let write = LimitWrite { limit: StoredLimit::default(), ..LimitWrite::default() };
     let used = || on(limits.write_limit("rule", COUNTER, &write)).expect("Redis answers").1.used;
     assert_eq!(used(), 0);
     assert_eq!(SHARED.command(&format!("SET {key} junk")), "+OK");
@@ -95,7 +103,7 @@ fn one_digest_key_holds_the_region() {
         (result.charged, result.limit)
     };
     let limit = StoredLimit { units: 6, window_ms: WINDOW_MS, as_of: 1, ..StoredLimit::default() };
-    let floor = LimitWrite { limit, seen: None };
+    let floor = LimitWrite { limit, ..LimitWrite::default() };
     let write = |key: usize| on(limits[key].write_floor("rule", &floor)).map(|(_, floor)| floor.units);
     assert_eq!((admitted(0), admitted(1)), ((true, 5), (false, 0)));
     assert_eq!((write(0), write(1)), (Ok(6), Err(StoreError::Refused)));

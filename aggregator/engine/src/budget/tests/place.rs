@@ -76,7 +76,7 @@ impl Place {
     /// Returns the write of the limit that the process may use.
     pub(super) fn write(&self, facts: &LedgerFacts<'_>, as_of: u64, is_read: impl Fn(EntryId) -> bool) -> LimitWrite {
         let limit = StoredLimit { from: Timestamp::default(), ..self.production().limit(NOW, facts, as_of) };
-        LimitWrite { limit, seen: self.fence.filter(|id| is_read(*id)) }
+        LimitWrite { limit, seen: self.fence.filter(|id| is_read(*id)), ..LimitWrite::default() }
     }
 
     /// Takes the store's answer as the process does. Returns the give-back that it appends.
