@@ -37,6 +37,11 @@ pub(super) struct LedgerLink<B: Bus> {
     end: Option<Offset>,
     is_complete: bool,
     log: LogId,
+    /// The home cluster, if records are read from a mirror of it, and the identity of its ledger.
+    home: Option<B>,
+    home_log: LogId,
+    /// True if the mirror has entries of two ledgers.
+    is_mixed: bool,
     asked_at: Option<Timestamp>,
 }
 
@@ -54,6 +59,9 @@ impl<B: Bus> LedgerLink<B> {
             end: None,
             is_complete: false,
             log: 0,
+            home: buses.mirror.is_some().then(|| buses.home.clone()),
+            home_log: 0,
+            is_mixed: false,
             asked_at: None,
         }
     }
@@ -93,10 +101,22 @@ impl<B: Bus> LedgerLink<B> {
         if !self.is_complete || !self.may_ask(now, IDENTITY_MS) {
             return false;
         }
-        let log = self.source.log_id(Topic::Ledger);
-        let before = if self.log == 0 { log } else { self.log };
-        self.log = before;
-        log != 0 && log != before
+        let is_recreated = has_changed(&mut self.log, self.source.log_id(Topic::Ledger));
+        // A mirror goes on in one topic with the entries of the ledger that is now at home.
+        let home_log = self.home.as_ref().map_or(0, |home| home.log_id(Topic::Ledger));
+        self.is_mixed |= has_changed(&mut self.home_log, home_log);
+        self.is_mixed &= !is_recreated;
+        is_recreated
+    }
+
+    /// Returns true if the mirror goes on with the entries of a ledger that was created again, behind those of the one before.
+    pub(super) const fn is_mixed(&self) -> bool {
+        self.is_mixed
+    }
+
+    /// Returns true if the ledger is read to its end and is what the other regions read.
+    pub(super) fn may_act(&mut self, now: Timestamp) -> bool {
+        self.is_complete(now) && !self.has_lost_records() && !self.is_mixed
     }
 
     /// Begins again with the oldest record.
@@ -133,4 +153,13 @@ impl<B: Bus> LedgerLink<B> {
         }
         is_due
     }
+}
+
+/// Takes the identity of a log, or 0 while it is unknown. Returns true if it is another one than that which was known.
+fn has_changed(known: &mut LogId, found: LogId) -> bool {
+    let is_other = found != 0 && *known != 0 && found != *known;
+    if found != 0 {
+        *known = found;
+    }
+    is_other
 }

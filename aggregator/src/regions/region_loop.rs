@@ -33,6 +33,8 @@ const ANSWER_MS: u64 = 50;
 const STORE_TIME_MS: u64 = 1_000;
 /// Interval at which terms are proposed again until they are in the ledger, in ms.
 const TERMS_MS: u64 = 2_000;
+/// Error of a mirror that goes on in one topic with the entries of two ledgers.
+const MIXED: &str = "the ledger was deleted and created again, and its mirror still has the entries of the one before: stop the mirror, delete the mirrored topic, and let the mirror copy the ledger from its beginning";
 /// Maximum time for which the last entries are awaited at the end.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
@@ -80,7 +82,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             let now = self.clock.now();
             self.read(now, &records);
             let is_due = now.ms_since(self.ticked_at) >= TICK_MS;
-            let may_act = self.link.is_complete(now) && !self.link.has_lost_records();
+            let may_act = self.link.may_act(now);
             self.state.lock().is_complete = may_act;
             self.has_news |= !records.is_empty();
             let may_answer = self.has_news && now.ms_since(self.coordinated_at) >= ANSWER_MS;
@@ -126,7 +128,8 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             state.seen.clear();
             self.link.begin_again();
         }
-        let may_act = self.link.is_complete(now) && !self.link.has_lost_records();
+        self.note_mirror();
+        let may_act = self.link.may_act(now);
         self.state.lock().compare(now, &self.rules, may_act);
         if self.is_excluded {
             return;
@@ -145,6 +148,15 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             tracing::error!(
                 "this region takes no part any more: entries of the ledger were deleted before they were read; check the retention of its topic, let no mirror write it in transactions (exactly.once.source.support), and restart this aggregator"
             );
+        }
+    }
+
+    /// Logs a mirror with the entries of two ledgers, and shows it until the mirror was created again.
+    fn note_mirror(&mut self) {
+        let error = self.link.is_mixed().then_some(MIXED);
+        let before = std::mem::replace(&mut self.state.lock().mirror_error, error);
+        if let (Some(error), None) = (error, before) {
+            tracing::error!("this region takes no part, and falls to its floors: {error}");
         }
     }
 

@@ -94,6 +94,7 @@ impl RegionRole {
             position: None,
             is_complete: false,
             ledger_error: None,
+            mirror_error: None,
             store_error: None,
         }));
         let mut threads = ThreadGroup::new("the budgets", "this region falls to its floors until a restart");

@@ -42,6 +42,8 @@ pub(super) struct RegionState {
     pub(super) position: Option<Offset>,
     pub(super) is_complete: bool,
     pub(super) ledger_error: Option<String>,
+    /// Error of a mirror whose entries are not those at home.
+    pub(super) mirror_error: Option<&'static str>,
     pub(super) store_error: Option<String>,
 }
 
@@ -218,7 +220,7 @@ impl RegionState {
                 "entries": ledger.len(),
                 "void": self.budgets.voids(),
                 "read_to_end": self.is_complete,
-                "error": self.ledger_error,
+                "error": self.mirror_error.or(self.ledger_error.as_deref()),
             },
             "store_error": self.store_error,
             "rules": ledger.rules().map(|terms| self.rule_view(terms)).collect::<Vec<_>>(),

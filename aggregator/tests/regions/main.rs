@@ -11,6 +11,7 @@ mod region_store;
 mod world;
 mod bus_outage;
 mod usage;
+mod mixed_mirror;
 
 const WINDOW_MS: u64 = 1_000;
 

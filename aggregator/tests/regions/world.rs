@@ -128,6 +128,18 @@ impl World {
     pub(super) async fn start_within(
         &self,
         window_ms: u64,
+        member: (usize, &str),
+        life: u64,
+        coordinates: bool,
+    ) -> Member {
+        self.start_on(&RegionBuses::on(self.ledger.clone()), window_ms, member, life, coordinates).await
+    }
+
+    /// Starts an aggregator of a region that reads and appends the ledger on these buses.
+    pub(super) async fn start_on<B: Bus>(
+        &self,
+        buses: &RegionBuses<B>,
+        window_ms: u64,
         (region, id): (usize, &str),
         life: u64,
         coordinates: bool,
@@ -152,11 +164,10 @@ impl World {
             .expect("threads");
         let settings =
             RegionRoleSettings { id: id.into(), region: region.name.into(), coordinates, life, dead_letters: None };
-        let buses = RegionBuses::on(self.ledger.clone());
         let store = Some(region.store.clone());
         let queries = aggregator.queries();
         let facts = (feed, queries.clone());
-        let started = RegionRole::start(settings, &buses, store, global_rules, facts, self.clock.clone());
+        let started = RegionRole::start(settings, buses, store, global_rules, facts, self.clock.clone());
         let part = started.expect("threads");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let http = listener.local_addr().expect("an address");
