@@ -107,7 +107,8 @@ fn text_of(answer: &Value) -> String {
     let rows: Vec<[String; 8]> = array(&answer["counters"]).iter().flat_map(rows_of_counter).collect();
     let has_rows = |rule: &Value| rows.iter().any(|row| rule["rule"].as_str() == Some(&*row[0]));
     let idle = array(&answer["rules"]).iter().filter(|rule| !has_rows(rule)).flat_map(rows_of_rule);
-    let rows: Vec<[String; 8]> = idle.chain(rows.iter().cloned()).collect();
+    let removed = array(&answer["rules"]).iter().flat_map(rows_of_removed);
+    let rows: Vec<[String; 8]> = idle.chain(rows.iter().cloned()).chain(removed).collect();
     let table = output::table(&["rule", "counter", "region", "floor", "held", "wants", "moves", "age"], rows);
     let coordinator = answer["coordinator"].as_str().unwrap_or("not known in this region");
     let (ledger, shown) = (&answer["ledger"], array(&answer["counters"]).len());
@@ -148,11 +149,21 @@ fn rows_of_counter(counter: &Value) -> Vec<[String; 8]> {
 
 /// Returns the floors of a rule: its counters hold no more.
 fn rows_of_rule(rule: &Value) -> Vec<[String; 8]> {
+    rows_of_floors(rule, "(all others)", &rule["floors"])
+}
+
+/// Returns the floors of the regions that the rules do not name any more: they are reserved until those regions give them back.
+fn rows_of_removed(rule: &Value) -> Vec<[String; 8]> {
+    rows_of_floors(rule, "(removed)", &rule["floors_of_removed"])
+}
+
+/// Returns a row for each region of these floors.
+fn rows_of_floors(rule: &Value, counter: &str, floors: &Value) -> Vec<[String; 8]> {
     let row = |(region, floor): (&String, &Value)| {
         let (floor, none) = (text(floor), || "-".to_owned());
-        [text(&rule["rule"]), "(all others)".to_owned(), region.clone(), floor.clone(), floor, none(), none(), none()]
+        [text(&rule["rule"]), counter.to_owned(), region.clone(), floor.clone(), floor, none(), none(), none()]
     };
-    rule["floors"].as_object().into_iter().flatten().map(row).collect()
+    floors.as_object().into_iter().flatten().map(row).collect()
 }
 
 /// Returns the age of a region in seconds.
@@ -183,7 +194,7 @@ mod tests {
             "coordinator": "eu-a",
             "ledger": { "entries": 12, "void": 1, "error": null },
             "store_error": "no answer in time",
-            "rules": [{ "rule": "per-key", "floors": { "eu": 10 } }, { "rule": "idle", "error": "its window differs", "floors": { "eu": 5, "us": 7 } }],
+            "rules": [{ "rule": "per-key", "floors": { "eu": 10 } }, { "rule": "idle", "error": "its window differs", "floors": { "eu": 5, "us": 7 }, "floors_of_removed": { "ap": 3 } }],
             "matched": 2,
             "counters_max": 2,
             "counters": [
@@ -198,6 +209,7 @@ mod tests {
         assert_eq!(rows[3], ["per-key", "api_key=sk_a…12345678", "eu", "10", "80", "120", "4", "3", "s"]);
         assert_eq!(rows[4], ["per-key", "api_key=sk_a…12345678", "us", "10", "20", "0", "-"]);
         assert_eq!(rows[5], ["per-key", "78c649e7", "eu", "10", "11", "11", "4", "0", "s"]);
+        assert_eq!(rows[6], ["idle", "(removed)", "ap", "3", "3", "-", "-", "-"]);
         let full = "counters above their floors: 2 of at most 2, shown: 2: the cap is reached, further counters have their floors only";
         assert!(text.contains(full) && text.contains("\nrule idle: its window differs\n"), "{text}");
         assert!(text.contains("coordinator: eu-a") && text.ends_with("store: no answer in time"), "{text}");
