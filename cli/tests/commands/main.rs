@@ -12,6 +12,7 @@ mod regions;
 mod up;
 mod tokens;
 mod up_regions;
+mod six_regions;
 mod limit;
 mod reload;
 mod metrics;

@@ -22,7 +22,7 @@ fn regions(up: &Up, args: &[&str]) -> (i32, String, String) {
 }
 
 /// Returns the address of a region, from the lines that are not read yet.
-fn address_of(up: &mut Up, region: &str) -> SocketAddr {
+pub(crate) fn address_of(up: &mut Up, region: &str) -> SocketAddr {
     let prefix = format!("region {region}: http://");
     let mut addresses = std::iter::from_fn(|| Some(up.line())).filter_map(|line| {
         let rest = line.strip_prefix(&prefix)?;
