@@ -73,11 +73,11 @@ fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
     let width = show_duration_ms(policy.quota.width_ms());
     if scope == Scope::Global {
         let quota = shown(policy.units_over_regions());
-        return format!("All regions together admit at most {quota} in any {width}.");
+        return format!("All regions together admit at most {quota} in any {width}.{}", further(policy));
     }
     let most = shown(policy.most_with_store());
     let span = match policy.algorithm {
-        Algorithm::Concurrency => return format!("A counter holds at most {most} slots at once."),
+        Algorithm::Concurrency => return format!("A counter holds at most {most} slots at once.{}", further(policy)),
         Algorithm::FixedWindow => format!("in each window of {width}"),
         Algorithm::SlidingWindow(Estimate::Interpolated) => format!("in any {width} by its estimate"),
         _ => format!("in any {width}"),
@@ -86,11 +86,16 @@ fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
         0 => String::new(),
         _ => format!(", and at most {} in bursts around an edge", shown(policy.most_at_worst())),
     };
-    let further = match policy.consistency {
+    format!("A counter admits at most {most} {span}{}{edge}.{}", terms(policy), further(policy))
+}
+
+/// Returns the calls that come on top of a bound, as a further sentence; nothing if the bound holds for all calls.
+fn further(policy: &LimitPolicy) -> &'static str {
+    match policy.consistency {
         Consistency::Eventual => " Redis is never asked, so the calls until the next signal come on top.",
+        _ if policy.admits_late_calls() => " Calls whose answer from Redis is late come on top (`on_failure: open`).",
         _ => "",
-    };
-    format!("A counter admits at most {most} {span}{}{edge}.{further}", terms(policy))
+    }
 }
 
 /// Returns the terms of a bound that is not the quota alone, and the reason why there are no allowances.
@@ -162,6 +167,22 @@ mod tests {
                 "A counter admits at most 100 in any 1min. Redis is never asked, so the calls until the next signal come on top.",
             ),
             ("quota: 10MB/min, scope: global", "All regions together admit at most 10MB in any 1min."),
+            (
+                "quota: 100/min, consistency: strict, on_failure: open",
+                "A counter admits at most 100 in any 1min. Calls whose answer from Redis is late come on top (`on_failure: open`).",
+            ),
+            (
+                "quota: 2/10min, algorithm: concurrency, on_failure: open",
+                "A counter holds at most 2 slots at once. Calls whose answer from Redis is late come on top (`on_failure: open`).",
+            ),
+            (
+                "quota: 100/min, scope: global, on_failure: open",
+                "All regions together admit at most 100 in any 1min. Calls whose answer from Redis is late come on top (`on_failure: open`).",
+            ),
+            (
+                "quota: 100/min, consistency: eventual, estimate: conservative, on_failure: open",
+                "A counter admits at most 100 in any 1min. Redis is never asked, so the calls until the next signal come on top.",
+            ),
         ];
         for (settings, expected) in cases {
             let yaml =

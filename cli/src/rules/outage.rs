@@ -62,8 +62,9 @@ fn deployments(set: &RuleSet) -> String {
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let [beyond_ms, beyond_at_edge_ms] = calls_ms(policy);
+    let (units, at_worst, late) = (policy.most_with_store(), policy.most_at_worst(), policy.admits_late_calls());
     let with_store = (policy.consistency != Consistency::Eventual)
-        .then(|| json!({ "units": policy.most_with_store(), "at_worst": policy.most_at_worst() }));
+        .then(|| json!({ "units": units, "at_worst": at_worst, "and_late_calls": late }));
     json!({
         "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone,
         "edge_units": policy.edge_units(), "and_calls_at_edge_of_ms": beyond_at_edge_ms,
@@ -85,6 +86,7 @@ fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), with_edge);
     let up = match policy.consistency {
         Consistency::Eventual => "not asked".to_owned(),
+        _ if policy.admits_late_calls() => format!("{}, and late calls", with_edge(policy.most_with_store())),
         _ => with_edge(policy.most_with_store()),
     };
     [name, up, format!("{}{beyond}", with_edge(by_signals)), alone]

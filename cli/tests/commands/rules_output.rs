@@ -95,7 +95,7 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
     let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let outage = serde_json::json!({
-        "with_store": { "units": 100, "at_worst": 100 },
+        "with_store": { "units": 100, "at_worst": 100, "and_late_calls": false },
         "agents": 10,
         "by_signals": 190,
         "and_calls_of_ms": 3_000,
