@@ -1,15 +1,22 @@
 //! Agents with wrong clocks and one real Redis.
 
+use std::num::NonZeroU32;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate::{Agent, Call, Decision, Rule, Source};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
+use tollgate_core::decision::LocalAnswer;
 use tollgate_servers::{Redis, wait_for};
 
 const QUOTA: usize = 100;
 const OFFSETS_MS: [i64; 4] = [0, 3_000, 30_000, -30_000];
+/// Quota and calls of the agents that lease units.
+const LEASING_QUOTA: usize = 2_000;
+const LEASING_CALLS: usize = 3_000;
+/// Time by which a lease may seem to be spent too late, in ms: the clocks of this test and of the server read whole milliseconds.
+const READ_MS: u64 = 3;
 /// Less than any of the offsets, so that requests would expire if a wrong clock were used.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// Maximum error of an agent's estimate of the store's time: that of the round trip of a ping, which has an upper
@@ -27,13 +34,14 @@ impl Clock for Skewed {
     }
 }
 
-fn agent(redis: &Redis, offset_ms: i64) -> Agent {
+fn agent(redis: &Redis, offset_ms: i64, quota: usize, leases: bool) -> Agent {
     let _guard = RUNTIME.enter();
-    let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap())
+    let rule = Rule::per("per-key", &["api_key"], format!("{quota}/min").parse().unwrap())
         .strict()
-        .with(|policy| (policy.deadline, policy.leases) = (DEADLINE, false));
+        .with(|policy| (policy.deadline, policy.leases) = (DEADLINE, leases));
     let clock = Arc::new(Skewed(SystemClock::start(), offset_ms));
     let agent = Agent::builder().node(format!("off by {offset_ms} ms")).clock(clock).rule(rule);
+    let agent = agent.agents_expected(NonZeroU32::new(4).unwrap());
     let agent = agent.redis(&*redis.url()).start().expect("the agent starts");
     wait_for("readiness", || RUNTIME.block_on(agent.missing_parts()).is_empty().then_some(()));
     agent
@@ -56,7 +64,7 @@ fn time(redis: &Redis) -> Timestamp {
 #[test]
 fn wrong_clocks_have_no_effect() {
     let redis = Redis::start();
-    let agents = OFFSETS_MS.map(|offset_ms| agent(&redis, offset_ms));
+    let agents = OFFSETS_MS.map(|offset_ms| agent(&redis, offset_ms, QUOTA, false));
     let began = time(&redis);
     let passed: Vec<Decision> = (0..QUOTA).map(|call| check(&agents[call % agents.len()])).collect();
     for decision in &passed {
@@ -89,4 +97,27 @@ fn wrong_clocks_have_no_effect() {
     let (retry, reset) = (instants(|status| status.retry_after_ms), instants(|status| status.reset_ms));
     assert!(retry <= 2 * CLOCK_ERROR_MS, "the retry times of the denials differ by {retry} ms");
     assert!(reset <= 2 * CLOCK_ERROR_MS, "the reset times differ by {reset} ms");
+}
+
+/// C5, D3: agents with the same clocks spend leases only in the sub-windows of their charges, and together admit no unit beyond
+/// the quota. This test has the server's clock, by which each leased call counts at the time of its decision.
+#[test]
+fn wrong_clocks_prolong_no_lease() {
+    let redis = Redis::start();
+    let agents = OFFSETS_MS.map(|offset_ms| agent(&redis, offset_ms, LEASING_QUOTA, true));
+    let (clock, mut admitted, mut leased) = (SystemClock::start(), 0, 0);
+    for call in 0..LEASING_CALLS {
+        let before = clock.now();
+        let decision = check(&agents[call % agents.len()]);
+        let true_time = before.minus_ms(READ_MS)..=clock.now().plus_ms(CLOCK_ERROR_MS);
+        assert!(matches!(decision.source, Source::Store | Source::Local), "{decision:?}");
+        admitted += usize::from(decision.allowed);
+        if decision.by == Some(LocalAnswer::Lease) {
+            leased += 1;
+            assert!(true_time.contains(&decision.at), "{:?} is not in {true_time:?}", decision.at);
+        }
+    }
+    println!("{admitted} of {LEASING_QUOTA} units admitted, {leased} by leases");
+    assert!(admitted <= LEASING_QUOTA && admitted * 10 >= LEASING_QUOTA * 9, "{admitted} admitted");
+    assert!(leased * 2 > admitted, "{leased} of {admitted} by leases");
 }

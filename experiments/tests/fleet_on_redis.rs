@@ -1,7 +1,12 @@
-//! Leases of twenty agents on a real Redis: no window holds more than its quota, and most calls do not ask Redis.
+//! Leases of twenty agents with wrong clocks on a real Redis: no window holds more than its quota, and most calls do not ask Redis.
+//!
+//! The windows are built from the instants that decisions report. An agent moves the instant of a leased call into the sub-window
+//! of its lease, so that a lease that was spent too late would look spent in time. Each such instant is therefore compared with the
+//! true clock, which Redis has, too.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -9,7 +14,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 use tollgate::rules::{Algorithm, Estimate};
 use tollgate::{Agent, Builder, Call, Rule};
-use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_experiments::size::scaled;
 use tollgate_servers::Redis;
@@ -20,6 +25,10 @@ const WIDTH_MS: u64 = 2_000;
 const CALLS_PER_SECOND: u64 = 200;
 const QUOTAS: [(&str, u64); 3] = [("busy", 2_000), ("usual", 6_000), ("rare", 20)];
 const DEADLINE: Duration = Duration::from_secs(5);
+/// Largest error of an agent's clock, in ms.
+const CLOCK_ERROR_MS: i64 = 300;
+/// Time by which the instant of a leased call may differ from the true time of its decision, in ms.
+const INSTANT_ERROR_MS: u64 = 3;
 /// Time of the run, in s.
 const RUN_S: u64 = 60;
 
@@ -37,13 +46,28 @@ fn rule(name: &str, quota: u64, is_strict: bool) -> Rule {
     })
 }
 
+/// Clock with a constant error in ms.
+struct Skewed(SystemClock, i64);
+
+impl Clock for Skewed {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.now().as_ms().saturating_add_signed(self.1))
+    }
+}
+
+/// Returns the clock of an agent: the errors of all agents are spread evenly.
+fn clock_of(number: u32) -> Arc<Skewed> {
+    let error_ms = i64::from(number) * 2 * CLOCK_ERROR_MS / i64::from(AGENTS.get() - 1) - CLOCK_ERROR_MS;
+    Arc::new(Skewed(SystemClock::start(), error_ms))
+}
+
 /// Calls at one agent: half of them are of the busy caller, and a hundredth of the rare one. Returns all admissions, and the
 /// numbers of calls and of admissions by leases.
 async fn calls(agent: Agent, seed: u64) -> (Admissions, u64, u64) {
     let (mut admissions, mut leased, mut rng) = (Admissions::new(), 0, Rng::with_seed(seed));
     let len = scaled(RUN_S) * CALLS_PER_SECOND;
     let period = Duration::from_secs(1) / u32::try_from(CALLS_PER_SECOND).expect("few");
-    let mut ticks = interval(period);
+    let (mut ticks, clock) = (interval(period), SystemClock::start());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
     for _ in 0..len {
         ticks.tick().await;
@@ -52,12 +76,17 @@ async fn calls(agent: Agent, seed: u64) -> (Admissions, u64, u64) {
             50..99 => 1,
             _ => 2,
         }];
+        let before = clock.now();
         let decision = agent.decide(&Call::new().with("api_key", caller)).await;
+        let true_time = before.minus_ms(INSTANT_ERROR_MS)..=clock.now().plus_ms(INSTANT_ERROR_MS);
         // No call waits for its deadline, so each is admitted by the store, or by what the store has granted.
         assert!(matches!(decision.source, Source::Store | Source::Local), "{decision:?}");
         if decision.allowed {
             admissions.entry(caller).or_default().push(decision.at);
-            leased += u64::from(decision.by == Some(LocalAnswer::Lease));
+            if decision.by == Some(LocalAnswer::Lease) {
+                leased += 1;
+                assert!(true_time.contains(&decision.at), "{:?} is not in {true_time:?}", decision.at);
+            }
         }
     }
     (admissions, len, leased)
@@ -69,7 +98,7 @@ fn fullest_window(at: &[Timestamp]) -> u64 {
     at.iter().enumerate().map(|(place, end)| (place + 1 - from(*end)) as u64).max().unwrap_or_default()
 }
 
-/// C5, N5: under a conservative estimate, twenty agents with leases admit at most the quota in any window if strict, and with
+/// C5, D3, N5: under a conservative estimate, twenty agents with leases and clocks that differ by up to 600 ms admit at most the quota in any window if strict, and with
 /// lines of credit a twentieth more if bounded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_agents_with_leases_keep_a_quota_on_redis() {
@@ -79,7 +108,8 @@ async fn twenty_agents_with_leases_keep_a_quota_on_redis() {
         for number in 0..AGENTS.get() {
             let rules = QUOTAS.map(|(name, quota)| rule(name, quota, is_strict));
             let agent = rules.into_iter().fold(Agent::builder(), Builder::rule);
-            let agent = agent.redis(redis.url().as_str()).agents_expected(AGENTS).start().expect("it starts");
+            let agent = agent.clock(clock_of(number)).redis(redis.url().as_str()).agents_expected(AGENTS);
+            let agent = agent.start().expect("it starts");
             while !agent.missing_parts().await.is_empty() {
                 tokio::task::yield_now().await;
             }

@@ -11,7 +11,7 @@ use tollgate_core::rules::Generation;
 use tollgate_engine::WITNESS_KEPT_MS;
 use tollgate_engine::WitnessAnswer;
 #[cfg(feature = "redis")]
-use tollgate_redis::{FleetRegistry, RuleMirror, Witnesses};
+use tollgate_redis::{FleetRegistry, RaisedNumber, RuleMirror, Witnesses};
 
 use super::StoreError;
 
@@ -41,8 +41,8 @@ impl FleetServices {
 
     /// Raises the witness of one life of an agent.
     pub(crate) async fn witness(&self, life: &str, number: u64) -> Result<WitnessAnswer, StoreError> {
-        let (at, before) = self.witnesses.raise(life, number, WITNESS_KEPT_MS).await?;
-        Ok(WitnessAnswer { at, before })
+        let RaisedNumber { at, before, run_id } = self.witnesses.raise(life, number, WITNESS_KEPT_MS).await?;
+        Ok(WitnessAnswer { at, before, run_id })
     }
 
     /// Reads the published rules and their generation, if there are any.

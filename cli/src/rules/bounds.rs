@@ -1,32 +1,25 @@
 //! The bound of each rule while Redis answers, in words, in the output of `tollgate rules validate`: of the rule itself, and of
 //! its tiers and keys as far as their bounds differ.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::{Consistency, LimitPolicy, Rule, RuleSet, Scope, show_duration_ms, show_units};
 use tollgate_core::window::Estimate;
 use tollgate_rules::percent_text;
 
+use super::exceptions;
 use crate::output::table;
-
-/// Maximum number of keys of a rule that the table shows. The JSON has all.
-const KEYS_SHOWN_MAX: usize = 10;
 
 /// Returns the bounds of all rules as a table; nothing if no rule limits.
 pub(super) fn text(set: &RuleSet) -> String {
     let mut rows = Vec::new();
     for rule in &set.rules {
-        let (own, mut keys) = (of_rule(rule), of_keys(set, rule));
-        let hidden = keys.len().saturating_sub(KEYS_SHOWN_MAX);
-        keys.truncate(KEYS_SHOWN_MAX);
-        rows.extend(own.into_iter().chain(keys).map(|(name, bound)| match name {
-            None => [rule.name.to_string(), bound],
-            Some(name) => [format!("  {name}"), bound],
-        }));
-        rows.extend((hidden > 0).then(|| [format!("  {hidden} more keys"), "shown by --format json".to_owned()]));
+        rows.extend(own(rule).map(|bound| [rule.name.to_string(), bound]));
+        let row = |(name, bound)| [format!("  {name}"), bound];
+        rows.extend(of_exceptions(rule, exceptions::tiers(rule)).map(row));
+        let mut keys = of_exceptions(rule, exceptions::keys(set, rule)).map(row).collect();
+        let hidden = exceptions::shorten(&mut keys);
+        rows.extend(keys.into_iter().chain(hidden));
     }
     if rows.is_empty() {
         return String::new();
@@ -34,37 +27,27 @@ pub(super) fn text(set: &RuleSet) -> String {
     format!("\n\n{}", table(&["RULE", "BOUND WHILE REDIS ANSWERS"], rows))
 }
 
-/// Returns the bounds of a rule as JSON.
+/// Returns the bounds of a rule as JSON: that of the rule itself, which has no name, and those of tiers and keys that differ from it.
 pub(super) fn json(set: &RuleSet, rule: &Rule) -> Vec<Value> {
-    let all = of_rule(rule).into_iter().chain(of_keys(set, rule));
+    let of_exceptions = of_exceptions(rule, exceptions::tiers(rule).chain(exceptions::keys(set, rule)));
+    let named = of_exceptions.map(|(name, bound)| (Some(name), bound));
+    let all = own(rule).map(|bound| (None, bound)).into_iter().chain(named);
     all.map(|(name, bound)| json!({ "of": name, "text": bound })).collect()
 }
 
-/// Returns the bound of the rule, which has no name, and those of tiers that differ from it.
-fn of_rule(rule: &Rule) -> Vec<(Option<String>, String)> {
-    let own = rule.policy.as_ref().map(|policy| sentence(policy, rule.scope));
-    let of_tier = |(tier, policy): &(_, Option<LimitPolicy>)| {
-        let bound = sentence(policy.as_ref()?, rule.scope);
-        (own.as_ref() != Some(&bound)).then(|| (Some(format!("tier {tier}")), bound))
-    };
-    own.iter().map(|bound| (None, bound.clone())).chain(rule.by_tier.iter().filter_map(of_tier)).collect()
+/// Returns the bound of the rule itself.
+fn own(rule: &Rule) -> Option<String> {
+    rule.policy.as_ref().map(|policy| sentence(policy, rule.scope))
 }
 
-/// Returns the bounds of keys that differ from that of the rule.
-fn of_keys(set: &RuleSet, rule: &Rule) -> Vec<(Option<String>, String)> {
-    let own = rule.policy.as_ref().map(|policy| sentence(policy, rule.scope));
-    let (digest_key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
-    let of_key = |(key, policy): (&str, &Option<LimitPolicy>)| {
-        let bound = sentence(policy.as_ref()?, rule.scope);
-        (own.as_ref() != Some(&bound)).then(|| (Some(format!("key {}", digest_key.shown(key, secret))), bound))
-    };
-    rule.by_key
-        .iter()
-        .map(|(key, policy)| (&**key, policy))
-        .collect::<BTreeMap<_, _>>()
-        .into_iter()
-        .filter_map(of_key)
-        .collect()
+/// Returns the bounds of tiers or keys that differ from that of the rule.
+fn of_exceptions<'a>(
+    rule: &Rule,
+    exceptions: impl Iterator<Item = (String, &'a LimitPolicy)>,
+) -> impl Iterator<Item = (String, String)> {
+    let (own, scope) = (own(rule), rule.scope);
+    let bounds = exceptions.map(move |(name, policy)| (name, sentence(policy, scope)));
+    bounds.filter(move |(_, bound)| own.as_ref() != Some(bound))
 }
 
 /// Returns the bound of a policy as a sentence.
@@ -73,11 +56,11 @@ fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
     let width = show_duration_ms(policy.quota.width_ms());
     if scope == Scope::Global {
         let quota = shown(policy.units_over_regions());
-        return format!("All regions together admit at most {quota} in any {width}.");
+        return format!("All regions together admit at most {quota} in any {width}.{}", further(policy));
     }
     let most = shown(policy.most_with_store());
     let span = match policy.algorithm {
-        Algorithm::Concurrency => return format!("A counter holds at most {most} slots at once."),
+        Algorithm::Concurrency => return format!("A counter holds at most {most} slots at once.{}", further(policy)),
         Algorithm::FixedWindow => format!("in each window of {width}"),
         Algorithm::SlidingWindow(Estimate::Interpolated) => format!("in any {width} by its estimate"),
         _ => format!("in any {width}"),
@@ -86,11 +69,16 @@ fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
         0 => String::new(),
         _ => format!(", and at most {} in bursts around an edge", shown(policy.most_at_worst())),
     };
-    let further = match policy.consistency {
+    format!("A counter admits at most {most} {span}{}{edge}.{}", terms(policy), further(policy))
+}
+
+/// Returns the calls that come on top of a bound, as a further sentence; nothing if the bound holds for all calls.
+fn further(policy: &LimitPolicy) -> &'static str {
+    match policy.consistency {
         Consistency::Eventual => " Redis is never asked, so the calls until the next signal come on top.",
+        _ if policy.admits_late_calls() => " Calls whose answer from Redis is late come on top (`on_failure: open`).",
         _ => "",
-    };
-    format!("A counter admits at most {most} {span}{}{edge}.{further}", terms(policy))
+    }
 }
 
 /// Returns the terms of a bound that is not the quota alone, and the reason why there are no allowances.
@@ -162,6 +150,22 @@ mod tests {
                 "A counter admits at most 100 in any 1min. Redis is never asked, so the calls until the next signal come on top.",
             ),
             ("quota: 10MB/min, scope: global", "All regions together admit at most 10MB in any 1min."),
+            (
+                "quota: 100/min, consistency: strict, on_failure: open",
+                "A counter admits at most 100 in any 1min. Calls whose answer from Redis is late come on top (`on_failure: open`).",
+            ),
+            (
+                "quota: 2/10min, algorithm: concurrency, on_failure: open",
+                "A counter holds at most 2 slots at once. Calls whose answer from Redis is late come on top (`on_failure: open`).",
+            ),
+            (
+                "quota: 100/min, scope: global, on_failure: open",
+                "All regions together admit at most 100 in any 1min. Calls whose answer from Redis is late come on top (`on_failure: open`).",
+            ),
+            (
+                "quota: 100/min, consistency: eventual, estimate: conservative, on_failure: open",
+                "A counter admits at most 100 in any 1min. Redis is never asked, so the calls until the next signal come on top.",
+            ),
         ];
         for (settings, expected) in cases {
             let yaml =

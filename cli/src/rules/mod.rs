@@ -1,5 +1,6 @@
 //! `tollgate rules`: checks, shows, compares, imports and publishes rules files. One file per subcommand.
 
+mod exceptions;
 mod bounds;
 mod diff;
 mod import;

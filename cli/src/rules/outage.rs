@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, OutageBound, Rule, RuleSet, Scope, show_units};
 
+use super::exceptions;
 use crate::output::table;
 
 /// Returns the bounds of all rules as a table with its explanation; nothing if no rule limits. Rules with a global scope are
@@ -14,9 +15,14 @@ use crate::output::table;
 pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     let mut rows = Vec::new();
     for rule in set.rules.iter().filter(|rule| rule.scope == Scope::Regional) {
-        rows.extend(rule.policy.as_ref().map(|policy| row(rule.name.to_string(), policy, agents)));
-        let tiers = rule.by_tier.iter();
-        rows.extend(tiers.filter_map(|(tier, policy)| Some(row(format!("  tier {tier}"), policy.as_ref()?, agents))));
+        let own = rule.policy.as_ref().map(|policy| cells(policy, agents));
+        rows.extend(own.as_ref().map(|own| row(rule.name.to_string(), own.clone())));
+        rows.extend(exceptions::tiers(rule).map(|(tier, policy)| row(format!("  {tier}"), cells(policy, agents))));
+        let keys = exceptions::keys(set, rule).map(|(key, policy)| (key, cells(policy, agents)));
+        let differing = keys.filter(|(_, cells)| own.as_ref() != Some(cells));
+        let mut keys = differing.map(|(key, cells)| row(format!("  {key}"), cells)).collect();
+        let hidden = exceptions::shorten(&mut keys);
+        rows.extend(keys.into_iter().chain(hidden));
     }
     if rows.is_empty() {
         return String::new();
@@ -58,19 +64,34 @@ fn deployments(set: &RuleSet) -> String {
     )
 }
 
+/// Returns the bounds of the tiers and keys of a rule as JSON, as far as they differ from that of the rule.
+pub(super) fn exceptions_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) -> Vec<Value> {
+    let own = rule.policy.as_ref().map(|policy| json(policy, agents));
+    let all = exceptions::tiers(rule).chain(exceptions::keys(set, rule));
+    let bounds = all.map(|(name, policy)| (name, json(policy, agents)));
+    let differing = bounds.filter(|(_, bound)| own.as_ref() != Some(bound));
+    differing.map(|(name, bound)| json!({ "of": name, "outage": bound })).collect()
+}
+
 /// Returns the bound of a policy as JSON.
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let [beyond_ms, beyond_at_edge_ms] = calls_ms(policy);
+    let (units, at_worst, late) = (policy.most_with_store(), policy.most_at_worst(), policy.admits_late_calls());
     let with_store = (policy.consistency != Consistency::Eventual)
-        .then(|| json!({ "units": policy.most_with_store(), "at_worst": policy.most_at_worst() }));
+        .then(|| json!({ "units": units, "at_worst": at_worst, "and_late_calls": late }));
     json!({
         "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone,
         "edge_units": policy.edge_units(), "and_calls_at_edge_of_ms": beyond_at_edge_ms,
     })
 }
 
-fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
+fn row(name: String, [up, by_signals, alone]: [String; 3]) -> [String; 4] {
+    [name, up, by_signals, alone]
+}
+
+/// Returns the bounds of a policy as the table shows them.
+fn cells(policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let shown = |units| show_units(units, policy.quota.unit());
     let beyond = match calls_ms(policy).map(|ms| ms / 1_000) {
@@ -85,9 +106,10 @@ fn row(name: String, policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), with_edge);
     let up = match policy.consistency {
         Consistency::Eventual => "not asked".to_owned(),
+        _ if policy.admits_late_calls() => format!("{}, and late calls", with_edge(policy.most_with_store())),
         _ => with_edge(policy.most_with_store()),
     };
-    [name, up, format!("{}{beyond}", with_edge(by_signals)), alone]
+    [up, format!("{}{beyond}", with_edge(by_signals)), alone]
 }
 
 /// Returns the time of calls that pass beside the bound by signals because signals may differ, in ms: in a window, and in one

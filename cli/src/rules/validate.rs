@@ -121,6 +121,9 @@ fn rule_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) -> Value {
         fields.insert("algorithm".to_owned(), "deny".into());
     }
     fields.insert("bounds".to_owned(), bounds::json(set, rule).into());
+    if rule.scope == Scope::Regional {
+        fields.insert("outage_exceptions".to_owned(), outage::exceptions_json(set, rule, agents).into());
+    }
     if let Some(policy) = &rule.policy {
         if rule.scope == Scope::Regional {
             fields.insert("outage".to_owned(), outage::json(policy, agents));

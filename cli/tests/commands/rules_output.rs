@@ -82,11 +82,12 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     Redis admitted or leased before. The signals of two agents can differ by 3 s,
     in which further calls pass: once in a window, and twice around an edge.
 
-    RULE        REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
-    per-key     100       190, and calls of 3 s   200
-      tier pro  1000      1900, and calls of 3 s  2000
-    search      30        57, and calls of 3 s    60
-    any         80        80, and calls of 3 s    160
+    RULE                 REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
+    per-key              100       190, and calls of 3 s   200
+      tier pro           1000      1900, and calls of 3 s  2000
+      key sk_v…db89192b  5000      9500, and calls of 3 s  10000
+    search               30        57, and calls of 3 s    60
+    any                  80        80, and calls of 3 s    160
 
     Redis without Kafka: no signals, so the last column holds while Redis is down.
     Kafka without Redis: refused, because no rule is `consistency: eventual`.
@@ -95,7 +96,7 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
     let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let outage = serde_json::json!({
-        "with_store": { "units": 100, "at_worst": 100 },
+        "with_store": { "units": 100, "at_worst": 100, "and_late_calls": false },
         "agents": 10,
         "by_signals": 190,
         "and_calls_of_ms": 3_000,
@@ -257,4 +258,29 @@ fn the_bounds_of_keys_are_shown_as_far_as_they_differ() {
         "{}",
         said.out
     );
+}
+
+/// Keys have bounds of their own during an outage, too, as far as they differ from the rule: by the quota or by other settings.
+#[test]
+fn the_bounds_of_an_outage_are_shown_for_keys_that_differ() {
+    let keys = "10.0.0.1: { quota: 100/min, max_excess: 10% }, 10.0.0.2: { quota: 100/min, leases: off }, \
+                10.0.0.3: { quota: 100/min }, 10.0.0.4: { quota: 100/min, consistency: strict }";
+    let rules = format!("rules: [{{ name: a, per: [ip], quota: 100/min, keys: {{ {keys} }} }}]");
+    let path = file("outage-of-keys.yaml", &rules);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap()]));
+    let (_, outage) = said.out.split_once("REDIS AND KAFKA DOWN").expect("the table of outages");
+    let words = outage.split_whitespace().collect::<Vec<_>>().join(" ");
+    for row in [
+        "key 10.0.0.1 110 (210) 200 (300), and calls of",
+        "key 10.0.0.2 100 (200) 100 (200), and calls of",
+        "key 10.0.0.4 100 190, and calls of 3 s 200",
+    ] {
+        assert!(words.contains(row), "{row}: {}", said.out);
+    }
+    assert!(!words.contains("key 10.0.0.3"), "its bounds are those of the rule: {}", said.out);
+    let said = finish(&mut tollgate(&["rules", "validate", path.to_str().unwrap(), "--format", "json"]));
+    let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+    let shown = set["rules"][0]["outage_exceptions"].as_array().unwrap().iter();
+    let shown: Vec<_> = shown.map(|of| (of["of"].as_str().unwrap(), of["outage"]["alone"].as_u64().unwrap())).collect();
+    assert_eq!(shown, [("key 10.0.0.1", 210), ("key 10.0.0.2", 200), ("key 10.0.0.4", 200)]);
 }

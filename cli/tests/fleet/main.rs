@@ -24,3 +24,4 @@ mod settlements;
 mod busy;
 mod refused;
 mod eventual;
+mod local_answers;

@@ -25,4 +25,4 @@ pub use region_limits::{KEY_CLAIM, LimitReader, RegionLimits};
 pub use rule_mirror::RuleMirror;
 pub use script::Script;
 pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
-pub use witness::Witnesses;
+pub use witness::{RaisedNumber, Witnesses};

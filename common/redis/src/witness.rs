@@ -1,6 +1,7 @@
-//! The witness of an agent in Redis: a number that only rises, by which the agent sees that the server has lost its data.
+//! The witness of an agent in Redis: a number that only rises, by which the agent sees that the server has lost its data, and the
+//! run id of the server that has answered. The script reads the run id: behind a proxy, another command may reach another server.
 //!
-//! The maintenance of the agent compares the numbers (`agent/engine/src/maintenance/witness.rs`).
+//! The maintenance of the agent compares both with those before (`agent/engine/src/maintenance/witness.rs`).
 
 use std::sync::Arc;
 
@@ -9,6 +10,20 @@ use tollgate_core::counter::StoreError;
 
 use crate::connection::Connection;
 use crate::script::Script;
+
+/// Number of hexadecimal digits of a run id that are compared: 64 bits.
+const RUN_ID_DIGITS: usize = 16;
+
+/// Answer to a raised number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RaisedNumber {
+    /// The server's time.
+    pub at: Timestamp,
+    /// The number before; none if there was none, or a foreign value.
+    pub before: Option<u64>,
+    /// Beginning of the server's run id; none if the server refuses INFO.
+    pub run_id: Option<u64>,
+}
 
 /// Numbers of agents in Redis.
 pub struct Witnesses {
@@ -25,16 +40,16 @@ impl Witnesses {
         Self { connection, prefix: format!("{prefix}witness:"), raise }
     }
 
-    /// Raises the number of one life of an agent, which is kept so long. Returns the server's time, and the number before. A
-    /// foreign value in its place counts as none.
+    /// Raises the number of one life of an agent, which is kept so long.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn raise(&self, life: &str, number: u64, kept_ms: u64) -> Result<(Timestamp, Option<u64>), StoreError> {
+    pub async fn raise(&self, life: &str, number: u64, kept_ms: u64) -> Result<RaisedNumber, StoreError> {
         let key = format!("{}{life}", self.prefix);
         let args = [number.to_string(), kept_ms.to_string()];
-        let (now_ms, before): (u64, i64) = self.connection.run(&self.raise, &[key], &args).await?;
-        Ok((Timestamp::from_ms(now_ms), u64::try_from(before).ok()))
+        let (now_ms, before, run_id): (u64, i64, String) = self.connection.run(&self.raise, &[key], &args).await?;
+        let run_id = run_id.get(..RUN_ID_DIGITS).and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        Ok(RaisedNumber { at: Timestamp::from_ms(now_ms), before: u64::try_from(before).ok(), run_id })
     }
 }
 
@@ -46,31 +61,52 @@ mod tests {
     use super::*;
     use crate::settings::RedisSettings;
 
-    async fn witnesses() -> (Redis, Witnesses) {
-        let redis = Redis::start();
+    async fn connected(redis: &Redis) -> Witnesses {
         let connection =
             Connection::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start()), Script::store_time());
         let connection = Arc::new(connection.expect("an address"));
         connection.ping().await.expect("Redis answers");
-        (redis, Witnesses::on(connection, "w:"))
+        Witnesses::on(connection, "w:")
+    }
+
+    async fn witnesses() -> (Redis, Witnesses) {
+        let redis = Redis::start();
+        let witnesses = connected(&redis).await;
+        (redis, witnesses)
     }
 
     /// I12: the number never falls, whatever the order of requests, and a flush removes it.
     #[tokio::test]
     async fn a_number_only_rises_until_it_is_lost() {
         let (redis, witnesses) = witnesses().await;
-        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|(_, before)| before);
+        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|raised| raised.before);
         assert_eq!((raise(1).await, raise(3).await, raise(2).await), (Ok(None), Ok(Some(1)), Ok(Some(3))));
         assert_ne!(redis.command("PTTL w:witness:a@1"), ":-1");
         assert_eq!(redis.command("FLUSHALL"), "+OK");
         assert_eq!((raise(4).await, raise(5).await), (Ok(None), Ok(Some(4))));
     }
 
+    /// The run id is that of the process, and none for a user who may not ask for it.
+    #[tokio::test]
+    async fn a_run_id_names_the_process() {
+        let (mut redis, before) = witnesses().await;
+        let run_id = async |witnesses: &Witnesses| witnesses.raise("a@1", 1, 60_000).await.expect("an answer").run_id;
+        let first = run_id(&before).await;
+        assert!(first.is_some() && first == run_id(&before).await, "{first:?}");
+        redis.kill();
+        redis.restart();
+        let after = connected(&redis).await;
+        let second = run_id(&after).await;
+        assert!(second.is_some() && first != second, "{first:?}, {second:?}");
+        assert_eq!(redis.command("ACL SETUSER default -info"), "+OK");
+        assert_eq!(run_id(&after).await, None);
+    }
+
     /// I12: a value that another program wrote under the key is read as missing and written anew, whatever its type.
     #[tokio::test]
     async fn a_foreign_value_is_read_as_missing_and_written_anew() {
         let (redis, witnesses) = witnesses().await;
-        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|(_, before)| before);
+        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|raised| raised.before);
         for command in [
             "SET w:witness:a@1 junk",
             "SET w:witness:a@1 inf",

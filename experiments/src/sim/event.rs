@@ -107,12 +107,13 @@ pub(super) enum StoreCommand {
     Step(GatherRound, GatheredStep<Ticket>),
 }
 
-/// An answer of the store: its time after a ping, the live agents after an announcement, the number before
+/// An answer of the store: its time after a ping, the live agents after an announcement, the number before and the run
 /// after a witness, or the results of charges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StoreAnswer {
     pub(super) time: Timestamp,
     pub(super) presence: PresenceSet,
     pub(super) witness: Option<u64>,
+    pub(super) run: u64,
     pub(super) results: ChargeResults,
 }

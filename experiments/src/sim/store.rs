@@ -32,6 +32,8 @@ pub struct SimStore {
     witnesses: WitnessNumbers,
     /// The data that a failover brings back.
     replica: (CounterCopies, WitnessNumbers),
+    /// The run id, which a failover changes.
+    run: u64,
 }
 
 type WitnessNumbers = BTreeMap<(usize, Life), u64>;
@@ -50,6 +52,7 @@ impl SimStore {
             presence: SimPresenceSet::default(),
             witnesses: WitnessNumbers::new(),
             replica: Default::default(),
+            run: 0,
         }
     }
 
@@ -92,6 +95,11 @@ impl SimStore {
         before
     }
 
+    /// Returns the run id.
+    pub(super) fn run(&self) -> u64 {
+        self.run
+    }
+
     /// Brings the replica up to date.
     pub(super) fn replicate(&mut self) {
         self.replica = (self.memory.copies(), self.witnesses.clone());
@@ -116,6 +124,7 @@ impl SimStore {
                 let (copies, witnesses) = self.replica.clone();
                 self.memory.replace_counters(copies);
                 self.witnesses = witnesses;
+                self.run += 1;
             }
         }
     }

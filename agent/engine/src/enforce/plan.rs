@@ -128,7 +128,7 @@ pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<
     let ChargeFacts { policy, enforcement, .. } = *charge;
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
     let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_AT) * deadline_ms.max(1));
-    let is_open = policy.on_failure == OnFailure::Open || enforcement == Enforcement::NeverDeny;
+    let is_open = policy.admits_late_calls() || enforcement == Enforcement::NeverDeny;
     match plan(charge, facts) {
         // The store may have room for it.
         Plan::Decided(verdict, Source::Fallback, None) => {
@@ -146,12 +146,15 @@ pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<
 mod tests {
     use std::num::NonZeroU32;
 
+    use tollgate_core::algorithm::Algorithm;
     use tollgate_core::clock::Timestamp;
 
     use super::*;
     use crate::fleet::FleetPart;
     use crate::time_bounds::TimeBounds;
     use crate::view::CoveredRounds;
+
+    const SLOTS_OPEN: (Algorithm, OnFailure) = (Algorithm::Concurrency, OnFailure::Open);
 
     /// While the store is late, only `open` admits, and every other call may come again once the breakers have had the time to
     /// open.
@@ -160,12 +163,13 @@ mod tests {
         // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.
         type Case = (&'static str, fn(&mut LimitPolicy), u64, bool);
         let now = Timestamp::from_ms(1_000_000);
-        let cases: [Case; 6] = [
+        let cases: [Case; 7] = [
             ("bounded", |_| {}, 10, false),
             ("bounded, past the part of one of four agents", |_| {}, 26, false),
             ("strict", |policy| policy.set_consistency(Consistency::Strict), 1, false),
             ("closed", |policy| policy.on_failure = OnFailure::Closed, 1, false),
             ("open", |policy| policy.on_failure = OnFailure::Open, 500, true),
+            ("open, of slots", |policy| (policy.algorithm, policy.on_failure) = SLOTS_OPEN, 500, true),
             ("limit", |policy| policy.on_failure = OnFailure::Limit("5/min".parse().unwrap()), 6, false),
         ];
         for (name, change, cost, is_admitted) in cases {
@@ -178,6 +182,7 @@ mod tests {
             let plan = plan_late(&ChargeFacts { policy: &policy, generation: 1, view, cost, enforcement }, &facts);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
             assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");
+            assert_eq!(policy.admits_late_calls(), is_admitted, "{name}: as the printed bound says");
             if !is_admitted {
                 assert_eq!(verdict.retry_at.ms_since(now), 75, "{name}: five deadlines");
             }

@@ -75,6 +75,9 @@ impl Maintenance {
         if let Ok(answer) = answer {
             // Before the loss: its instant is by the new time, if the clock was set.
             self.engine.note_store_time(self.losses.witness.sent_at(), now, answer.at);
+            if self.losses.witness.is_of_another_run(&answer) {
+                self.engine.end_leases();
+            }
         }
         // A witness that was raised before the ping says nothing about the probe.
         let is_of_probe = self.probe.as_mut().is_some_and(|probe| mem::take(&mut probe.awaits_witness));
@@ -160,12 +163,31 @@ mod tests {
             let pinged = MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms + 1)), is_late: false };
             assert_eq!(poll(ms + 1, pinged), 1);
             assert!(engine.is_degraded(), "no call uses the store yet");
-            let answer = WitnessAnswer { at: START.plus_ms(ms + 2), before: None };
+            let answer = WitnessAnswer { at: START.plus_ms(ms + 2), before: None, run_id: None };
             poll(ms + 2, MaintenanceInput::Witnessed(Ok(answer)));
         }
         // The second outage is held back.
         let unavailable = Notice::StoreUnavailable(StoreError::Unreachable);
         assert_eq!(notices, [unavailable, Notice::StoreRecovered, Notice::StoreLost]);
         assert!(!engine.is_degraded());
+    }
+
+    /// C5: another run id of the store ends all leases, and nothing else in an answer to the witness does.
+    #[test]
+    fn another_run_of_the_store_ends_all_leases() {
+        let engine = Arc::new(Engine::new(EngineSettings::new("a", START), RuleSet::none_yet()));
+        let settings = MaintenanceSettings { announces: false, witnesses: true, follows_rules: false };
+        let mut maintenance = Maintenance::new(engine.clone(), settings);
+        // Run id of each answer, and true if it ends the leases.
+        let answers =
+            [(None, false), (Some(1), false), (Some(1), false), (None, false), (Some(1), false), (Some(2), true)];
+        for (number, (run_id, ends)) in (0_u64..).zip(answers) {
+            let (at, epoch) = (START.plus_ms(1_000 * number), engine.lease_epochs.current());
+            let before = Some(number).filter(|number| *number > 0);
+            maintenance.losses.witness.next(at);
+            let answer = WitnessAnswer { at, before, run_id };
+            maintenance.poll(at, MaintenanceInput::Witnessed(Ok(answer)), &mut Vec::new());
+            assert_eq!(engine.lease_epochs.current() != epoch, ends, "answer {number}");
+        }
     }
 }

@@ -2,8 +2,11 @@
 //!
 //! The number belongs to one life of one agent, and the store only raises it. So if it is lower than the last one that
 //! was acknowledged, or missing, the store has lost everything since: by a flush, a restart without data, or a failover
-//! to a replica that lacked the newest writes. A new run id of the store, or a new connection, proves nothing. No clock
+//! to a replica that lacked the newest writes. A new run id of the store, or a new connection, proves no loss. No clock
 //! is compared.
+//!
+//! The answer also has the run id of the store's process. A connection that goes through a proxy outlives a failover. The replica
+//! that took over may lack leased units that were charged after the last witness, so another run id ends all leases.
 
 use tollgate_core::clock::Timestamp;
 
@@ -21,6 +24,8 @@ pub struct WitnessAnswer {
     pub at: Timestamp,
     /// Number before, if there was one.
     pub before: Option<u64>,
+    /// Beginning of the run id of the store's process, if it tells one.
+    pub run_id: Option<u64>,
 }
 
 /// Numbers of this life of the agent.
@@ -28,6 +33,8 @@ pub struct WitnessAnswer {
 pub(super) struct Witness {
     sent: u64,
     acknowledged: Option<Acknowledged>,
+    /// Last run id of the store.
+    run_id: Option<u64>,
     is_asking: bool,
     /// Agent's own time at which the number was sent last.
     sent_at: Timestamp,
@@ -64,7 +71,7 @@ impl Witness {
     /// Records the answer to the last number, if there is one; returns the loss that it shows.
     pub(super) fn answered(&mut self, now: Timestamp, answer: Option<WitnessAnswer>) -> Option<WitnessedLoss> {
         self.is_asking = false;
-        let WitnessAnswer { at, before } = answer?;
+        let WitnessAnswer { at, before, .. } = answer?;
         let acknowledged = Acknowledged { number: self.sent, received: now, at };
         let last = self.acknowledged.replace(acknowledged)?;
         let is_lost = match before {
@@ -73,6 +80,12 @@ impl Witness {
             None => now.ms_since(last.received) < WITNESS_KEPT_MS / 2,
         };
         is_lost.then_some(WitnessedLoss { proven: last.at, noticed: at })
+    }
+
+    /// Records the run id in an answer; returns true if another process of the store had answered before.
+    pub(super) fn is_of_another_run(&mut self, answer: &WitnessAnswer) -> bool {
+        let Some(run_id) = answer.run_id else { return false };
+        self.run_id.replace(run_id).is_some_and(|known| known != run_id)
     }
 }
 
@@ -103,7 +116,7 @@ mod tests {
             for before in held {
                 now = now.plus_ms(interval_ms);
                 witness.next(now);
-                let answer = before.map(|before| WitnessAnswer { at: now, before });
+                let answer = before.map(|before| WitnessAnswer { at: now, before, run_id: None });
                 seen += u32::from(witness.answered(now, answer).is_some());
             }
             assert_eq!(seen, losses, "{name}");

@@ -9,9 +9,9 @@
 //!   computes from the *sending* of the request, by its own clock, less the maximum drift between the two clocks: the
 //!   store's clock cannot be later there than the agent believes;
 //! * with its generation, and when another limit applies to the caller;
-//! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when the store has
-//!   lost units, and when its clock steps. Each of these begins a new epoch of the agent ([`crate::lease_epoch`]), and
-//!   a lease has the number of the epoch in which it was *requested*;
+//! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when another process
+//!   of the store answers, when the store has lost units, and when its clock steps. Each of these begins a new epoch of
+//!   the agent ([`crate::lease_epoch`]), and a lease has the number of the epoch in which it was *requested*;
 //! * when the store has lost the counter.
 //!
 //! While the store is away, leases are not spent: then the agents divide the units that its last answer left free. An agent that

@@ -1,7 +1,7 @@
 //! The maximum excess of a policy: units beyond the quota that a window may hold while the store answers, because agents admit
 //! calls before the store has charged them.
 
-use super::{Consistency, LimitPolicy};
+use super::{Consistency, LimitPolicy, OnFailure};
 use crate::algorithm::{Algorithm, Limit};
 use crate::window::Estimate;
 
@@ -26,7 +26,7 @@ impl LimitPolicy {
         (units > 0).then_some(Limit { algorithm, units, window: self.window, burst: 0 })
     }
 
-    /// Returns the largest number of units that a window holds while the store answers, as the algorithm and its estimate
+    /// Returns the largest number of units that a window holds while the store answers in time, as the algorithm and its estimate
     /// count them.
     #[doc(hidden)]
     #[must_use]
@@ -34,7 +34,15 @@ impl LimitPolicy {
         self.most_in_window().saturating_add(self.excess_units())
     }
 
-    /// Returns the largest number of units that any window holds while the store answers.
+    /// Returns true if agents admit calls whose answer from the store is late without a charged or granted unit. Such calls come on
+    /// top of the units that a window holds while the store answers.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn admits_late_calls(&self) -> bool {
+        self.on_failure == OnFailure::Open && self.consistency != Consistency::Eventual
+    }
+
+    /// Returns the largest number of units that any window holds while the store answers in time.
     #[doc(hidden)]
     #[must_use]
     pub fn most_at_worst(&self) -> u64 {

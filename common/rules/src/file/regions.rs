@@ -9,6 +9,8 @@ use tollgate_core::rules::{Charging, Quota, Rule, Scope, show_units};
 
 /// Whole of a quota, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
+/// Permitted form of a floor.
+const FLOOR_FORM: &str = "a part of each global quota, 0% to 100% in steps of 0.0001%";
 
 /// Reads the regions, with their floors.
 pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<RegionFloorPart> {
@@ -45,9 +47,7 @@ fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> Regi
         reader.refuse(line_of(node), text);
     }
     let fields = reader.fields(node, "a region", &["floor"]);
-    let floor = fields
-        .get("floor")
-        .and_then(|node| reader.parse_by(node, "`floor`", "a part of each global quota, 0% to 100%", parse_percent));
+    let floor = fields.get("floor").and_then(|node| reader.parse_by(node, "`floor`", FLOOR_FORM, parse_percent));
     RegionFloorPart { region: name.into(), floor_ppm: floor.unwrap_or(FLOOR_PPM_DEFAULT) }
 }
 

@@ -116,13 +116,15 @@ pub(super) fn on_failure_text(on_failure: OnFailure) -> String {
 
 /// Reads whether agents may lease units.
 pub(super) fn read_leases(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
-    let leases = reader.word(node, "leases", &LEASES, &[])?;
+    let named = |text: &str| LEASES.iter().find(|(name, _)| *name == text).map(|(_, leases)| *leases);
+    let leases = reader.parse_by(node, "`leases`", "on or off", named)?;
     Some(PolicyEdit::set(move |policy| policy.leases = leases))
 }
 
 /// Reads the maximum excess: a part of the quota in percent, with at most four decimals.
 pub(super) fn read_max_excess(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
-    let ppm = reader.parse_by(node, "`max_excess`", "a part of the quota, 0% to 100%", parse_percent)?;
+    let ppm =
+        reader.parse_by(node, "`max_excess`", "a part of the quota, 0% to 100% in steps of 0.0001%", parse_percent)?;
     Some(PolicyEdit::set(move |policy| policy.max_excess_ppm = ppm))
 }
 

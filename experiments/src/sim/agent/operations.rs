@@ -195,8 +195,12 @@ impl<'c> AgentLife<'c> {
                         is_late: self.has_late_ping,
                     });
                 }
-                let answer = answer.map(|answer| WitnessAnswer { at: answer.time, before: answer.witness });
-                return self.maintain(env, MaintenanceInput::Witnessed(answer));
+                let witnessed = |StoreAnswer { time, witness, run, .. }| WitnessAnswer {
+                    at: time,
+                    before: witness,
+                    run_id: Some(run),
+                };
+                return self.maintain(env, MaintenanceInput::Witnessed(answer.map(witnessed)));
             }
             SimRequest::Charge(request, purpose) => (request, purpose),
         };

@@ -74,6 +74,7 @@ impl Environment<'_> {
             StoreCommand::Witness(number) => {
                 answer.time = self.store.time(now);
                 answer.witness = self.store.witness(message.agent, message.life, *number);
+                answer.run = self.store.run();
             }
             StoreCommand::Charge(steps) => {
                 for step in steps {

@@ -128,6 +128,31 @@ fn the_rest_of_a_line_is_handed_back_once() {
     assert_eq!((requests[0], requests.iter().sum::<u64>()), (30, 30));
 }
 
+/// The explanation of a call names the allowance while the answer to another call is awaited, and draws nothing.
+#[test]
+fn an_explanation_names_the_allowance() {
+    let mut world = World::with_line(|rule| rule);
+    let mut awaited = loop {
+        match world.engine.begin(world.now, Operation::check(&call())) {
+            Progress::NeedsStore(request) => break request,
+            Progress::Done(output) => assert_eq!(sole(output).by, Some(LocalAnswer::Lease)),
+            Progress::Deferred(output, _) => panic!("no answer is awaited: {output:?}"),
+        }
+    };
+    let held = |world: &World| {
+        let answers = world.engine.local_answers(world.now, &call());
+        answers.into_iter().map(|(_, answer)| answer).collect::<Vec<_>>()
+    };
+    for _ in 0..3 {
+        assert_eq!((held(&world), world.line_units()), (vec![LocalAnswer::Allowance], [0, 0]), "nothing is drawn");
+    }
+    assert!(matches!(world.engine.begin(world.now, Operation::check(&call())), Progress::Deferred(..)));
+    let results = step(&mut world.store, awaited.charges(), store_time(world.now)).expect("in time");
+    world.now = world.now.plus_ms(1);
+    assert!(sole(world.engine.finish(world.now, &mut awaited, Ok(results))).allowed);
+    assert!(!held(&world).contains(&LocalAnswer::Allowance), "no answer is awaited any more");
+}
+
 /// A caller at one agent has no excess, and neither has a rule without lines.
 #[test]
 fn nothing_is_drawn_where_no_line_is_granted_or_the_agent_knows_of_no_room() {

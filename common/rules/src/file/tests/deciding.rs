@@ -226,8 +226,11 @@ fn the_maximum_excess_is_a_percentage() {
     assert_eq!(excess("defaults: { max_excess: 10% }\nrules: [{ name: a, per: [ip], quota: 100/s }]"), 10);
     assert_eq!(excess("rules: [{ name: a, per: [ip], quota: 100/s, max_excess: 0% }]"), 0);
     assert_eq!(excess("rules: [{ name: a, per: [ip], quota: 100/s, consistency: strict }]"), 0);
-    let text = refusal("rules: [{ name: a, per: [ip], quota: 100/s, max_excess: 0.05 }]");
-    assert!(text.contains("rules.yaml:1: `max_excess` is `0.05`; write a part of the quota, 0% to 100%"), "{text}");
+    for wrong in ["0.05", "0.00001%", "101%"] {
+        let text = refusal(&format!("rules: [{{ name: a, per: [ip], quota: 100/s, max_excess: {wrong} }}]"));
+        let remedy = "write a part of the quota, 0% to 100% in steps of 0.0001%";
+        assert!(text.contains(&format!("rules.yaml:1: `max_excess` is `{wrong}`; {remedy}")), "{text}");
+    }
     let text = refusal("rules: [{ name: a, per: [ip], quota: 9/s, algorithm: token_bucket, max_excess: 5% }]");
     assert!(text.contains("has no `max_excess`; remove it"), "{text}");
 }
@@ -247,6 +250,8 @@ fn leases_are_on_unless_a_file_says_otherwise() {
     assert!(!leases("rules: [{ name: a, per: [ip], quota: 9/s, burst: true }]"));
     let text = refusal("rules: [{ name: a, per: [ip], quota: 9/s, algorithm: token_bucket, leases: on }]");
     assert!(text.contains("has no `leases`; remove it"), "{text}");
-    let text = refusal("rules: [{ name: a, per: [ip], quota: 9/s, leases: yes please }]");
-    assert!(text.contains("leases") && text.contains("on"), "{text}");
+    for wrong in ["yes please", "1"] {
+        let text = refusal(&format!("rules: [{{ name: a, per: [ip], quota: 9/s, leases: {wrong} }}]"));
+        assert!(text.contains(&format!("rules.yaml:1: `leases` is `{wrong}`; write on or off")), "{text}");
+    }
 }

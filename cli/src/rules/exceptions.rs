@@ -1,0 +1,33 @@
+//! Tiers and keys of a rule that have policies of their own, as `tollgate rules validate` names them in its tables of bounds.
+
+use std::collections::BTreeMap;
+
+use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::{LimitPolicy, Rule, RuleSet};
+
+/// Maximum number of keys of a rule that a table shows. The JSON has all.
+const KEYS_SHOWN_MAX: usize = 10;
+
+/// Returns the limited tiers of a rule with their names.
+pub(super) fn tiers(rule: &Rule) -> impl Iterator<Item = (String, &LimitPolicy)> {
+    rule.by_tier.iter().filter_map(|(tier, policy)| Some((format!("tier {tier}"), policy.as_ref()?)))
+}
+
+/// Returns the limited keys of a rule, in their order. A secret key is shortened.
+pub(super) fn keys<'a>(set: &RuleSet, rule: &'a Rule) -> impl Iterator<Item = (String, &'a LimitPolicy)> {
+    let (digest_key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
+    let sorted: BTreeMap<&str, _> = rule.by_key.iter().map(|(key, policy)| (&**key, policy)).collect();
+    sorted
+        .into_iter()
+        .filter_map(move |(key, policy)| Some((format!("key {}", digest_key.shown(key, secret)), policy.as_ref()?)))
+}
+
+/// Cuts the rows of the keys of a rule to those that a table shows. Returns the row that tells how many are missing, if any are.
+pub(super) fn shorten<const COLUMNS: usize>(keys: &mut Vec<[String; COLUMNS]>) -> Option<[String; COLUMNS]> {
+    let hidden = keys.len().saturating_sub(KEYS_SHOWN_MAX);
+    keys.truncate(KEYS_SHOWN_MAX);
+    let mut row = [(); COLUMNS].map(|()| String::new());
+    row[0] = format!("  {hidden} more keys");
+    row[1] = "shown by --format json".to_owned();
+    (hidden > 0).then_some(row)
+}
