@@ -93,7 +93,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
             if is_due {
                 let before = std::mem::replace(&mut self.ticked_at, now);
                 self.check(now);
-                if may_act {
+                if self.link.may_act(now) {
                     self.tick(before, now);
                 }
             }

@@ -84,7 +84,7 @@ async fn a_region_takes_no_part_by_a_mirror_of_two_ledgers() {
     world.call_until(us, "the mirror is shown as mixed", |_| error().is_some());
     let said = error().expect("an error");
     assert!(said.contains("delete the mirrored topic"), "{said}");
-    assert_eq!(regions_of(far.http)["ledger"]["read_to_end"], false);
+    world.call_until(us, "it does not act", |_| regions_of(far.http)["ledger"]["read_to_end"] == false);
     world.call_until(us, "the term has ended", |world| world.limit(us) == FLOOR);
 
     mirror.recreate();

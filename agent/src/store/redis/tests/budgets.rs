@@ -10,8 +10,8 @@ use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
 use tollgate_redis::{RedisSettings, RegionLimits, counter_key, floor_key, key_claim_key, limit_key};
 
 use super::{SHARED, Slots, ask, ask_within, by_hand_on, on, own_prefix, shared, take};
-use crate::store::RedisStore;
 use crate::store::conformance::HandClock;
+use crate::store::{ChargeStore, RedisStore};
 
 /// Time for which a limit is kept after its last write, in ms.
 const DAY_MS: u64 = 86_400_000;
