@@ -49,8 +49,10 @@ impl Coordinator {
 
     /// Reads the next record of the ledger. `now` is the time of a clock that counts suspended time.
     pub fn read(&mut self, now: Timestamp, record: &LedgerRecord) {
-        let is_timed =
-            matches!(record.entry, LedgerEntry::Request(_) | LedgerEntry::Grant { .. } | LedgerEntry::Renewal { .. });
+        let is_timed = matches!(
+            record.entry,
+            LedgerEntry::Terms(_) | LedgerEntry::Request(_) | LedgerEntry::Grant { .. } | LedgerEntry::Renewal { .. }
+        );
         if self.ledger.apply(record).is_ok() && is_timed {
             self.read_at.insert(record.id, now);
         }
@@ -199,6 +201,23 @@ mod tests {
         assert_eq!(entries(coordinator.tick(ms(1_999))), [], "the grant is on its way");
         assert_eq!(entries(coordinator.tick(ms(2_000))), [grant(40)], "the grant may be lost");
         assert_eq!(entries(coordinator.tick(ms(12_000))), [grant(0)], "nobody waits for the answer any more");
+    }
+
+    /// Units are admitted in the longer window from then on, whatever the holder renews.
+    #[test]
+    fn a_grant_expires_after_the_window_of_later_terms() {
+        let mut coordinator = coordinator();
+        let grant = coordinator.tick(ms(0)).pop().expect("a grant");
+        coordinator.read(ms(1_000), &grant);
+        let (_, terms) = coordinator.ledger().terms("rule").expect("terms");
+        let longer = Terms { generation: 2, window_ms: 20_000, term_ms: 24_000, ..terms.clone() };
+        let record = coordinator.propose_terms(&longer).expect("the terms are newer");
+        coordinator.read(ms(5_000), &record);
+        assert_eq!(coordinator.tick(ms(5_000 + 32_112)), []);
+        let expiry = coordinator.tick(ms(5_000 + 32_113)).pop().expect("an expiry");
+        assert_eq!(expiry.entry, LedgerEntry::Expiry { counter: X, grant: grant.id, last: record.id });
+        coordinator.read(ms(40_000), &expiry);
+        assert_eq!(coordinator.ledger().counters().count(), 0);
     }
 
     /// It waits from the instant at which it has read the last renewal.

@@ -34,7 +34,7 @@ pub struct BudgetGrant {
     pub region: Region,
     /// Units.
     pub units: u64,
-    /// Last renewal or addition, or the grant.
+    /// Last renewal or addition, or the grant; or the terms that have lengthened its window.
     pub last: EntryId,
     /// Time for which they hold from the asking, in ms.
     pub term_ms: u64,
@@ -184,6 +184,14 @@ impl CounterBudget {
             self.grants.remove(place);
         }
         Some(is_last)
+    }
+
+    /// Lengthens the windows of grants to that of the terms: from now on, their units are admitted in it. An expiry must have waited for
+    /// it from these terms on, so they stand in the place of a renewal.
+    pub(crate) fn lengthen_windows(&mut self, id: EntryId, terms: &Terms) {
+        for grant in self.grants.iter_mut().filter(|grant| grant.window_ms < terms.window_ms) {
+            (grant.window_ms, grant.last) = (terms.window_ms, id);
+        }
     }
 
     /// Raises the floors to those of the terms, each as far as units are free. The rest is owed by those who hold it.

@@ -193,6 +193,7 @@ impl Ledger {
         let rule = RuleBudgets { id, terms: terms.clone(), floors: untouched.floors().clone() };
         self.rules.insert(terms.rule.clone(), rule);
         self.counters.values_mut().filter(|named| named.rule == terms.rule).for_each(|named| {
+            named.budget.lengthen_windows(id, terms);
             named.budget.raise_floors(terms);
         });
         self.forget_untouched(&terms.rule);

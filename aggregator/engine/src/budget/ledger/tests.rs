@@ -21,6 +21,11 @@ fn terms(generation: u64, quota: u64, floors: [u64; 3]) -> LedgerEntry {
     LedgerEntry::Terms(Terms { rule, generation, quota, window_ms, term_ms, key_fingerprint, floors })
 }
 
+fn terms_of_window(generation: u64, window_ms: u64) -> LedgerEntry {
+    let LedgerEntry::Terms(terms) = terms(generation, 10, [1, 0, 0]) else { unreachable!() };
+    LedgerEntry::Terms(Terms { window_ms, ..terms })
+}
+
 fn request_of(terms: u64, counter: CounterId, region: &str) -> LedgerEntry {
     LedgerEntry::Request(BudgetRequest { terms: id(terms), counter, region: region.into(), wants: 9 })
 }
@@ -107,6 +112,21 @@ fn an_entry_is_valid_or_void_for_a_reason() {
         ),
         ("foreign region", last([terms(1, 10, [1, 0, 0])], request(1, "d"), Err(Void::UnknownRegion)), [1, 0, 0]),
         ("grant", valid(granted()), [5, 0, 0]),
+        (
+            "expiry before a longer window",
+            last(granted().into_iter().chain([terms_of_window(2, 11)]), expiry(3, 3), Err(Void::Renewed)),
+            [5, 0, 0],
+        ),
+        (
+            "expiry after a longer window",
+            valid(granted().into_iter().chain([terms_of_window(2, 11), expiry(3, 4)])),
+            [1, 0, 0],
+        ),
+        (
+            "expiry after a shorter window",
+            valid(granted().into_iter().chain([terms_of_window(2, 9), expiry(3, 3)])),
+            [1, 0, 0],
+        ),
         ("grant of all", valid([terms(1, 10, [1, 0, 2]), request(1, "b"), grant(2, 7)]), [1, 7, 2]),
         ("refusal", valid([terms(1, 10, [1, 0, 0]), request(1, "a"), grant(2, 0)]), [1, 0, 0]),
         ("grant without a request", last([terms(1, 10, [1, 0, 0])], grant(2, 1), Err(Void::Answered)), [1, 0, 0]),
