@@ -16,7 +16,8 @@ const OFFSETS_MS: [i64; 4] = [0, 3_000, 30_000, -30_000];
 /// Quota and calls of the agents that lease units.
 const LEASING_QUOTA: usize = 2_000;
 const LEASING_CALLS: usize = 3_000;
-/// Time by which the sub-window of a leased call may differ from the true time of its decision, in ms: clocks read whole ms.
+/// Time by which the sub-window of a leased call may differ from the true time of its decision, in ms: clocks read
+/// whole ms.
 const READ_ERROR_MS: u64 = 3;
 /// Less than any of the offsets, so that requests would expire if a wrong clock were used.
 const DEADLINE: Duration = Duration::from_secs(1);
@@ -100,8 +101,8 @@ fn wrong_clocks_have_no_effect() {
     assert!(reset <= 2 * CLOCK_ERROR_MS, "the reset times differ by {reset} ms");
 }
 
-/// C5, D3: agents with the same clocks spend leases only in the sub-windows of their charges, and together admit no unit beyond
-/// the quota. This test has the server's clock, by which the lease of each call has not ended.
+/// C5, D3: agents with the same clocks spend leases only in the sub-windows of their charges, and together admit no
+/// unit beyond the quota. This test has the server's clock, by which the lease of each call has not ended.
 #[test]
 fn wrong_clocks_prolong_no_lease() {
     let redis = Redis::start();

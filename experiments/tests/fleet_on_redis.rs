@@ -1,9 +1,10 @@
-//! Leases of twenty agents with wrong clocks on a real Redis: no window holds more than its quota, and most calls do not ask Redis.
+//! Leases of twenty agents with wrong clocks on a real Redis: no window holds more than its quota, and most calls do
+//! not ask Redis.
 //!
-//! The windows are built from the instants that decisions report. An agent moves the instant of a leased call into the sub-window
-//! of its lease, so that a lease that was spent too late would look spent in time. Each such instant is therefore compared with the
-//! true clock, which Redis has, too: it may not be earlier, and its sub-window must have begun. It may be some ms later, because an
-//! agent counts a call at the latest time that the clock of Redis may show.
+//! The windows are built from the instants that decisions report. An agent moves the instant of a leased call into the
+//! sub-window of its lease, so that a lease that was spent too late would look spent in time. Each such instant is
+//! therefore compared with the true clock, which Redis has, too: it may not be earlier, and its sub-window must have
+//! begun. It may be some ms later, because an agent counts a call at the latest time that the clock of Redis may show.
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -28,7 +29,8 @@ const QUOTAS: [(&str, u64); 3] = [("busy", 2_000), ("usual", 6_000), ("rare", 20
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Largest error of an agent's clock, in ms.
 const CLOCK_ERROR_MS: i64 = 300;
-/// Time by which the sub-window of a leased call may differ from the true time of its decision, in ms: clocks read whole ms.
+/// Time by which the sub-window of a leased call may differ from the true time of its decision, in ms: clocks read
+/// whole ms.
 const READ_ERROR_MS: u64 = 3;
 /// Time of the run, in s.
 const RUN_S: u64 = 60;
@@ -101,8 +103,8 @@ fn fullest_window(at: &[Timestamp]) -> u64 {
     at.iter().enumerate().map(|(place, end)| (place + 1 - from(*end)) as u64).max().unwrap_or_default()
 }
 
-/// C5, D3, N5: under a conservative estimate, twenty agents with leases and clocks that differ by up to 600 ms admit at most the quota in any window if strict, and with
-/// lines of credit a twentieth more if bounded.
+/// C5, D3, N5: under a conservative estimate, twenty agents with leases and clocks that differ by up to 600 ms admit at
+/// most the quota in any window if strict, and with lines of credit a twentieth more if bounded.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn twenty_agents_with_leases_keep_a_quota_on_redis() {
     for is_strict in [true, false] {
