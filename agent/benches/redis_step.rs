@@ -4,8 +4,8 @@
 //!
 //! The server's CPU is the scarce part of a shared store, so it is read from the server (INFO cpu), not from a clock here. Steps
 //! of many calls share a script; a row that says `alone` has a script for each. Limits stand behind `<`; the program exits with 1
-//! if one is missed. A step of a bucket, or of a log of at most 100 entries, may cost 1.5 times the limit of a window's step alone: 1.5
-//! x 12 INCRs where calls are admitted, and 1.5 x 9 where all are denied.
+//! if one is missed. A step of a bucket, or of a log of at most 100 entries, may cost 1.5 times the limit of a window's
+//! step alone: 1.5 x 12 INCRs where calls are admitted, and 1.5 x 9 where all are denied.
 //!
 //! Run: `cargo bench -p tollgate --features redis --bench redis_step`; the server comes from `apt-get install redis-server`.
 

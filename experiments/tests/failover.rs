@@ -1,5 +1,5 @@
-//! A failover behind a proxy: no connection is lost, and the replica that takes over has all witnesses. Only the run id of the store
-//! shows that leases may not be charged any more.
+//! A failover behind a proxy: no connection is lost, and the replica that takes over has all witnesses. Only the run id
+//! of the store shows that leases may not be charged any more.
 
 use fastrand::Rng;
 use tollgate::Call;
@@ -12,7 +12,8 @@ use tollgate_experiments::size::scaled;
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "version: 1\nrules: [{ name: key, per: [api_key], quota: 6000/min, consistency: strict }]\n";
 const AGENTS: usize = 2;
-/// Time after which all agents know each other, and the time in the second sub-window after which the failover comes, in ms.
+/// Time after which all agents know each other, and the time in the second sub-window after which the failover comes,
+/// in ms.
 const KNOWN_MS: u64 = 3_500;
 const BUSY_MS: u64 = 6_000;
 /// Interval of the calls at each agent, and time in which every call is answered, in ms.
@@ -22,8 +23,8 @@ const ANSWERED_MS: u64 = 50;
 const WITNESS_MS: u64 = 1_060;
 const SEEDS: u64 = 100;
 
-/// Lets agents lease units, and the store fail over if so chosen. Returns the number of agents that decide a call by a lease
-/// once each has raised its witness again, in the same sub-window.
+/// Lets agents lease units, and the store fail over if so chosen. Returns the number of agents that decide a call by a
+/// lease once each has raised its witness again, in the same sub-window.
 fn leased_after_a_witness(seed: u64, fails_over: bool) -> usize {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).expect("valid rules");
     let faults = Faults { store_ms_max: 1, ..Faults::default() };

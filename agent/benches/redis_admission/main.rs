@@ -9,9 +9,9 @@
 //! The quotas of a full load are set by the rate that a run before has reached. The first window is not measured, and the second
 //! one is measured whole (not with `--quick`), because a caller past its quota is admitted in bursts that repeat with each window.
 //! With leases, the 50 ms after the beginning of each sub-window are measured once more on
-//! their own: all leases end there. Limits stand behind `<`, and apply to the second reference. The first one (`x INCR`) has none: in
-//! its reading, an admitted call at a low rate costs far more than two INCRs. The program exits with 1 if one is
-//! missed, or if agents decided without Redis because its answers were late.
+//! their own: all leases end there. Limits stand behind `<`, and apply to the second reference. The first one (`x
+//! INCR`) has none: in its reading, an admitted call at a low rate costs far more than two INCRs. The program exits
+//! with 1 if one is missed, or if agents decided without Redis because its answers were late.
 //!
 //! Run: `cargo bench -p tollgate --features redis --bench redis_admission`; `-- --quick` for a short run,
 //! `-- "leases, full"` for the loads with this in their names. The server comes from `apt-get install redis-server`.

@@ -27,7 +27,8 @@ pub(super) fn text(set: &RuleSet) -> String {
     format!("\n\n{}", table(&["RULE", "BOUND WHILE REDIS ANSWERS"], rows))
 }
 
-/// Returns the bounds of a rule as JSON: that of the rule itself, which has no name, and those of tiers and keys that differ from it.
+/// Returns the bounds of a rule as JSON: that of the rule itself, which has no name, and those of tiers and keys that
+/// differ from it.
 pub(super) fn json(set: &RuleSet, rule: &Rule) -> Vec<Value> {
     let of_exceptions = of_exceptions(rule, exceptions::tiers(rule).chain(exceptions::keys(set, rule)));
     let named = of_exceptions.map(|(name, bound)| (Some(name), bound));

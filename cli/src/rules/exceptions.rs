@@ -1,4 +1,5 @@
-//! Tiers and keys of a rule that have policies of their own, as `tollgate rules validate` names them in its tables of bounds.
+//! Tiers and keys of a rule that have policies of their own, as `tollgate rules validate` names them in its tables of
+//! bounds.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,8 @@ pub(super) fn keys<'a>(set: &RuleSet, rule: &'a Rule) -> impl Iterator<Item = (S
         .filter_map(move |(key, policy)| Some((format!("key {}", digest_key.shown(key, secret)), policy.as_ref()?)))
 }
 
-/// Cuts the rows of the keys of a rule to those that a table shows. Returns the row that tells how many are missing, if any are.
+/// Cuts the rows of the keys of a rule to those that a table shows. Returns the row that tells how many are missing, if
+/// any are.
 pub(super) fn shorten<const COLUMNS: usize>(keys: &mut Vec<[String; COLUMNS]>) -> Option<[String; COLUMNS]> {
     let hidden = keys.len().saturating_sub(KEYS_SHOWN_MAX);
     keys.truncate(KEYS_SHOWN_MAX);

@@ -81,7 +81,10 @@ fn a_valid_file_can_be_read_by_programs() {
     assert_eq!((said.exit, set["valid"].as_bool()), (0, Some(true)));
     assert_eq!(set["warnings"].as_array().unwrap().len(), 0);
     assert_eq!(set["rules"][0]["max_excess"], "5%");
-    assert_eq!(set["rules"][0]["outage"]["with_store"], serde_json::json!({ "units": 105, "at_worst": 205, "and_late_calls": false }));
+    assert_eq!(
+        set["rules"][0]["outage"]["with_store"],
+        serde_json::json!({ "units": 105, "at_worst": 205, "and_late_calls": false })
+    );
     let bound = serde_json::json!([{ "of": null, "text": "A counter admits at most 5 in any 15min." }]);
     assert_eq!(set["rules"][2]["bounds"], bound);
     let search = &set["rules"][1];

@@ -260,7 +260,8 @@ fn the_bounds_of_keys_are_shown_as_far_as_they_differ() {
     );
 }
 
-/// Keys have bounds of their own during an outage, too, as far as they differ from the rule: by the quota or by other settings.
+/// Keys have bounds of their own during an outage, too, as far as they differ from the rule: by the quota or by other
+/// settings.
 #[test]
 fn the_bounds_of_an_outage_are_shown_for_keys_that_differ() {
     let keys = "10.0.0.1: { quota: 100/min, max_excess: 10% }, 10.0.0.2: { quota: 100/min, leases: off }, \

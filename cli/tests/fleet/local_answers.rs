@@ -1,4 +1,5 @@
-//! Local answers of an agent on a real Redis, as gateways and operators see them: in the answers, in `/explain`, and in the metrics.
+//! Local answers of an agent on a real Redis, as gateways and operators see them: in the answers, in `/explain`, and in
+//! the metrics.
 
 use serde_json::Value;
 use tollgate_servers::{Redis, free_port};
@@ -40,8 +41,9 @@ impl Gateway {
     }
 }
 
-/// C4, C5: most calls of a busy key are admitted by leases. While Redis is late, a call is admitted by an allowance. Answers and
-/// `/explain` name the part that decided. The metrics of the rule count each leased unit as spent or stranded.
+/// C4, C5: most calls of a busy key are admitted by leases. While Redis is late, a call is admitted by an allowance.
+/// Answers and `/explain` name the part that decided. The metrics of the rule count each leased unit as spent or
+/// stranded.
 #[test]
 fn answers_explanations_and_metrics_show_the_local_answers() {
     let _alone = alone();

@@ -1,5 +1,6 @@
-//! The witness of an agent in Redis: a number that only rises, by which the agent sees that the server has lost its data, and the
-//! run id of the server that has answered. The script reads the run id: behind a proxy, another command may reach another server.
+//! The witness of an agent in Redis: a number that only rises, by which the agent sees that the server has lost its
+//! data, and the run id of the server that has answered. The script reads the run id: behind a proxy, another command
+//! may reach another server.
 //!
 //! The maintenance of the agent compares both with those before (`agent/engine/src/maintenance/witness.rs`).
 

@@ -5,8 +5,9 @@
 //! to a replica that lacked the newest writes. A new run id of the store, or a new connection, proves no loss. No clock
 //! is compared.
 //!
-//! The answer also has the run id of the store's process. A connection that goes through a proxy outlives a failover. The replica
-//! that took over may lack leased units that were charged after the last witness, so another run id ends all leases.
+//! The answer also has the run id of the store's process. A connection that goes through a proxy outlives a failover.
+//! The replica that took over may lack leased units that were charged after the last witness, so another run id ends
+//! all leases.
 
 use tollgate_core::clock::Timestamp;
 

@@ -26,16 +26,16 @@ impl LimitPolicy {
         (units > 0).then_some(Limit { algorithm, units, window: self.window, burst: 0 })
     }
 
-    /// Returns the largest number of units that a window holds while the store answers in time, as the algorithm and its estimate
-    /// count them.
+    /// Returns the largest number of units that a window holds while the store answers in time, as the algorithm and
+    /// its estimate count them.
     #[doc(hidden)]
     #[must_use]
     pub fn most_with_store(&self) -> u64 {
         self.most_in_window().saturating_add(self.excess_units())
     }
 
-    /// Returns true if agents admit calls whose answer from the store is late without a charged or granted unit. Such calls come on
-    /// top of the units that a window holds while the store answers.
+    /// Returns true if agents admit calls whose answer from the store is late without a charged or granted unit. Such
+    /// calls come on top of the units that a window holds while the store answers.
     #[doc(hidden)]
     #[must_use]
     pub fn admits_late_calls(&self) -> bool {

@@ -1,6 +1,6 @@
--- Raises a number, and returns the server's time, the number before, or -1, and the server's run id, or '' where INFO is refused.
--- KEYS: the number; ARGV: its value, TTL in ms.
--- A foreign value, of whatever type, counts as missing and is overwritten: an error would part the agents from their store.
+-- Raises a number, and returns the server's time, the number before, or -1, and the server's run id, or '' where INFO
+-- is refused. KEYS: the number; ARGV: its value, TTL in ms. A foreign value, of whatever type, counts as missing and is
+-- overwritten: an error would part the agents from their store.
 local found = redis.pcall('GET', KEYS[1])
 if type(found) == 'table' and not string.find(found.err, 'WRONGTYPE', 1, true) then
   return found

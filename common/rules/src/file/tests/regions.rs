@@ -127,7 +127,10 @@ fn regions_are_refused_with_a_remedy() {
         ("{ e u: {}, us: {} }", "region `e u`: write 1 to 64 letters, digits or any of - _ . : /"),
         ("{ '': {}, us: {} }", "region ``: write 1 to 64"),
         ("{ eü: {}, us: {} }", "region `eü`"),
-        ("{ eu: { floor: 10 }, us: {} }", "`floor` is `10`; write a part of each global quota, 0% to 100% in steps of 0.0001%"),
+        (
+            "{ eu: { floor: 10 }, us: {} }",
+            "`floor` is `10`; write a part of each global quota, 0% to 100% in steps of 0.0001%",
+        ),
         ("{ eu: { flor: 10% }, us: {} }", "unknown field `flor` in a region; did you mean `floor`?"),
         ("{ eu: {}, us: {}, eu: {} }", "duplicated key"),
         ("{ eu: { floor: 60% }, us: { floor: 40.0001% } }", "together more than 100% of a quota; lower some"),
