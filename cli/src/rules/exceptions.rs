@@ -30,6 +30,6 @@ pub(super) fn shorten<const COLUMNS: usize>(keys: &mut Vec<[String; COLUMNS]>) -
     keys.truncate(KEYS_SHOWN_MAX);
     let mut row = [(); COLUMNS].map(|()| String::new());
     row[0] = format!("  {hidden} more keys");
-    row[1] = "shown by --format json".to_owned();
+    "shown by --format json".clone_into(&mut row[1]);
     (hidden > 0).then_some(row)
 }
