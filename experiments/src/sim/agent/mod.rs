@@ -100,6 +100,13 @@ impl<'c> SimAgent<'c> {
         self.clock.at(now)
     }
 
+    /// Sets the offset of the clock for the next life. A running agent keeps its clock.
+    pub(super) fn set_clock_offset(&mut self, offset_ms: i64) {
+        if self.running.is_none() {
+            self.clock.offset_ms = offset_ms;
+        }
+    }
+
     /// Applies an event if the agent still lives the life that it was meant for.
     pub(super) fn apply(&mut self, env: &mut Environment<'c>, life: Life, event: AgentEvent) {
         if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
