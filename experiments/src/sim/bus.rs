@@ -1,14 +1,20 @@
 //! The bus of a simulation: the logs of `calls`, `signals` and `presence`, and readers of them.
 //!
 //! Delays, losses and acknowledgements are not here but in [`super::environment`]: a record that gets here is in its
-//! log. A topic that is recreated is empty and has another log id.
+//! log. A topic that is recreated is empty and has another log id. Records that all agents read are decoded once, when they
+//! are appended, and the agents share what was decoded: each of a thousand agents reads the heartbeats of all others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::Arc;
 
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::{LogId, Offset};
+use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::signals::{LogEnd, LogId, Offset, SignalBatch};
+use tollgate_engine::Incoming;
+use tollgate_wire::Record;
 
 /// The logs.
 #[derive(Debug)]
@@ -17,9 +23,33 @@ pub struct SimBus {
     pub partitions: u32,
     /// The identity of the log `calls`.
     pub log_id: LogId,
-    logs: BTreeMap<(&'static str, Partition), Vec<BusRecord>>,
+    logs: BTreeMap<(&'static str, Partition), SimLog>,
     /// Records that neither an agent nor an aggregator wrote.
     forged: BTreeSet<(&'static str, Partition, Offset)>,
+}
+
+/// A log of one partition.
+#[derive(Debug, Default)]
+struct SimLog {
+    records: Vec<BusRecord>,
+    /// The same records as agents read them; none of `calls`, which agents do not read.
+    decoded: Vec<Arc<DecodedRecord>>,
+}
+
+/// A record that was decoded for all agents.
+#[derive(Debug)]
+pub(super) struct DecodedRecord {
+    pub(super) partition: Partition,
+    pub(super) offset: Offset,
+    appended: Timestamp,
+    content: DecodedContent,
+}
+
+#[derive(Debug)]
+enum DecodedContent {
+    Signals(SignalBatch),
+    Presence(Presence),
+    Undecodable(Topic),
 }
 
 /// The positions of a reader of one topic.
@@ -37,7 +67,7 @@ impl SimBus {
     /// Returns the records of a log.
     #[must_use]
     pub fn records(&self, topic: Topic, partition: Partition) -> &[BusRecord] {
-        self.logs.get(&(topic.as_str(), partition)).map_or(&[], Vec::as_slice)
+        self.logs.get(&(topic.as_str(), partition)).map_or(&[], |log| &log.records)
     }
 
     /// Returns the offset of the record that will be appended next.
@@ -48,8 +78,17 @@ impl SimBus {
 
     pub(super) fn append(&mut self, topic: Topic, partition: Partition, now: Timestamp, payload: &[u8]) -> Offset {
         let log = self.logs.entry((topic.as_str(), partition)).or_default();
-        let offset = log.len() as Offset;
-        log.push(BusRecord { partition, offset, appended: now, payload: payload.to_vec() });
+        let offset = log.records.len() as Offset;
+        let content = match topic {
+            Topic::Signals => Some(SignalBatch::decode(payload).map(DecodedContent::Signals)),
+            Topic::Presence => Some(Presence::decode(payload).map(DecodedContent::Presence)),
+            _ => None,
+        };
+        log.decoded.extend(content.map(|content| {
+            let content = content.unwrap_or(DecodedContent::Undecodable(topic));
+            Arc::new(DecodedRecord { partition, offset, appended: now, content })
+        }));
+        log.records.push(BusRecord { partition, offset, appended: now, payload: payload.to_vec() });
         offset
     }
 
@@ -68,6 +107,18 @@ impl SimBus {
         self.log_id += 1;
         self.logs.retain(|(topic, _), _| *topic != Topic::Calls.as_str());
         self.forged.retain(|(topic, ..)| *topic != Topic::Calls.as_str());
+    }
+}
+
+impl DecodedRecord {
+    /// Returns what an agent receives, with the end of the counted log if the agent needs it.
+    pub(super) fn incoming(&self, end: Option<LogEnd>) -> Incoming<'_> {
+        let appended = self.appended;
+        match &self.content {
+            DecodedContent::Signals(batch) => Incoming::Signals { appended, batch, end },
+            DecodedContent::Presence(presence) => Incoming::Presence { appended, presence },
+            DecodedContent::Undecodable(topic) => Incoming::Undecodable(*topic, "garbage"),
+        }
     }
 }
 
@@ -100,21 +151,43 @@ impl SimReader {
         self.positions.get(&partition).copied()
     }
 
-    /// Returns the next records that were appended until an instant. A position behind the end of its log, as after the
-    /// topic was recreated, goes back to the beginning, as `auto.offset.reset` does.
+    /// Returns the next records that were appended until an instant.
     pub(super) fn poll(&mut self, bus: &SimBus, until: Timestamp, records_max: usize) -> Vec<BusRecord> {
-        let mut delivered = Vec::new();
+        let unread = self.unread(bus, until, records_max);
+        unread.into_iter().flat_map(|(log, places)| &log.records[places]).cloned().collect()
+    }
+
+    /// Returns the next records of a topic that agents read, as [`SimReader::poll`] does.
+    pub(super) fn poll_decoded(
+        &mut self,
+        bus: &SimBus,
+        until: Timestamp,
+        records_max: usize,
+    ) -> Vec<Arc<DecodedRecord>> {
+        let unread = self.unread(bus, until, records_max);
+        unread.into_iter().flat_map(|(log, places)| &log.decoded[places]).cloned().collect()
+    }
+
+    /// Returns the places of the next records in their logs, and moves the positions behind them. A position behind the end of
+    /// its log, as after the topic was recreated, goes back to the beginning, as `auto.offset.reset` does.
+    fn unread<'b>(&mut self, bus: &'b SimBus, until: Timestamp, records_max: usize) -> Vec<(&'b SimLog, Range<usize>)> {
+        let (mut unread, mut left) = (Vec::new(), records_max);
         for (partition, position) in &mut self.positions {
-            let records = bus.records(self.topic, *partition);
-            if *position > records.len() as Offset {
+            let Some(log) = bus.logs.get(&(self.topic.as_str(), *partition)) else {
+                *position = 0;
+                continue;
+            };
+            if *position > log.records.len() as Offset {
                 *position = 0;
             }
-            let unread = records.iter().skip(usize::try_from(*position).unwrap_or(usize::MAX));
-            for record in unread.take_while(|record| record.appended <= until).take(records_max - delivered.len()) {
-                delivered.push(record.clone());
-                *position += 1;
+            let begin = usize::try_from(*position).unwrap_or(usize::MAX);
+            let len = log.records[begin..].iter().take(left).take_while(|record| record.appended <= until).count();
+            if len > 0 {
+                unread.push((log, begin..begin + len));
             }
+            left -= len;
+            *position += len as Offset;
         }
-        delivered
+        unread
     }
 }

@@ -194,6 +194,12 @@ impl<'c> Simulation<'c> {
         self.agents[agent].start(&self.settings, &mut self.env, rules.clone());
     }
 
+    /// Starts an agent that is down, with another offset of its clock: a process reads wall time once, when it starts.
+    pub fn start_agent_with_clock(&mut self, agent: usize, rules: &RuleSet, offset_ms: i64) {
+        self.agents[agent].set_clock_offset(offset_ms);
+        self.start_agent(agent, rules);
+    }
+
     /// Ends an agent at once. Calls that it has not answered are lost with it.
     pub fn crash_agent(&mut self, agent: usize) {
         self.agents[agent].crash(&mut self.env);

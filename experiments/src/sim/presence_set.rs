@@ -3,6 +3,7 @@
 //! the store's own clock.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
@@ -10,8 +11,8 @@ use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
 /// The set of live agents.
 #[derive(Debug, Default)]
 pub(super) struct SimPresenceSet {
-    /// The set's time of each agent's last announcement.
-    agents: BTreeMap<usize, Timestamp>,
+    /// The id of each agent, and the set's time of its last announcement.
+    agents: BTreeMap<usize, (Arc<str>, Timestamp)>,
     /// The set's time of its creation.
     created: Timestamp,
     /// The set's time of the last announcement.
@@ -28,10 +29,15 @@ impl SimPresenceSet {
             None => *self = Self { created: store_now, time: store_now, ..Self::default() },
         }
         self.seen = Some(store_now);
-        let own_before = if is_leaving { self.agents.remove(&agent) } else { self.agents.insert(agent, self.time) };
         let time = self.time;
-        self.agents.retain(|_, announced| time.ms_since(*announced) <= GONE_AFTER_MS);
-        let agents = self.agents.iter().map(|(agent, announced)| (agent_id(*agent).into(), *announced)).collect();
+        let own_before = self.agents.remove(&agent);
+        if !is_leaving {
+            let id = own_before.as_ref().map_or_else(|| agent_id(agent).into(), |(id, _)| id.clone());
+            self.agents.insert(agent, (id, time));
+        }
+        let own_before = own_before.map(|(_, announced)| announced);
+        self.agents.retain(|_, (_, announced)| time.ms_since(*announced) <= GONE_AFTER_MS);
+        let agents = self.agents.values().cloned().collect();
         PresenceSet { age_ms: time.ms_since(self.created), agents, own_before }
     }
 }

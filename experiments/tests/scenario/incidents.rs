@@ -1,5 +1,6 @@
 //! The incidents that have struck, and their repairs.
 
+use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 use tollgate_experiments::sim::{Cut, Simulation, StoreLoss, StoreState};
@@ -12,6 +13,15 @@ pub(crate) struct Incidents {
     due: Vec<(Timestamp, Act)>,
     /// The newest generation of rules.
     published: Generation,
+    clocks: StartClocks,
+}
+
+/// The clocks of agents that start again.
+#[derive(Clone, Copy)]
+struct StartClocks {
+    seed: u64,
+    /// Maximum difference from true time, in ms.
+    offset_ms_max: i64,
 }
 
 /// A thing that is done at an instant: the repair of an incident, or the next part of it.
@@ -31,8 +41,9 @@ enum Act {
 }
 
 impl Incidents {
-    pub(crate) fn new() -> Self {
-        Self { due: Vec::new(), published: rules::FIRST }
+    pub(crate) fn new(seed: u64, clock_offset_ms_max: i64) -> Self {
+        let clocks = StartClocks { seed, offset_ms_max: clock_offset_ms_max };
+        Self { due: Vec::new(), published: rules::FIRST, clocks }
     }
 
     /// Returns the instant of the next repair.
@@ -45,7 +56,7 @@ impl Incidents {
         let now = sim.now();
         self.due.sort_by_key(|(at, _)| *at);
         for (_, act) in self.due.extract_if(.., |(at, _)| *at <= now) {
-            act.apply(sim);
+            act.apply(sim, self.clocks);
         }
     }
 
@@ -132,7 +143,7 @@ impl Incidents {
     pub(crate) fn end(&mut self, sim: &mut Simulation<'static>) {
         let is_repair = |act: &Act| !matches!(act, Act::CrashAgent(_) | Act::ReplicaTakesOver);
         for (_, act) in self.due.drain(..).filter(|(_, act)| is_repair(act)) {
-            act.apply(sim);
+            act.apply(sim, self.clocks);
         }
     }
 
@@ -155,15 +166,26 @@ impl Incidents {
     }
 }
 
+impl StartClocks {
+    /// Returns the offset of an agent that starts at an instant. It follows from both, so a part of a plan has the same ones.
+    fn offset_ms(self, agent: usize, now: Timestamp) -> i64 {
+        let mut rng = Rng::with_seed(self.seed ^ now.as_ms().rotate_left(20) ^ agent as u64);
+        rng.i64(-self.offset_ms_max..=self.offset_ms_max)
+    }
+}
+
 impl Act {
-    fn apply(self, sim: &mut Simulation<'static>) {
+    fn apply(self, sim: &mut Simulation<'static>, clocks: StartClocks) {
         match self {
             Self::MendStore => sim.set_store(StoreState::Up),
             Self::ReplicaTakesOver => sim.lose(StoreLoss::SinceReplicated),
             Self::StepStoreClock(by_ms) => sim.step_store_clock(by_ms),
             Self::MendBus => sim.set_bus_up(true),
             // An agent that starts reads the first rules; newer ones reach it later.
-            Self::StartAgent(agent) => sim.start_agent(agent, &rules::generation(rules::FIRST)),
+            Self::StartAgent(agent) => {
+                let offset_ms = clocks.offset_ms(agent, sim.now());
+                sim.start_agent_with_clock(agent, &rules::generation(rules::FIRST), offset_ms);
+            }
             Self::CrashAgent(agent) => sim.crash_agent(agent),
             Self::MendCut(agent) => sim.set_cut(agent, Cut::default()),
             Self::MendPresence(aggregator) => sim.set_unheard(aggregator, false),

@@ -54,7 +54,7 @@ pub(crate) fn run(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
         sim: Simulation::new(plan.settings.clone(), &rules::generation(rules::FIRST)),
         checks: Invariants::new(rules::all(), rules::FIRST, plan.settings.counters_max),
         clients: Clients::new(plan.seed, plan.retrying),
-        incidents: Incidents::new(),
+        incidents: Incidents::new(plan.seed, plan.clock_offset_ms_max),
         trace: DefaultHasher::new(),
         calls: 0,
     };

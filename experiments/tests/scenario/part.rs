@@ -108,7 +108,10 @@ impl Hazard {
             Self::WrongReports => faults.ack_negated_percent = none.ack_negated_percent,
             Self::LostReports => faults.ack_lost_percent = none.ack_lost_percent,
             Self::ShortQueues => faults.queue_len_max = none.queue_len_max,
-            Self::ClockOffsets => settings.agents.iter_mut().for_each(|agent| agent.clock_offset_ms = 0),
+            Self::ClockOffsets => {
+                settings.agents.iter_mut().for_each(|agent| agent.clock_offset_ms = 0);
+                plan.clock_offset_ms_max = 0;
+            }
             Self::ClockDrifts => {
                 settings.store_drift_ppm = 0;
                 settings.agents.iter_mut().for_each(|agent| agent.clock_drift_ppm = 0);

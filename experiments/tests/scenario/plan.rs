@@ -16,6 +16,8 @@ const BLACKOUT_RUN_MS: u64 = 26_000;
 
 /// Maximum drift of a clock against true time, in millionths: agents allow for twice as much between two clocks.
 const DRIFT_PPM_MAX: i64 = 195;
+/// Maximum difference of an agent's clock from true time at its start, in ms.
+const CLOCK_OFFSET_MS_MAX: i64 = 399;
 
 /// The plan of a run.
 #[derive(Clone, Debug)]
@@ -30,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) incidents: Vec<Incident>,
     /// Virtual time of the run without its quiet end, in ms.
     pub(crate) run_ms: u64,
+    /// Maximum offset of the clock of an agent that starts again.
+    pub(crate) clock_offset_ms_max: i64,
 }
 
 impl Plan {
@@ -51,7 +55,8 @@ impl Plan {
         incidents.sort_by_key(|incident| incident.at_ms);
         let last_ms = requests.last().map_or(0, |request| request.at_ms);
         let retrying = Retrying::draw(&mut rng);
-        Self { seed, settings, pattern, retrying, requests, incidents, run_ms: run_ms.max(last_ms) }
+        let (run_ms, clock_offset_ms_max) = (run_ms.max(last_ms), CLOCK_OFFSET_MS_MAX);
+        Self { seed, settings, pattern, retrying, requests, incidents, run_ms, clock_offset_ms_max }
     }
 }
 
@@ -75,7 +80,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
     let drift_ppm_max = if rng.u8(0..4) == 0 { 0 } else { DRIFT_PPM_MAX };
     // In half of the seeds, one agent keeps its own table.
     let agent = |index: usize, rng: &mut Rng| SimAgentSettings {
-        clock_offset_ms: rng.i64(-400..400),
+        clock_offset_ms: rng.i64(-CLOCK_OFFSET_MS_MAX..=CLOCK_OFFSET_MS_MAX),
         clock_drift_ppm: rng.i64(-drift_ppm_max..=drift_ppm_max),
         owns_table: index == 0 && seed % 2 == 1,
     };

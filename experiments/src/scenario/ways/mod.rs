@@ -121,7 +121,7 @@ impl Way {
         let probes = lag::probes(nodes, settings.probes, quota, seed, settings.delays(*self));
         let (outcome, lag_outcome) = match self {
             Self::Baseline(baseline) => ((baseline.run)(&trial), (baseline.run)(&probes)),
-            Self::Production(way) => (way.run(&trial), way.run_probes(&probes)),
+            Self::Production(way) => (way.run(&trial, settings.counter_bytes), way.run_probes(&probes)),
         };
         let since = if self.loses_store() { trial.incident } else { BEGIN };
         let measures = Measures::of(&outcome, &trial, since, settings.calls_per_node_s);

@@ -6,6 +6,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
 use super::network::{CounterBytes, HEADER_BYTES, REQUEST_BYTES, Traffic, Trial, TrialResult, WayAnswer};
+use super::settings::MeasuredBytes;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet};
 use crate::sim::{AnsweredCall, Faults, SimSettings, StoreState};
@@ -60,7 +61,21 @@ impl ProductionWay {
     }
 
     /// Runs the calls of a trial. A store that is lost is lost at the incident, and the traffic is that from then on.
-    pub(super) fn run(&self, trial: &Trial) -> TrialResult {
+    pub(super) fn run(&self, trial: &Trial, measured: MeasuredBytes) -> TrialResult {
+        let (outcome, bus) = self.run_calls(trial);
+        let (calls, bus) = (outcome.traffic, self.bus_traffic(trial, &bus));
+        let traffic = Traffic {
+            store_requests: calls.store_requests,
+            timer_requests: calls.timer_requests,
+            call_bytes: bus.call_bytes + calls.call_bytes,
+            timer_bytes: bus.timer_bytes + calls.timer_bytes,
+            ..bus
+        };
+        TrialResult { traffic, bytes: self.counter_bytes(measured), ..outcome }
+    }
+
+    /// Runs the calls of a trial. The traffic is that of the store; beside it is what the bus has carried.
+    fn run_calls(&self, trial: &Trial) -> (TrialResult, BusRecords) {
         let mut fleet = self.fleet(trial);
         let (mut answers, mut by_allowance) = (Vec::with_capacity(trial.calls.len()), 0);
         let mut enter = |answered: &[AnsweredCall<'_>]| {
@@ -87,12 +102,15 @@ impl ProductionWay {
             }
             None => (fleet.take().requests, 0),
         };
-        let bus = self.bus_traffic(trial, &fleet, since, before);
-        let call_bytes = bus.call_bytes + store_requests * REQUEST_BYTES;
-        let timer_bytes = bus.timer_bytes + probes * REQUEST_BYTES;
-        let traffic = Traffic { store_requests, timer_requests: probes, call_bytes, timer_bytes, ..bus };
-        // The memory of a counter is measured with the real store and agent.
-        TrialResult { answers, traffic, bytes: CounterBytes::default(), by_allowance }
+        let traffic = Traffic {
+            store_requests,
+            timer_requests: probes,
+            call_bytes: store_requests * REQUEST_BYTES,
+            timer_bytes: probes * REQUEST_BYTES,
+            ..Traffic::default()
+        };
+        let outcome = TrialResult { answers, traffic, bytes: CounterBytes::default(), by_allowance };
+        (outcome, BusRecords { since, before, end: records(&fleet, trial.nodes) })
     }
 
     /// Runs the calls of probes that begin when all agents know that the store is lost, if it is lost.
@@ -101,11 +119,24 @@ impl ProductionWay {
         let mut probes = trial.clone();
         probes.calls.iter_mut().for_each(|call| call.at = later(call.at));
         (probes.end, probes.incident) = (later(trial.end), BEGIN);
-        let mut outcome = self.run(&probes);
+        let (mut outcome, _) = self.run_calls(&probes);
         for answer in &mut outcome.answers {
             answer.call.at = answer.call.at.minus_ms(later(BEGIN).ms_since(BEGIN));
         }
         outcome
+    }
+
+    /// Returns the memory of a counter, as it was measured with a real agent and a real store.
+    fn counter_bytes(&self, measured: MeasuredBytes) -> CounterBytes {
+        if self.is_of_signals_alone() {
+            return CounterBytes { node: measured.node_without_store, store: 0 };
+        }
+        CounterBytes { node: measured.node_beside_store, store: measured.store }
+    }
+
+    /// Returns true if the store holds no counter, because signals decide.
+    fn is_of_signals_alone(&self) -> bool {
+        self.settings.contains("eventual")
     }
 
     fn fleet(&self, trial: &Trial) -> Fleet {
@@ -121,9 +152,8 @@ impl ProductionWay {
         Fleet::new(SimSettings { has_bus: self.has_bus, aggregators, ..settings }, &rules, quota)
     }
 
-    /// Counts the records of the bus since an instant, each once for its writer and once for each reader. What a fleet without calls
-    /// sends as well is counted as messages of timers.
-    fn bus_traffic(&self, trial: &Trial, fleet: &Fleet, since: Timestamp, before: Option<[u64; 2]>) -> Traffic {
+    /// Returns the messages of the bus. What a fleet without calls sends as well is counted as messages of timers.
+    fn bus_traffic(&self, trial: &Trial, sent: &BusRecords) -> Traffic {
         if !self.has_bus {
             return Traffic::default();
         }
@@ -131,9 +161,9 @@ impl ProductionWay {
         let at_begin = records(&idle, trial.nodes);
         idle.run_until(BEGIN.plus_ms(IDLE_MS));
         let idle = records(&idle, trial.nodes);
-        let (before, sent) = (before.unwrap_or(at_begin), records(fleet, trial.nodes));
-        let scaled = |index: usize| (idle[index] - at_begin[index]) * trial.end.ms_since(since) / IDLE_MS;
-        let of_calls = |index: usize| sent[index].saturating_sub(before[index] + scaled(index));
+        let before = sent.before.unwrap_or(at_begin);
+        let scaled = |index: usize| (idle[index] - at_begin[index]) * trial.end.ms_since(sent.since) / IDLE_MS;
+        let of_calls = |index: usize| sent.end[index].saturating_sub(before[index] + scaled(index));
         Traffic {
             call_messages: of_calls(0),
             timer_messages: scaled(0),
@@ -145,7 +175,16 @@ impl ProductionWay {
     }
 }
 
-/// Returns the numbers of messages and bytes of the bus up to now.
+/// Numbers of messages and bytes of the bus.
+struct BusRecords {
+    /// Instant from which they count, and the numbers up to it; none from the begin on.
+    since: Timestamp,
+    before: Option<[u64; 2]>,
+    /// Numbers up to the end.
+    end: [u64; 2],
+}
+
+/// Returns the numbers of messages and bytes of the bus up to now. A record counts once for its writer and once for each reader.
 fn records(fleet: &Fleet, agents: usize) -> [u64; 2] {
     let (bus, agents) = (fleet.sim.bus(), agents as u64);
     let (mut messages, mut bytes) = (0, 0);

@@ -1,6 +1,5 @@
 //! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
 
-use super::network::CounterBytes;
 use super::{Measures, Way, WayRow, WaySettings};
 use crate::scenario::ResultTable;
 
@@ -11,29 +10,34 @@ const NO_FIGURE: &str = "-";
 pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable> {
     let shown = settings.shown();
     let by_size = |caption: &str, figure: fn(&Measures) -> String| table_by_size(settings, rows, caption, figure);
+    let limited = if settings.agents.iter().any(|agents| *agents > settings.bus_agents_max) {
+        format!(" -: ways with a bus run with up to {} agents (`bus_agents_max`).", settings.bus_agents_max)
+    } else {
+        String::new()
+    };
     vec![
         answers(settings, rows, shown),
         costs(settings, rows, shown),
-        by_size(
-            &format!(
-                "Fullest minute of a caller, % of the quota, by number of agents. -: ways with a bus run with up to {} agents. Each agent hears of all others, so the \
-                 simulation of a fleet of 1,000 takes 25 times as long as that of 200, and there are four such ways.",
-                settings.bus_agents_max
-            ),
-            |of| whole(of.worst()),
-        ),
+        by_size(&format!("Fullest minute of a caller, % of the quota, by number of agents.{limited}"), |of| {
+            whole(of.worst())
+        }),
+        by_size("Admissions past the quota, % of all admissions, by number of agents.", |of| tenth(of.over)),
         by_size("Calls of callers within their quota that were denied falsely, %, by number of agents.", |of| {
             tenth(of.under)
         }),
+        by_size(
+            "Lag, in ms, by number of agents: longest time in which an agent admits a caller whose quota is used up. none: it does \
+             not end. -: nobody uses it up.",
+            lag,
+        ),
         by_size("Messages per call, by number of agents.", |of| amount(of.messages)),
+        by_size("Bytes per call, by number of agents.", |of| amount(of.bytes)),
         by_size("Requests to the store per call, by number of agents.", |of| amount(of.store_requests)),
     ]
 }
 
 fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
     let cells = |way: &Way, of: &Measures| {
-        let lag =
-            of.lag_ms.map_or(NO_FIGURE.to_owned(), |ms| if ms.is_finite() { whole(ms) } else { "none".to_owned() });
         let of_all = |value| if way.is_at_one_node() { NO_FIGURE.to_owned() } else { whole(value) };
         vec![
             tenth(of.over),
@@ -41,7 +45,7 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
             of_all(of.spread),
             of_all(of.burst),
             whole(of.one_node),
-            lag,
+            lag(of),
             amount(of.wait_ms),
         ]
     };
@@ -73,15 +77,13 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
 
 fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
     let cells = |way: &Way, of: &Measures| {
-        let bytes =
-            |bytes: u64| if of.counter == CounterBytes::default() { NO_FIGURE.to_owned() } else { bytes.to_string() };
         vec![
             way.coordination().to_owned(),
             amount(of.messages),
             amount(of.bytes),
             amount(of.store_requests),
-            bytes(of.counter.node),
-            bytes(of.counter.store),
+            of.counter.node.to_string(),
+            of.counter.store.to_string(),
         ]
     };
     ResultTable {
@@ -90,8 +92,8 @@ fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
              messages, bytes, store: per call. A message has 64 bytes and 24 for each count; a request to the store has 136 with its \
              answer (source 001). Messages of timers serve all calls of an agent, {} a second. Records of Kafka count for their writer \
              and each reader; they hold few calls here, and more under load. store lost: requests \
-             that nobody answers; probes are messages of timers. B/node, B/store: bytes of the value of a counter, without \
-             its key; the README has those of Tollgate.",
+             that nobody answers; probes are messages of timers. B/node, B/store: bytes of a counter; from \"Kafka only\" on, \
+             with its key and as the benches measured them, and of the others those of the value alone.",
             settings.shown_agents, settings.calls_per_node_s
         ),
         header: ["way", "growth", "messages", "bytes", "store", "B/node", "B/store"].map(str::to_owned).to_vec(),
@@ -120,6 +122,10 @@ fn table_by_size(
 fn table_row(row: &WayRow, size: usize, columns: usize, cells: impl Fn(&Way, &Measures) -> Vec<String>) -> Vec<String> {
     let cells = row.measures[size].as_ref().map_or(vec![NO_FIGURE.to_owned(); columns], |of| cells(&row.way, of));
     std::iter::once(row.way.name().to_owned()).chain(cells).collect()
+}
+
+fn lag(of: &Measures) -> String {
+    of.lag_ms.map_or(NO_FIGURE.to_owned(), |ms| if ms.is_finite() { whole(ms) } else { "none".to_owned() })
 }
 
 fn whole(value: f64) -> String {

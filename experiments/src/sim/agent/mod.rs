@@ -1,6 +1,6 @@
 //! An agent of the simulation: a shell over the engine, its exchange with the bus, and its maintenance.
 //!
-//! It decodes records, wakes the state machines, and executes their effects. The way of a call and of the requests to the
+//! It passes records on, wakes the state machines, and executes their effects. The way of a call and of the requests to the
 //! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty.
 
 mod time;
@@ -13,17 +13,16 @@ mod sleep;
 use std::sync::Arc;
 
 use tollgate::RuleSet;
-use tollgate_bus::{BusRecord, Topic};
+use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::signals::{LogEnd, Offset, SignalBatch};
+use tollgate_core::messages::signals::{LogEnd, Offset};
 use tollgate_engine::{
     Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceInput,
     MaintenanceSettings, Receipt,
 };
 use tollgate_wire::Record;
 
-use super::bus::SimReader;
+use super::bus::{DecodedRecord, SimReader};
 use super::environment::Environment;
 use super::event::{AgentEvent, AgentShell, Life, Writer};
 use super::faults::StoreState;
@@ -99,6 +98,13 @@ impl<'c> SimAgent<'c> {
     #[must_use]
     pub fn time(&self, now: Timestamp) -> Timestamp {
         self.clock.at(now)
+    }
+
+    /// Sets the offset of the clock for the next life. A running agent keeps its clock.
+    pub(super) fn set_clock_offset(&mut self, offset_ms: i64) {
+        if self.running.is_none() {
+            self.clock.offset_ms = offset_ms;
+        }
     }
 
     /// Applies an event if the agent still lives the life that it was meant for.
@@ -218,30 +224,23 @@ impl<'c> AgentLife<'c> {
             return;
         }
         let (own_now, mut lags) = (self.now(env), Vec::new());
-        for record in env.poll(&mut self.signals, RECORDS_MAX) {
-            let (appended, decoded) = (record.appended, SignalBatch::decode(&record.payload));
-            let incoming = |end| {
-                let signals = decoded.as_ref().map(|batch| Incoming::Signals { appended, batch, end });
-                signals.unwrap_or(Incoming::Undecodable(Topic::Signals, "garbage"))
-            };
-            let mut receipt = self.engine.receive(own_now, incoming(None), &mut lags);
+        for record in env.poll_decoded(&mut self.signals, RECORDS_MAX) {
+            let mut receipt = self.engine.receive(own_now, record.incoming(None), &mut lags);
             if let (Receipt::NeedsLogEnd(partition), true) = (&receipt, env.bus_is_up) {
                 let next = env.bus.end(Topic::Calls, *partition);
-                receipt = self.engine.receive(own_now, incoming(Some(LogEnd { log: env.bus.log_id, next })), &mut lags);
+                let end = LogEnd { log: env.bus.log_id, next };
+                receipt = self.engine.receive(own_now, record.incoming(Some(end)), &mut lags);
             }
             self.received(env, &record, Topic::Signals, &receipt);
             env.observe(Observation::SignalsRead(self.index, record.partition, record.offset));
         }
-        for record in env.poll(&mut self.presence, RECORDS_MAX) {
-            let (appended, decoded) = (record.appended, Presence::decode(&record.payload));
-            let incoming = decoded.as_ref().map(|presence| Incoming::Presence { appended, presence });
-            let incoming = incoming.unwrap_or(Incoming::Undecodable(Topic::Presence, "garbage"));
-            let receipt = self.engine.receive(own_now, incoming, &mut lags);
+        for record in env.poll_decoded(&mut self.presence, RECORDS_MAX) {
+            let receipt = self.engine.receive(own_now, record.incoming(None), &mut lags);
             self.received(env, &record, Topic::Presence, &receipt);
         }
     }
 
-    fn received(&self, env: &mut Environment<'c>, record: &BusRecord, topic: Topic, receipt: &Receipt) {
+    fn received(&self, env: &mut Environment<'c>, record: &DecodedRecord, topic: Topic, receipt: &Receipt) {
         if let Receipt::DeadLetter(ignored) = receipt {
             let (node, reason) = (self.node(), ignored.reason.clone());
             env.observe(Observation::DeadLetter {

@@ -6,6 +6,7 @@
 mod store_requests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use fastrand::Rng;
 use tollgate_bus::{BusRecord, Topic};
@@ -14,7 +15,7 @@ use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::signals::Offset;
 use tollgate_engine::{AgentIds, STRIPES};
 
-use super::bus::{SimBus, SimReader};
+use super::bus::{DecodedRecord, SimBus, SimReader};
 use super::event::{AgentEvent, AggregatorEvent, ProducedRecord, SimEvent, Writer};
 use super::faults::{Cut, Faults};
 use super::forger::forge;
@@ -127,6 +128,12 @@ impl<'c> Environment<'c> {
     pub(super) fn poll(&mut self, reader: &mut SimReader, records_max: usize) -> Vec<BusRecord> {
         let until = self.now().minus_ms(self.delay_ms(self.faults.bus_ms_max));
         reader.poll(&self.bus, until, records_max)
+    }
+
+    /// Returns the next records that an agent's reader gets now.
+    pub(super) fn poll_decoded(&mut self, reader: &mut SimReader, records_max: usize) -> Vec<Arc<DecodedRecord>> {
+        let until = self.now().minus_ms(self.delay_ms(self.faults.bus_ms_max));
+        reader.poll_decoded(&self.bus, until, records_max)
     }
 
     /// Puts a record into its writer's queue; returns false if the queue is full.
