@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use parking_lot::Mutex;
-use tollgate_core::algorithm::CounterState;
+use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoredCounter, step_at_once};
 use tollgate_core::regions::limit_store::LimitStore;
@@ -73,6 +73,13 @@ impl MemoryStore {
         self.counters.lock().get(counter).map(|counter| counter.state().clone())
     }
 
+    /// Returns the limit that a counter follows, for tests that compare it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn limit(&self, counter: CounterId) -> Option<Limit> {
+        self.counters.lock().get(counter).map(|counter| counter.limit())
+    }
+
     /// Returns a copy of all counters.
     #[doc(hidden)]
     #[must_use]
@@ -101,7 +108,7 @@ impl MemoryStore {
         let (charges, ends): (Vec<Charge>, Vec<Option<Timestamp>>) = budgeted.into_iter().unzip();
         let mut results = step_at_once(&mut *counters, &charges, now)?;
         for (result, end) in results.iter_mut().zip(ends) {
-            result.limit_until = end;
+            result.limit_until = result.limit_until.into_iter().chain(end).min();
         }
         Ok(results)
     }

@@ -7,7 +7,8 @@
 //! A lease ends
 //! * with its sub-window, or with the term of units that the region has been granted, at the instant that the agent
 //!   computes from the *sending* of the request, by its own clock, less the maximum drift between the two clocks: the
-//!   store's clock cannot be later there than the agent believes;
+//!   store's clock cannot be later there than the agent believes. If the store counts by the window of newer rules, the
+//!   sub-window is the store's;
 //! * with its generation, and when another limit applies to the caller;
 //! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when another process
 //!   of the store answers, when the store has lost units, and when its clock steps. Each of these begins a new epoch of
@@ -254,10 +255,13 @@ impl Granted {
             && facts.policy.limit() == self.limit
     }
 
-    fn is_of(&self, other: &Self) -> bool {
+    /// Returns true if a newer lease is of the same sub-window. A lease of a counter that follows another window may be over
+    /// before its sub-window ends.
+    fn is_of(&self, newer: &Self) -> bool {
         let sub_window = |granted: &Self| granted.limit.window.sub_window(granted.span.charged_at);
-        (sub_window(self), self.generation, self.epoch, self.limit)
-            == (sub_window(other), other.generation, other.epoch, other.limit)
+        self.span.last_at >= newer.span.charged_at
+            && (sub_window(self), self.generation, self.epoch, self.limit)
+                == (sub_window(newer), newer.generation, newer.epoch, newer.limit)
     }
 
     /// Counts the units that were never spent, once.

@@ -50,7 +50,8 @@ impl BudgetModel {
         let units = floor.saturating_add(granted.units_at(now));
         let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
         let results = step_at_once(&mut self.counters, &[charge], now).expect("a map has room");
-        ChargeResult { limit_until: granted.is_in_force(now).then_some(granted.until), ..results[0] }
+        let limit_until = granted.is_in_force(now).then_some(granted.until);
+        ChargeResult { limit_until: results[0].limit_until.into_iter().chain(limit_until).min(), ..results[0] }
     }
 }
 

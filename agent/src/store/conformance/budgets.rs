@@ -220,6 +220,8 @@ fn an_older_generation_has_the_quota_in_force<S: ChargeStore, L: LimitStore>(reg
     let result = region.charge(&older);
     assert_eq!((result.charged, result.limit, result.verdict.remaining), (true, FLOOR + 1, 2));
     assert_eq!(result.born, Timestamp::default(), "the counter follows another window");
+    let end = newer.limit.window.start_of(newer.limit.window.sub_window(result.at) + 1);
+    assert_eq!(result.limit_until, Some(end), "the end of its own sub-window");
     region.write(&limit(0, u64::MAX, 3, None));
     assert_eq!(region.charge(&Charge { cost: 2, ..older.clone() }).limit, FLOOR);
     region.write_floor(&limit(6, u64::MAX, 3, None));

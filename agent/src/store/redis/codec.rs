@@ -93,7 +93,7 @@ impl StepAnswer {
         let mut answer = Self::read_plain(rest, &charges)?;
         if let Self::Evaluated(results) = &mut answer {
             for (result, end) in results.iter_mut().zip(ends) {
-                result.limit_until = end;
+                result.limit_until = result.limit_until.into_iter().chain(end).min();
             }
         }
         Some(answer)

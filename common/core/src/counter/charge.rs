@@ -95,7 +95,9 @@ pub struct ChargeResult {
     pub at: Timestamp,
     /// Quota that the charge was evaluated against, in units.
     pub limit: u64,
-    /// Store time at which units that the region has been granted end, of a charge with a budget.
+    /// Store time from which units of this charge may not be spent by a lease, if that is earlier than the end of the charge's
+    /// sub-window: the end of the units that the region has been granted, of a charge with a budget; and, if the counter follows
+    /// another window than the charge, the end of its own sub-window.
     pub limit_until: Option<Timestamp>,
     /// Birth of the stored counter: the instant of its first step, which is this one if the counter was absent. Time 0
     /// if it is unknown, because the counter was re-based; and if the counter follows another window than the charge,

@@ -152,8 +152,18 @@ impl StoredCounter {
             _ => 0,
         };
         let (limit, previous) = (self.limit.units, if is_new { now } else { last });
-        let born = if charge.limit.window == self.limit.window { self.born } else { Timestamp::default() };
-        ChargeResult { verdict, charged: false, repeated, leased, at: now, limit, limit_until: None, born, previous }
+        let is_of_window = charge.limit.window == self.limit.window;
+        let (born, limit_until) =
+            if is_of_window { (self.born, None) } else { (Timestamp::default(), Some(self.leases_until(now))) };
+        ChargeResult { verdict, charged: false, repeated, leased, at: now, limit, limit_until, born, previous }
+    }
+
+    /// Returns the instant from which units that are charged at `now` may not be spent any more, for an agent that does not know
+    /// the window of the counter.
+    #[cold]
+    fn leases_until(&self, now: Timestamp) -> Timestamp {
+        let window = self.limit.window;
+        if self.limit.leases() { window.start_of(window.sub_window(now) + 1) } else { now }
     }
 
     /// Charges what was evaluated at `now`.

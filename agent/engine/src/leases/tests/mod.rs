@@ -2,6 +2,7 @@
 
 mod budgets;
 mod credit_lines;
+mod generations;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
