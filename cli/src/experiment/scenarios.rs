@@ -163,6 +163,10 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     tollgate_experiments::report::prepare(&args.out)?;
     // Servers that do not answer end the command before the scenarios.
     let live = servers.map(|(redis, kafka)| live::measurements(&redis, &kafka)).transpose()?;
+    if live.is_some() {
+        // The measurements are kept if the scenarios are interrupted.
+        tollgate_experiments::report::write(&args.out, &[], live.as_ref())?;
+    }
     let results = scenarios.iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
     let page = tollgate_experiments::report::write(&args.out, &results, live.as_ref())?;
     say(page.display())?;

@@ -34,7 +34,9 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
          calls around the edge of a sub-window or of a fixed window. The bounds while\n\
          Redis is down are for a fleet of {agents} (--agents). They contain the units that\n\
          Redis admitted or leased before. The signals of two agents can differ by {seconds} s,\n\
-         in which further calls pass: once in a window, and twice around an edge.\n\n{table}\n\n{}",
+         in which further calls pass: once in a window, and twice around an edge. If\n\
+         Redis loses its data, a window may hold the units of REDIS UP twice; with Kafka,\n\
+         agents enter most of them again.\n\n{table}\n\n{}",
         deployments(set)
     )
 }

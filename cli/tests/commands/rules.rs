@@ -56,7 +56,9 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
     calls around the edge of a sub-window or of a fixed window. The bounds while
     Redis is down are for a fleet of 10 (--agents). They contain the units that
     Redis admitted or leased before. The signals of two agents can differ by 3 s,
-    in which further calls pass: once in a window, and twice around an edge.
+    in which further calls pass: once in a window, and twice around an edge. If
+    Redis loses its data, a window may hold the units of REDIS UP twice; with Kafka,
+    agents enter most of them again.
 
     RULE     REDIS UP   REDIS DOWN                       REDIS AND KAFKA DOWN
     per-key  105 (205)  195 (295), and calls of 3 (6) s  205 (305)

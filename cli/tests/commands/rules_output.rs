@@ -80,7 +80,9 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     calls around the edge of a sub-window or of a fixed window. The bounds while
     Redis is down are for a fleet of 10 (--agents). They contain the units that
     Redis admitted or leased before. The signals of two agents can differ by 3 s,
-    in which further calls pass: once in a window, and twice around an edge.
+    in which further calls pass: once in a window, and twice around an edge. If
+    Redis loses its data, a window may hold the units of REDIS UP twice; with Kafka,
+    agents enter most of them again.
 
     RULE                 REDIS UP  REDIS DOWN              REDIS AND KAFKA DOWN
     per-key              100       190, and calls of 3 s   200
