@@ -32,7 +32,7 @@ pub struct SimBus {
 #[derive(Debug, Default)]
 struct SimLog {
     records: Vec<BusRecord>,
-    /// The same records as agents read them; none of `calls`, which agents do not read.
+    /// Decoded records, as agents read them; none of `calls`, which agents do not read.
     decoded: Vec<Arc<DecodedRecord>>,
 }
 
