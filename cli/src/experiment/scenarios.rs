@@ -29,7 +29,8 @@ const ABOUT_RUN: &str = "\
 Scenarios run in virtual time and need no server. A scenario is a TOML file with
 a seed, parameters, and the ranges in which its numbers are expected. The files
 of the program are in the folder experiments/scenarios of its source; copy one
-to change it. The command exits with 1 if a number is outside its range.";
+to change it. The command exits with 1 if a number is outside its range. The
+ranges are those of the file's seed; another seed may be a little outside.";
 
 #[cfg(feature = "report")]
 const ABOUT_REPORT: &str = "\
@@ -58,6 +59,9 @@ pub(crate) struct RunArgs {
     /// All scenarios of the program
     #[arg(long, conflicts_with = "names")]
     all: bool,
+    /// Seed of all that is random [default: that of the file]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     /// Form of the results
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
     format: Format,
@@ -74,6 +78,9 @@ pub(crate) struct ReportArgs {
     /// Folder of the report, which is created if it is missing
     #[arg(long, value_name = "DIR", default_value = "report")]
     out: PathBuf,
+    /// Seed of all that is random [default: that of each file]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
     #[command(flatten)]
     servers: LiveServers,
 }
@@ -128,16 +135,17 @@ impl FromArgMatches for LiveServers {
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let scenarios = Scenario::all();
     let rows =
-        scenarios.iter().map(|Scenario { name, file }| [name.clone(), file.title.clone(), file.shows.join(", ")]);
-    let json =
-        scenarios.iter().map(|Scenario { name, file }| json!({"name": name, "title": file.title, "shows": file.shows}));
+        scenarios.iter().map(|Scenario { name, file, .. }| [name.clone(), file.title.clone(), file.shows.join(", ")]);
+    let json = scenarios
+        .iter()
+        .map(|Scenario { name, file, .. }| json!({"name": name, "title": file.title, "shows": file.shows}));
     let json = json!({ "scenarios": json.collect::<Vec<_>>() });
     say_as(args.format, table(&["NAME", "TITLE", "SHOWS"], rows), json)?;
     Ok(Exit::Done)
 }
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
-    let scenarios = named(&args.names)?;
+    let scenarios = named(&args.names, args.seed)?;
     let (mut exit, mut json) = (Exit::Done, Vec::new());
     for (number, scenario) in scenarios.iter().enumerate() {
         let result = run_one(scenario)?;
@@ -156,7 +164,7 @@ pub(super) fn run(args: &RunArgs) -> anyhow::Result<Exit> {
 
 #[cfg(feature = "report")]
 pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
-    let scenarios = named(&args.names)?;
+    let scenarios = named(&args.names, args.seed)?;
     // Missing servers, and a folder that cannot be written, are reported before the work.
     let LiveFlags { live, redis, kafka } = &args.servers.0;
     let servers = live.then(|| live::servers(redis, kafka)).transpose()?;
@@ -191,11 +199,17 @@ fn run_one(scenario: &Scenario) -> anyhow::Result<ScenarioResult> {
     Ok(result)
 }
 
-/// Returns the scenarios of names or files; all of the program if there are none.
-fn named(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
-    if names.is_empty() {
-        return Ok(Scenario::all());
-    }
+/// Returns the scenarios of names or files, or all of the program if there are none, with another seed if there is one.
+fn named(names: &[String], seed: Option<u64>) -> anyhow::Result<Vec<Scenario>> {
+    let scenarios = if names.is_empty() { Scenario::all() } else { found(names)? };
+    let seeded = |scenario: Scenario| match seed {
+        Some(seed) => scenario.with_seed(seed),
+        None => scenario,
+    };
+    Ok(scenarios.into_iter().map(seeded).collect())
+}
+
+fn found(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
     let mut scenarios: Vec<Scenario> = Vec::new();
     for name in names {
         let scenario = find(name)?;

@@ -72,11 +72,24 @@ fn a_number_outside_its_range_fails_the_run() {
     let path = file("scenarios/narrow.toml", &narrow);
     let run = finish(&mut tollgate(&["experiment", "run", path.to_str().unwrap()]));
     assert_eq!((run.exit, &*run.err), (1, ""), "{}", run.out);
-    assert!(
-        run.out.contains("unexpected: fixed window: mean error is ") && run.out.contains("expected 0 to 1"),
-        "{}",
-        run.out
-    );
+    let text = run.out.split_whitespace().collect::<Vec<_>>().join(" ");
+    let repeated = format!("(seed 1: tollgate experiment run {} --seed 1)", path.display());
+    assert!(text.contains("unexpected: fixed window: mean error is ") && text.contains("expected 0 to 1"), "{text}");
+    assert!(text.contains(&repeated), "{text}");
+}
+
+/// Another seed gives other numbers, and is named by the result.
+#[test]
+fn a_seed_replaces_that_of_the_file() {
+    let run = |args: &[&str]| {
+        let args = [&["experiment", "run", "burst", "--format", "json"], args].concat();
+        json(&args)["results"][0].clone()
+    };
+    let (of_file, again, other) = (run(&[]), run(&["--seed", "1"]), run(&["--seed", "7"]));
+    assert_eq!((&of_file["seed"], &other["seed"]), (&1.into(), &7.into()));
+    assert_eq!(of_file, again);
+    assert_ne!(of_file["numbers"], other["numbers"]);
+    assert_eq!(other["command"], "tollgate experiment run burst --seed 7");
 }
 
 #[test]

@@ -48,8 +48,10 @@ const SCENARIOS: &[(&str, &str)] = &[
 /// A scenario: its name, and its file.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Name by which it is run.
+    /// Name of its result.
     pub name: String,
+    /// Name or file by which it is run.
+    pub source: String,
     /// Content of its file.
     pub file: ScenarioFile,
 }
@@ -70,7 +72,14 @@ impl Scenario {
     /// # Errors
     /// If the text is not a valid scenario. The error names the file and the line.
     pub fn parse(name: &str, path: &str, text: &str) -> Result<Self, ScenarioError> {
-        Ok(Self { name: name.to_owned(), file: ScenarioFile::parse(path, text)? })
+        Ok(Self { name: name.to_owned(), source: path.to_owned(), file: ScenarioFile::parse(path, text)? })
+    }
+
+    /// Returns the scenario with another seed.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.file.seed = seed;
+        self
     }
 
     /// Runs the experiment. The bar counts its steps.

@@ -31,6 +31,8 @@ pub struct ScenarioResult {
     pub seed: u64,
     /// Version of Tollgate.
     pub version: &'static str,
+    /// Command that repeats the run.
+    pub command: String,
     /// The finding, in a sentence or two.
     pub finding: String,
     /// Numbers by name.
@@ -143,6 +145,7 @@ impl ScenarioResult {
             shows: file.shows.clone(),
             seed: file.seed,
             version: env!("CARGO_PKG_VERSION"),
+            command: format!("tollgate experiment run {} --seed {}", scenario.source, file.seed),
             finding,
             numbers: numbers.into_iter().map(number).collect(),
             tables,
@@ -150,12 +153,13 @@ impl ScenarioResult {
         }
     }
 
-    /// Returns a sentence for each number outside the range that is expected.
+    /// Returns a sentence for each number outside the range that is expected, with the command that repeats the run.
     #[must_use]
     pub fn unexpected(&self) -> Vec<String> {
         let sentence = |(name, number): (&String, &Number)| {
             let [min, max] = number.expected.filter(|_| !number.is_expected())?;
-            Some(format!("{name} is {:.2}, expected {min} to {max}", number.value))
+            let (value, seed, command) = (number.value, self.seed, &self.command);
+            Some(format!("{name} is {value:.2}, expected {min} to {max} (seed {seed}: {command})"))
         };
         self.numbers.iter().filter_map(sentence).collect()
     }
