@@ -7,6 +7,7 @@ use tollgate::{Call, DecidedCall};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId, DigestKey, RequestId};
+use tollgate_core::decision::LocalAnswer;
 use tollgate_experiments::sim::{Correction, Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
@@ -95,5 +96,64 @@ fn no_call_is_refunded_more_than_it_was_charged() {
         let sum: u64 = refunded.values().sum();
         assert!(most <= 4 && sum > 0, "seed {seed}: {most} units of a call that cost at most 4");
         assert!(sum <= charged, "seed {seed}: {sum} refunded of {charged}");
+    }
+}
+
+/// DESIGN 5: a settlement never loses its unit to a lease. A call that a lease has admitted is settled at another agent, several
+/// times: the store refunds it once, at the instant of its decision.
+#[test]
+fn each_settled_call_of_a_lease_is_refunded_once_at_its_instant() {
+    const LEASED_RULES: &str =
+        "version: 1\nrules: [{ name: tokens, per: [user], quota: 6000/min, consistency: strict }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", LEASED_RULES, 1).expect("valid rules");
+    for seed in 0..SEEDS {
+        let settings = SimSettings {
+            seed,
+            faults: Faults { store_ms_max: 2, ..Faults::default() },
+            ..SimSettings::fleet(START, 2)
+        };
+        let mut sim = Simulation::new(settings, &rules);
+        let (mut rng, mut settled, mut refunds) = (Rng::with_seed(seed), HashMap::new(), HashMap::new());
+        let (key, mut leased) = (DigestKey::default(), 0);
+        // The last calls are settled, too.
+        for step in 0..3 * CALLS {
+            if step < 2 * CALLS {
+                sim.check(rng.usize(0..2), vec![Call::new().with("user", "u").costing(3)]);
+            }
+            sim.run_until(START.plus_ms(20 * (step as u64 + 1)));
+            let observations: Vec<_> = sim.observations().collect();
+            for observation in observations {
+                match observation {
+                    Observation::Answered(answered) => {
+                        assert!(answered.is_admitted, "seed {seed}: {:?}", answered.decision);
+                        let decided = DecidedCall::new(&key, &answered.call, &answered.decision).expect("admitted");
+                        if answered.decision.by != Some(LocalAnswer::Lease) {
+                            continue;
+                        }
+                        leased += 1;
+                        for _ in 0..rng.usize(1..4) {
+                            let settlement = Correction::Settle(-2, Some(decided.clone()));
+                            sim.correct(rng.usize(0..2), answered.call.clone(), settlement);
+                        }
+                        settled.insert(decided.correction(&key, false), decided.at());
+                    }
+                    Observation::Executed { charges, answer: Ok(results), .. } => {
+                        for (charge, result) in charges.iter().zip(&results) {
+                            if let (ChargeMode::Refund { at }, Some(request)) = (charge.mode, charge.request)
+                                && result.charged
+                                && !result.repeated
+                            {
+                                assert_eq!(charge.cost, 2);
+                                let before = refunds.insert(request, at);
+                                assert_eq!(before, None, "seed {seed}: {request:?} is refunded twice");
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(leased > CALLS, "seed {seed}: {leased} calls by leases");
+        assert_eq!(refunds, settled, "seed {seed}");
     }
 }

@@ -134,20 +134,24 @@ fn an_agent_that_joins_others_has_no_part_before_they_have_heard_it() {
 }
 
 /// never-over: a hundred agents that start at once, and are called from their first ms on, admit together what the rule states in
-/// every window, although none knows the others yet.
+/// every window, although none knows the others yet. The calls of an agent come in bursts, so that agents lease, and draw on lines.
 #[test]
 fn a_hundred_agents_that_start_at_once_stay_within_the_bound() {
     const AGENTS: usize = 100;
     const WIDTH_MS: u64 = 4_000;
-    for (consistency, bound) in [("strict", 1_000), ("bounded", 1_050)] {
-        let settings = format!("quota: 1000/{WIDTH_MS}ms, consistency: {consistency}, estimate: conservative");
+    const QUOTA: usize = 20_000;
+    for (consistency, bound) in [("strict", QUOTA), ("bounded", QUOTA / 100 * 105)] {
+        let settings = format!("quota: {QUOTA}/{WIDTH_MS}ms, consistency: {consistency}, estimate: conservative");
         let (mut sim, _) = fleet_under(&format!("rules: [{{ name: key, per: [api_key], {settings} }}]"), AGENTS);
         let mut admitted: Vec<(Timestamp, Option<LocalAnswer>)> = Vec::new();
         for step in 0..3 * WIDTH_MS / 2 {
-            // Two ms each, in which two agents are called: four times the quota.
-            for agent in 0..2 {
-                let agent = usize::try_from(step * 2).expect("few") + agent;
-                sim.check(agent % AGENTS, vec![Call::new().with("api_key", "k")]);
+            // Two ms each, in which three agents are called six times: nearly twice the quota. Each agent is called again after
+            // 67 ms, while a sub-window lasts 333 ms.
+            for agent in 0..3 {
+                let agent = usize::try_from(step * 3).expect("few") + agent;
+                for _ in 0..6 {
+                    sim.check(agent % AGENTS, vec![Call::new().with("api_key", "k")]);
+                }
             }
             sim.run_until(START.plus_ms(2 * (step + 1)));
             let observations: Vec<_> = sim.observations().collect();
@@ -164,11 +168,16 @@ fn a_hundred_agents_that_start_at_once_stay_within_the_bound() {
         admitted.sort_unstable_by_key(|(at, _)| *at);
         let from = |end: Timestamp| admitted.partition_point(|(at, _)| at.plus_ms(WIDTH_MS) <= end);
         let fullest = admitted.iter().enumerate().map(|(place, (end, _))| place + 1 - from(*end)).max();
-        let drawn = admitted.iter().filter(|(_, by)| *by == Some(LocalAnswer::Allowance)).count();
+        let by = |answer| admitted.iter().filter(|(_, by)| *by == Some(answer)).count();
+        let (leased, drawn) = (by(LocalAnswer::Lease), by(LocalAnswer::Allowance));
         println!(
-            "{consistency}: {} admitted, {drawn} by allowances, {fullest:?} in the fullest window",
+            "{consistency}: {} admitted, {leased} by leases, {drawn} by allowances, {fullest:?} in the fullest window",
             admitted.len()
         );
-        assert!(fullest.is_some_and(|most| (900..=bound).contains(&most)), "{consistency}: {fullest:?} of {bound}");
+        assert!(fullest.is_some_and(|most| (QUOTA / 10 * 9..=bound).contains(&most)), "{consistency}: {fullest:?}");
+        assert!(
+            leased > 0 && (drawn > 0) == (consistency == "bounded"),
+            "{consistency}: {leased} leased, {drawn} drawn"
+        );
     }
 }
