@@ -45,8 +45,17 @@ pub enum Violation {
         at_ms: u64,
         /// Sum over the regions of the larger of limit and units of the last window.
         units: u64,
-        /// The quota; after it was lowered, the units that regions still hold by the ledger.
+        /// The quota; after it was lowered, the units that regions still hold of the larger one.
         quota: u64,
+    },
+    /// An entry has given the regions more than the quota, and more than they held before it.
+    HeldOverQuota {
+        /// Instant, in ms.
+        at_ms: u64,
+        /// Units of all regions by the ledger.
+        held: u64,
+        /// The larger of the quota and the units that they held before.
+        ceiling: u64,
     },
     /// A store has units whose term has ended, although the process that wrote them has seen that its clock had stepped back.
     Overdue {

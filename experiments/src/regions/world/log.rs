@@ -40,8 +40,14 @@ impl RegionsWorld {
                 current.and_then(|budget| budget.grants().iter().find(|held| held.id == *grant).map(|held| held.last));
             *last = held.unwrap_or(*last);
         }
+        if self.mistake == Some(RegionMistake::GrantNotFree)
+            && let LedgerEntry::Terms(terms) = &mut record.entry
+        {
+            terms.quota *= 2;
+        }
         let len = self.truth.len();
         self.outcome.void += u64::from(self.truth.apply(&record).is_err());
+        self.check_held(&record.entry);
         if self.truth.len() > len {
             self.digests.push(digest(&self.truth));
         }

@@ -1,5 +1,6 @@
 //! The world of simulated regions: events, and the check of the invariant after each of them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fastrand::Rng;
@@ -41,6 +42,9 @@ pub struct RegionsWorld {
     /// The ledger as appended, and the digests of its states by their lengths.
     truth: Ledger,
     digests: Vec<u64>,
+    /// Numbers of the counters, and the units that all regions hold of each by the ledger.
+    numbers: BTreeMap<CounterId, u32>,
+    held: Vec<u64>,
     regions: Vec<RegionSim>,
     coordinators: Vec<Process>,
     /// Instants at which the records of the ledger arrive at each coordinator, in ms.
@@ -151,6 +155,8 @@ impl RegionsWorld {
             queue: EventQueue::new(),
             truth: Ledger::default(),
             digests: vec![digest(&Ledger::default())],
+            numbers: (0..settings.counters).map(|number| (counter_id(number), number)).collect(),
+            held: vec![0; counters],
             regions,
             coordinators: Vec::new(),
             arrivals: vec![Vec::new(); settings.coordinators],
