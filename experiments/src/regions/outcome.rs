@@ -21,6 +21,8 @@ pub struct RegionsOutcome {
     pub calls: Vec<Vec<(u64, usize)>>,
     /// Units that stores admitted after the ends of their terms, because their clocks had stepped back.
     pub overdue: u64,
+    /// Most units, with the overdue ones, that the regions had beyond what they may have.
+    pub overdue_excess: u64,
     /// Units of the first counter, by second and region.
     pub budgets: Vec<Vec<BudgetSample>>,
     /// Records in the order of the ledger, with the true time in ms at which they were appended.
