@@ -5,8 +5,8 @@ use tollgate_experiments::regions::{RegionMistake, RegionsOutcome, RegionsSettin
 use tollgate_experiments::size::scaled;
 
 use region_worlds::{
-    CHANGED_MS, added_region, interrupted_giver, removed_region, silent_bus, silent_holder, suspended_holder,
-    suspended_writer, world,
+    CHANGED_MS, added_region, changed_window, interrupted_giver, removed_region, silent_bus, silent_holder,
+    suspended_holder, suspended_writer, world,
 };
 
 mod region_worlds;
@@ -21,11 +21,12 @@ const MISTAKE_SEEDS: u64 = 100;
 /// Command that runs the worlds.
 const COMMAND: &str = "cargo test -p tollgate-experiments --test regions";
 /// Kinds of worlds, by their names.
-const WORLDS: [(&str, DrawWorld); 4] = [
+const WORLDS: [(&str, DrawWorld); 5] = [
     ("random", world),
     ("silent-holder", silent_holder),
     ("suspended-writer", suspended_writer),
     ("suspended-holder", suspended_holder),
+    ("changed-window", changed_window),
 ];
 
 fn run(settings: RegionsSettings, mistake: Option<RegionMistake>) -> RegionsOutcome {
@@ -41,8 +42,11 @@ fn run_sound(name: &str, seed: u64, settings: RegionsSettings) -> RegionsOutcome
     outcome
 }
 
-/// J3, J4: delays to 30 s, loss, repetition, partitions, restarts, doubled and suspended processes, clocks off by hours, changed
-/// quotas and floors.
+/// J3, J4: delays to 30 s, loss, repetition, partitions, restarts, doubled and suspended processes and machines, clocks off by hours,
+/// changed quotas, floors, windows and terms.
+///
+/// Overdue units are those that a store admits after the true end of their term, because its clock stepped back. Each region has at
+/// most its limit of them in a window, and none has more than the largest quota.
 #[test]
 fn regions_never_hold_more_than_the_quota() {
     if let Ok(seed) = std::env::var("TOLLGATE_SEED") {
@@ -54,16 +58,25 @@ fn regions_never_hold_more_than_the_quota() {
         return;
     }
     for (name, world) in WORLDS {
-        let (mut entries, mut void, mut admitted, mut calls, mut overdue) = (0, 0, 0, 0, 0);
+        let (mut entries, mut void, mut admitted, mut calls, mut overdue, mut excess) = (0, 0, 0, 0, 0, 0);
         for seed in 0..scaled(SEEDS) {
-            let outcome = run_sound(name, seed, world(seed));
+            let settings = world(seed);
+            let largest = settings.terms.iter().map(|change| change.terms.quota).max().unwrap_or(0);
+            let excess_max = (settings.regions.len() as u64 - 1) * largest;
+            let outcome = run_sound(name, seed, settings);
+            let beyond = outcome.overdue_excess;
+            assert!(beyond <= excess_max, "{beyond} overdue units beyond the quota, {name} world of seed {seed}");
+            excess = excess.max(beyond);
             entries += outcome.entries;
             void += outcome.void;
             overdue += outcome.overdue;
             admitted += outcome.admitted.iter().map(Vec::len).sum::<usize>();
             calls += outcome.calls.iter().map(Vec::len).sum::<usize>();
         }
-        println!("{name}: {entries} entries, {void} void; {admitted} of {calls} calls admitted, {overdue} overdue");
+        println!(
+            "{name}: {entries} entries, {void} void; {admitted} of {calls} calls admitted, {overdue} overdue, at most {excess} of \
+             them at once beyond the quota"
+        );
         assert!(entries > 100 * scaled(SEEDS) && void > 0, "{name}: the regions share nothing");
         assert!(admitted > calls / 10, "{name}: the regions admit nothing");
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
-use tollgate_core::algorithm::Limit;
+use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, CounterId, StoreError};
 use tollgate_core::regions::stored_limit::{LimitView, LimitWrite, ShownBudget, StoredLimit};
@@ -24,17 +24,22 @@ pub(super) struct LimitRecords {
 }
 
 impl LimitRecords {
-    /// Returns the charges with the quotas in force at `now`, and the instants at which granted units end. `width_ms` returns the
-    /// width of the window by which a charge is counted.
+    /// Returns the charges with the quotas in force at `now`, and the instants at which granted units end. `known` returns the limit of
+    /// a counter and its generation.
+    ///
+    /// A charge by another window than that of the floor has no units. It follows the counter, because a counter that it converted to its
+    /// window would forget units that still count.
     pub(super) fn budgeted(
         &self,
         charges: &[Charge],
         now: Timestamp,
-        width_ms: impl Fn(&Charge) -> u64,
+        known: impl Fn(CounterId) -> Option<(Limit, u64)>,
     ) -> Vec<(Charge, Option<Timestamp>)> {
         let budgeted = |charge: &Charge| {
             let Some(rule) = &charge.budget else { return (charge.clone(), None) };
-            let width_ms = width_ms(charge);
+            let known = known(charge.counter);
+            let newer = known.filter(|(_, generation)| *generation > charge.generation);
+            let width_ms = newer.map_or(charge.limit.window, |(limit, _)| limit.window).width_ms();
             let floor = self.floors.get(rule);
             // The floor has the window of the terms. A limit that has ended may have that of earlier ones.
             let is_of_terms = floor.is_none_or(|floor| floor.window_ms == width_ms);
@@ -43,7 +48,13 @@ impl LimitRecords {
                 self.limits.get(&charge.counter).map(|(limit, _)| limit).filter(|limit| limit.is_in_force(now));
             let granted = granted.filter(|limit| is_of_terms && limit.window_ms == width_ms);
             let units = floor.saturating_add(granted.map_or(0, |limit| limit.units));
-            let charge = Charge { limit: Limit { units, ..charge.limit }, ..charge.clone() };
+            let is_other = |limit: Limit| {
+                let is_window = matches!(limit.algorithm, Algorithm::SlidingWindow(_) | Algorithm::FixedWindow);
+                is_window && limit.window.width_ms() != width_ms
+            };
+            let followed = known.filter(|(limit, _)| !is_of_terms && is_other(*limit));
+            let (limit, generation) = followed.unwrap_or((charge.limit, charge.generation));
+            let charge = Charge { limit: Limit { units, ..limit }, generation, ..charge.clone() };
             (charge, granted.map(|limit| limit.until))
         };
         charges.iter().map(budgeted).collect()

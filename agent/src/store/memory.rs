@@ -100,11 +100,8 @@ impl MemoryStore {
         if charges.iter().all(|charge| charge.budget.is_none()) {
             return step_at_once(&mut *counters, charges, now);
         }
-        let width_ms = |charge: &Charge| {
-            let newer = counters.counters.get(&charge.counter).filter(|known| known.generation() > charge.generation);
-            newer.map_or(charge.limit.window, |newer| newer.limit().window).width_ms()
-        };
-        let budgeted = self.limits.lock().budgeted(charges, now, width_ms);
+        let known = |counter| counters.counters.get(&counter).map(|known| (known.limit(), known.generation()));
+        let budgeted = self.limits.lock().budgeted(charges, now, known);
         let (charges, ends): (Vec<Charge>, Vec<Option<Timestamp>>) = budgeted.into_iter().unzip();
         let mut results = step_at_once(&mut *counters, &charges, now)?;
         for (result, end) in results.iter_mut().zip(ends) {

@@ -21,11 +21,13 @@ pub enum RegionMistake {
     MirrorOutOfOrder,
     /// A holder's own clock stands still while it is suspended.
     ClockStops,
+    /// The ledger grants units that are not free: its readers take the quota for twice as large.
+    GrantNotFree,
 }
 
 impl RegionMistake {
     /// All mistakes.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::GiveBackUnseen,
         Self::FenceIgnored,
         Self::GrantTwice,
@@ -35,5 +37,6 @@ impl RegionMistake {
         Self::OtherTerms,
         Self::MirrorOutOfOrder,
         Self::ClockStops,
+        Self::GrantNotFree,
     ];
 }

@@ -21,6 +21,8 @@ pub struct RegionsOutcome {
     pub calls: Vec<Vec<(u64, usize)>>,
     /// Units that stores admitted after the ends of their terms, because their clocks had stepped back.
     pub overdue: u64,
+    /// Most units, with the overdue ones, that the regions had beyond what they may have.
+    pub overdue_excess: u64,
     /// Units of the first counter, by second and region.
     pub budgets: Vec<Vec<BudgetSample>>,
     /// Records in the order of the ledger, with the true time in ms at which they were appended.
@@ -45,8 +47,17 @@ pub enum Violation {
         at_ms: u64,
         /// Sum over the regions of the larger of limit and units of the last window.
         units: u64,
-        /// The quota; after it was lowered, the units that regions still hold by the ledger.
+        /// The quota; after it was lowered, the units that regions still hold of the larger one.
         quota: u64,
+    },
+    /// An entry has given the regions more than the quota, and more than they held before it.
+    HeldOverQuota {
+        /// Instant, in ms.
+        at_ms: u64,
+        /// Units of all regions by the ledger.
+        held: u64,
+        /// The larger of the quota and the units that they held before.
+        ceiling: u64,
     },
     /// A store has units whose term has ended, although the process that wrote them has seen that its clock had stepped back.
     Overdue {

@@ -61,8 +61,9 @@ impl Process {
 
     /// Suspends it.
     pub(super) fn suspend(&mut self, now_ms: u64, for_ms: u64) {
-        self.suspended_until_ms = now_ms + for_ms;
-        self.suspended_ms += for_ms;
+        let from_ms = self.suspended_until_ms.max(now_ms);
+        self.suspended_until_ms = from_ms.max(now_ms + for_ms);
+        self.suspended_ms += self.suspended_until_ms - from_ms;
     }
 
     /// Returns the process's own time, which goes on while it is suspended.

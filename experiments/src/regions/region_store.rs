@@ -3,6 +3,10 @@
 //! The store goes by a clock that steps. The true state beside it goes by a clock that takes part in the steps forward only: a step
 //! forward shortens a window and a term, as in every store, and a step back lengthens neither. Units that the store admits after the
 //! true end of their term are overdue.
+//!
+//! A charge has a window by the rules of its agent. It has units only if the window of the terms is the same one, as in the records of
+//! production. The store counts all units of a counter in the window of its last charge. The true state beside it looks at each unit in
+//! the window under which it was admitted, or in that of the terms in force if those have become shorter.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,13 +17,25 @@ use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit}
 /// Store of one region.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegionStore {
-    /// Floor that was written; none at first, and after a loss.
-    floor: Option<StoredLimit>,
+    /// Floor that was written, and the window of its terms; none at first, and after a loss.
+    floor: Option<(StoredLimit, u64)>,
     limits: BTreeMap<CounterId, LimitRecord>,
-    admitted: BTreeMap<CounterId, VecDeque<Timestamp>>,
-    /// True instants of the admissions that are not overdue.
-    due: BTreeMap<CounterId, VecDeque<Timestamp>>,
-    window_ms: u64,
+    /// Admissions, and the window of the last charge.
+    admitted: BTreeMap<CounterId, (u64, VecDeque<Timestamp>)>,
+    /// True instants of the admissions that are not overdue, and of those that are.
+    due: BTreeMap<CounterId, UnitWindows>,
+    late: BTreeMap<CounterId, UnitWindows>,
+}
+
+/// Units by the windows in which they are looked at, in ms.
+type UnitWindows = BTreeMap<u64, VecDeque<Timestamp>>;
+
+/// Rules of an agent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AgentRules {
+    /// Floor of a store without a written one.
+    pub(super) floor: u64,
+    pub(super) window_ms: u64,
 }
 
 /// Time of a store.
@@ -37,6 +53,8 @@ pub(super) struct WriteOrigin {
     /// Life of the process.
     pub(super) life: u64,
     pub(super) ends: Timestamp,
+    /// Window of the terms that it had read, in ms.
+    pub(super) window_ms: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -55,11 +73,8 @@ pub(super) enum StoreAdmission {
 }
 
 impl RegionStore {
-    pub(super) fn new(window_ms: u64) -> Self {
-        Self { window_ms, ..Self::default() }
-    }
-
-    /// Returns the units that a counter may have in a window. Without a written floor, calls have that of their rules.
+    /// Returns the units that a counter may have in a window, by an agent that knows the terms. Without a written floor, calls have that
+    /// of their rules.
     pub(super) fn limit(&self, counter: CounterId, now: Timestamp, rules_floor: u64) -> u64 {
         let record = self.limits.get(&counter);
         self.floor(rules_floor).saturating_add(record.map_or(0, |record| record.limit.units_at(now)))
@@ -70,13 +85,39 @@ impl RegionStore {
     }
 
     fn floor(&self, rules_floor: u64) -> u64 {
-        self.floor.map_or(rules_floor, |floor| floor.units)
+        self.floor.map_or(rules_floor, |(floor, _)| floor.units)
+    }
+
+    /// Returns the part of the limit that a charge with a window may use.
+    fn limit_of(&self, counter: CounterId, now: StoreTime, rules: AgentRules, is_due: bool) -> u64 {
+        if self.floor.is_some_and(|(_, window_ms)| window_ms != rules.window_ms) {
+            return 0;
+        }
+        let record = self.limits.get(&counter).filter(|record| record.origin.window_ms == rules.window_ms);
+        let record = record.filter(|_| !is_due || self.overdue(counter, now).is_none());
+        self.floor(rules.floor).saturating_add(record.map_or(0, |record| record.limit.units_at(now.clock)))
     }
 
     /// Returns the larger of the limit and the units of the last window, both without overdue units.
     pub(super) fn live(&mut self, counter: CounterId, now: StoreTime, rules_floor: u64) -> u64 {
         let limit = self.due_limit(counter, now, rules_floor);
-        limit.max(in_window(&mut self.due, counter, now.steady, self.window_ms))
+        limit.max(in_windows(&mut self.due, counter, now.steady))
+    }
+
+    /// Returns the larger of the limit without overdue units, and the units of the last window with them.
+    pub(super) fn live_with_overdue(&mut self, counter: CounterId, now: StoreTime, rules_floor: u64) -> u64 {
+        let units = in_windows(&mut self.due, counter, now.steady) + in_windows(&mut self.late, counter, now.steady);
+        self.due_limit(counter, now, rules_floor).max(units)
+    }
+
+    /// Takes note of terms in force: units of longer windows are looked at in theirs.
+    pub(super) fn shorten(&mut self, window_ms: u64) {
+        for windows in self.due.values_mut().chain(self.late.values_mut()) {
+            let mut longer = windows.split_off(&(window_ms + 1));
+            let kept = windows.entry(window_ms).or_default();
+            kept.extend(longer.values_mut().flat_map(std::mem::take));
+            kept.make_contiguous().sort_unstable();
+        }
     }
 
     fn due_limit(&self, counter: CounterId, now: StoreTime, rules_floor: u64) -> u64 {
@@ -95,26 +136,35 @@ impl RegionStore {
 
     /// Returns the units of a counter in the last window.
     fn used(&mut self, counter: CounterId, now: Timestamp) -> u64 {
-        if let Some(admitted) = self.admitted.get_mut(&counter) {
-            // After a step back, no unit leaves the window early.
-            let ahead_ms = admitted.back().map_or(0, |newest| newest.ms_since(now));
-            for at in admitted.iter_mut() {
-                *at = at.minus_ms(ahead_ms);
-            }
+        let Some((window_ms, admitted)) = self.admitted.get_mut(&counter) else { return 0 };
+        // After a step back, no unit leaves the window early.
+        let ahead_ms = admitted.back().map_or(0, |newest| newest.ms_since(now));
+        if ahead_ms > 0 {
+            admitted.iter_mut().for_each(|at| *at = at.minus_ms(ahead_ms));
         }
-        in_window(&mut self.admitted, counter, now, self.window_ms)
+        in_window(admitted, now, *window_ms)
     }
 
-    pub(super) fn charge(&mut self, counter: CounterId, now: StoreTime, rules_floor: u64) -> StoreAdmission {
-        if self.used(counter, now.clock) >= self.limit(counter, now.clock, rules_floor) {
+    /// Decides a call. A unit is looked at in the window of its agent's rules, or in that of the terms if it is shorter.
+    pub(super) fn charge(
+        &mut self,
+        counter: CounterId,
+        now: StoreTime,
+        rules: AgentRules,
+        terms_window_ms: u64,
+    ) -> StoreAdmission {
+        if self.floor.is_none_or(|(_, window_ms)| window_ms == rules.window_ms) {
+            self.admitted.entry(counter).or_default().0 = rules.window_ms;
+        }
+        if self.used(counter, now.clock) >= self.limit_of(counter, now, rules, false) {
             return StoreAdmission::Denied;
         }
-        self.admitted.entry(counter).or_default().push_back(now.clock);
-        if in_window(&mut self.due, counter, now.steady, self.window_ms) >= self.due_limit(counter, now, rules_floor) {
-            return StoreAdmission::Overdue;
-        }
-        self.due.entry(counter).or_default().push_back(now.steady);
-        StoreAdmission::Admitted
+        self.admitted.entry(counter).or_default().1.push_back(now.clock);
+        let window_ms = rules.window_ms.min(terms_window_ms);
+        let is_due = in_windows(&mut self.due, counter, now.steady) < self.limit_of(counter, now, rules, true);
+        let units = if is_due { &mut self.due } else { &mut self.late };
+        units.entry(counter).or_default().entry(window_ms).or_default().push_back(now.steady);
+        if is_due { StoreAdmission::Admitted } else { StoreAdmission::Overdue }
     }
 
     /// Writes the limit of a counter; whatever was written before, if it `is_fenced` no more.
@@ -136,14 +186,15 @@ impl RegionStore {
             false if write.limit.units >= before.units => record.origin.ends.max(origin.ends),
             false => record.origin.ends.min(origin.ends),
         };
-        let origin = WriteOrigin { ends, life: if is_accepted { origin.life } else { record.origin.life } };
+        let origin = WriteOrigin { ends, ..if is_accepted { origin } else { record.origin } };
         *record = LimitRecord { limit, origin };
-        LimitAnswer { limit, floor: self.floor.map_or(0, |floor| floor.units), used: self.used(counter, now) }
+        LimitAnswer { limit, floor: self.floor(0), used: self.used(counter, now) }
     }
 
-    pub(super) fn write_floor(&mut self, write: &LimitWrite) -> StoredLimit {
-        let floor = self.floor.unwrap_or_default().after(write);
-        self.floor = Some(floor);
+    pub(super) fn write_floor(&mut self, write: &LimitWrite, window_ms: u64) -> StoredLimit {
+        let (before, window_before_ms) = self.floor.unwrap_or_default();
+        let floor = before.after(write);
+        self.floor = Some((floor, if floor == write.limit { window_ms } else { window_before_ms }));
         floor
     }
 
@@ -154,20 +205,20 @@ impl RegionStore {
 
     /// Loses all data. The true state begins again with it: the store does not keep what it has acknowledged.
     pub(super) fn lose(&mut self) {
-        *self = Self::new(self.window_ms);
+        *self = Self::default();
     }
 }
 
 /// Returns the number of admissions in the window that ends now.
-fn in_window(
-    admitted: &mut BTreeMap<CounterId, VecDeque<Timestamp>>,
-    counter: CounterId,
-    now: Timestamp,
-    window_ms: u64,
-) -> u64 {
-    let Some(admitted) = admitted.get_mut(&counter) else { return 0 };
+fn in_window(admitted: &mut VecDeque<Timestamp>, now: Timestamp, window_ms: u64) -> u64 {
     while admitted.front().is_some_and(|at| now.ms_since(*at) >= window_ms) {
         admitted.pop_front();
     }
     admitted.len() as u64
+}
+
+/// Returns the number of units of a counter, each in its window.
+fn in_windows(units: &mut BTreeMap<CounterId, UnitWindows>, counter: CounterId, now: Timestamp) -> u64 {
+    let windows = units.get_mut(&counter).into_iter().flatten();
+    windows.map(|(window_ms, admitted)| in_window(admitted, now, *window_ms)).sum()
 }

@@ -53,6 +53,10 @@ pub struct RegionSettings {
     pub link: LinkFaults,
     /// Faults of its processes.
     pub faults: ProcessFaults,
+    /// Times for which its machine is suspended with its store and all its processes, as [from, until) in ms.
+    pub machine_pauses: Vec<(u64, u64)>,
+    /// Time after which its agents know new terms, in ms.
+    pub rules_lag_ms: u64,
     /// Its callers.
     pub callers: Vec<CallerPlan>,
 }
@@ -85,7 +89,7 @@ pub struct ProcessFaults {
     pub restart_every_ms: u64,
 }
 
-/// Faults of a store. It answers all the time.
+/// Faults of a store. It answers all the time, unless its machine is suspended.
 #[derive(Clone, Debug, Default)]
 pub struct StoreFaults {
     /// Steps of its clock: the instant and the step, both in ms.
@@ -108,6 +112,11 @@ pub struct CallerPlan {
 }
 
 impl RegionSettings {
+    /// Returns the end of a time for which the machine is suspended.
+    pub(super) fn machine_paused_until(&self, now_ms: u64) -> Option<u64> {
+        self.machine_pauses.iter().find(|(from, until)| (*from..*until).contains(&now_ms)).map(|(_, until)| *until)
+    }
+
     /// Returns the end of a time for which the bus is away.
     pub(super) fn bus_away_until(&self, now_ms: u64) -> Option<u64> {
         self.bus_cuts.iter().find(|(from, until)| (*from..*until).contains(&now_ms)).map(|(_, until)| *until)
@@ -115,6 +124,15 @@ impl RegionSettings {
 }
 
 impl LinkFaults {
+    /// Returns the instant from which the link has a connection.
+    pub(super) fn connected_from(&self, now_ms: u64) -> u64 {
+        let mut at_ms = now_ms;
+        while let Some((_, until)) = self.cuts.iter().find(|(from, until)| (*from..*until).contains(&at_ms)) {
+            at_ms = *until;
+        }
+        at_ms
+    }
+
     /// Returns true if the link has no connection at an instant.
     pub(super) fn is_cut(&self, now_ms: u64) -> bool {
         self.cuts.iter().any(|(from, until)| (*from..*until).contains(&now_ms))

@@ -6,6 +6,10 @@ use tollgate_experiments::regions::{
     CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, StoreFaults, TermsChange,
 };
 
+pub(super) use instants::changed_window;
+
+mod instants;
+
 const NAMES: [&str; 6] = ["af", "ap", "eu", "me", "sa", "us"];
 const RUN_MS: u64 = 240_000;
 const CALM_MS: u64 = 160_000;
@@ -13,6 +17,9 @@ const CALM_MS: u64 = 160_000;
 pub(super) const CHANGED_MS: u64 = 60_000;
 /// Least time that a store's clock shows, in ms: steps back do not take it below 0.
 const STORE_MS_MIN: u64 = 200_000_000;
+
+/// Windows of the terms, in ms, and the terms of their grants.
+const WINDOWS: [(u64, u64); 4] = [(10_000, 12_000), (5_000, 6_000), (20_000, 24_000), (20_000, 8_000)];
 
 fn terms(quota: u64, floor: u64, names: &[&'static str]) -> Terms {
     Terms {
@@ -24,6 +31,11 @@ fn terms(quota: u64, floor: u64, names: &[&'static str]) -> Terms {
         key_fingerprint: 42,
         floors: names.iter().map(|name| ((*name).into(), floor)).collect(),
     }
+}
+
+/// Returns terms with another window and another term.
+fn with_window(terms: Terms, (window_ms, term_ms): (u64, u64)) -> Terms {
+    Terms { window_ms, term_ms, ..terms }
 }
 
 /// Returns one cut in one of some cases.
@@ -68,6 +80,7 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
         for from_ms in (0..RUN_MS).step_by(20_000).filter(|_| is_contended && rng.bool()) {
             callers.push(CallerPlan { counter: 0, from_ms, until_ms: from_ms + 20_000, per_minute: 400 });
         }
+        let machine_pauses = cuts_of(rng, 3);
         let processes = rng.usize(1..=2);
         let restart_every_ms = [0, 20_000, 60_000][rng.usize(..3)];
         RegionSettings {
@@ -76,6 +89,8 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
             store_clock: (STORE_MS_MIN + rng.u64(0..36_000_000), rng.i64(-200..=200)),
             store_faults: store_faults(rng, processes > 1 || restart_every_ms > 0),
             bus_cuts: cuts_of(rng, 3),
+            machine_pauses,
+            rules_lag_ms: [0, 200, 5_000][rng.usize(..3)],
             drift_ppm_max: 200,
             link: LinkFaults {
                 delay_ms: if index == 0 { 1 } else { rng.u64(1..200) },
@@ -83,7 +98,7 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
                 lost_permille: rng.u64(0..100),
                 doubled_permille: rng.u64(0..100),
                 repeated_permille: if index == 0 { 0 } else { rng.u64(0..100) },
-                cuts: if index == 0 { Vec::new() } else { cuts },
+                cuts,
             },
             faults: ProcessFaults {
                 suspended_permille: [0, 5, 30][rng.usize(..3)],
@@ -94,13 +109,16 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
         }
     };
     let regions = names.iter().enumerate().map(|named| region(named, &mut rng)).collect();
-    let mut changes = vec![TermsChange { at_ms: 0, terms: terms(60, rng.u64(0..=60 / count as u64), names) }];
+    let first = terms(60, rng.u64(0..=60 / count as u64), names);
+    let window = |rng: &mut Rng| WINDOWS[rng.usize(..WINDOWS.len())];
+    let mut changes = vec![TermsChange { at_ms: 0, terms: with_window(first, window(&mut rng)) }];
     for _ in 0..rng.u64(0..=2) {
         let quota = [12, 60, 200][rng.usize(..3)];
         let floor = rng.u64(0..=quota / count as u64);
         // In a part of the worlds regions leave the terms, and come again.
         let remaining: Vec<_> = names.iter().copied().filter(|_| rng.u64(0..8) > 0).collect();
-        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: terms(quota, floor, &remaining) });
+        let changed = with_window(terms(quota, floor, &remaining), window(&mut rng));
+        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: changed });
     }
     changes.sort_by_key(|change| change.at_ms);
     (1..).zip(&mut changes).for_each(|(generation, change)| change.terms.generation = generation);
@@ -113,7 +131,7 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
         coordinator_faults: ProcessFaults {
             suspended_permille: [0, 30, 200][rng.usize(..3)],
             suspended_ms_max: [15_000, 60_000][rng.usize(..2)],
-            restart_every_ms: 0,
+            restart_every_ms: [0, 20_000, 60_000][rng.usize(..3)],
         },
         counters,
         terms: changes,
@@ -145,6 +163,8 @@ fn region(name: &'static str, processes: usize, callers: Vec<CallerPlan>) -> Reg
         store_clock: (STORE_MS_MIN, 0),
         store_faults: StoreFaults::default(),
         bus_cuts: Vec::new(),
+        machine_pauses: Vec::new(),
+        rules_lag_ms: 0,
         drift_ppm_max: 200,
         link: LinkFaults { delay_ms: 5, ..LinkFaults::default() },
         faults: ProcessFaults::default(),

@@ -37,22 +37,40 @@ pub(super) fn units_of_another_window_are_not_spent<S: ChargeStore, L: LimitStor
         assert_eq!(region.charge(&Charge { mode: lease, ..other.clone() }).leased, 0);
     }
     assert_eq!(shown(&own), (true, 6, Some(ends_ms)), "the rules of the ledger");
-    // The counter follows the newest rules that an agent has, and those of the ledger are older or newer.
+    // The counter follows the newest rules that an agent has, if their window is that of the ledger.
     let newer = Charge { generation: 2, ..shorter.clone() };
-    // What a lease of older rules would hold ends with the counter's own sub-window.
-    let part_ms = newer.limit.window.part_ms();
-    assert_eq!([shown(&newer), shown(&own)], [(false, 0, None), (false, 0, Some(START_MS + part_ms))]);
+    assert_eq!([shown(&newer), shown(&own)], [(false, 0, None), (true, 6, Some(ends_ms))]);
     assert_eq!(shown(&Charge { generation: 3, ..own.clone() }), (true, 6, Some(ends_ms)));
+    // What a lease of older rules holds ends with the counter's own sub-window.
     let own_end_ms = START_MS + own.limit.window.part_ms();
     assert_eq!(shown(&newer), (true, 6, Some(own_end_ms)), "it is counted by the rules of the ledger");
     // The limit of earlier terms lives on when the floor is that of the new ones.
     let of_terms = LimitWrite {
-        limit: StoredLimit { window_ms: WINDOW_MS / 2, ..limit(5, u64::MAX, 2, None).limit },
+        limit: StoredLimit { window_ms: WINDOW_MS / 2, ..limit(6, u64::MAX, 2, None).limit },
         ..LimitWrite::default()
     };
     assert_eq!(region.write_floor(&of_terms), of_terms.limit);
     let newest = Charge { generation: 4, ..shorter };
     clock.set(ends_ms - 1);
-    assert_eq!(shown(&newest), (true, 5, None));
-    assert_eq!(shown(&own), (false, 5, Some(ends_ms)), "the units of the floor are in the window");
+    assert_eq!(shown(&newest), (true, 6, None));
+    assert_eq!(shown(&own), (false, 6, Some(ends_ms)), "the units of the floor are in the window");
+}
+
+/// J3: rules with a shorter window are denied until the ledger has them. A counter that they converted would forget units of the
+/// ledger's window: they would be given back, or admitted once more if the rules are withdrawn.
+pub(super) fn units_stay_in_the_window_of_the_ledger<S: ChargeStore, L: LimitStore>(
+    (region, clock): (RegionUnderTest<S, L>, Arc<HandClock>),
+) {
+    region.write_floor(&limit(6, u64::MAX, 1, None));
+    let own = Charge { cost: 6, ..ask_global(COUNTER) };
+    assert!(region.charge(&own).charged);
+    let window = Window::new(WINDOW_MS / 5, 12).expect("a window");
+    let shorter = Charge { limit: Limit { window, ..own.limit }, generation: 2, ..ask_global(COUNTER) };
+    for after_ms in [1, WINDOW_MS / 3, WINDOW_MS / 2] {
+        clock.set(START_MS + after_ms);
+        assert!(!region.charge(&shorter).charged, "{after_ms}");
+        assert_eq!(region.write(&limit(0, START_MS, 1, None)).used, 6, "{after_ms}");
+        assert!(!region.charge(&own).charged, "{after_ms}");
+    }
+    assert!(!region.charge(&Charge { generation: 3, ..own }).charged, "the shorter window was withdrawn");
 }

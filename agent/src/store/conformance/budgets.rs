@@ -70,6 +70,7 @@ pub(in crate::store) fn run_budgets<S: ChargeStore, L: LimitStore>(
     an_older_writer_only_lowers(fresh());
     an_older_generation_has_the_quota_in_force(&fresh().0);
     budget_windows::units_of_another_window_are_not_spent(fresh());
+    budget_windows::units_stay_in_the_window_of_the_ledger(fresh());
     leases_are_within_the_limit(&fresh().0);
     several_budgets_of_a_call_are_charged_together(&fresh().0);
     what_a_writer_shows_is_kept(&fresh().0);

@@ -5,6 +5,7 @@
 -- fingerprint of the agent's. If another key holds the region, the quota of each is 0. The answer begins with 1 in this case, or else
 -- 0, and the quota and the end of the granted units of each, or 0. If the counter follows newer rules than the charge, so does the charge, with this quota.
 -- Units of another window than that of the ledger would be spent once more: a charge by another window than that of the floor has none.
+-- It does not convert the counter to its window either, which would forget units that still count: it follows the counter.
 local BUDGETED, NUMBER_MAX, RECORD_LEN, FENCE_LEN, in_force = 32, 2 ^ 53 - 1, 57, 40, ''
 local claim, fingerprint, is_held, held_ms = table.remove(KEYS), table.remove(ARGV), true, 0
 for i = #ARGV, 1, -1 do
@@ -27,8 +28,9 @@ for i = #ARGV, 1, -1 do
       is_held = holds_region(claim, fingerprint, held_ms)
     end
     local policy, value = string.sub(charge, 2, 9), redis.pcall('GETRANGE', KEYS[i], '0', HEADER_LEN - 1)
+    local kind_then, width_then, burst_then, generation_then
     if type(value) == 'string' and #value >= HEADER_LEN then
-      local _, _, width_then, _, burst_then, generation_then = parse(HEADER, value)
+      kind_then, _, width_then, _, burst_then, generation_then = parse(HEADER, value)
       if generation_then > generation then
         policy, width, burst, generation = string.sub(value, 1, 8), width_then, burst_then, generation_then
       end
@@ -43,6 +45,9 @@ for i = #ARGV, 1, -1 do
       if of_grant == width and begins <= now and now < term_ends then
         quota, ends = math.min(quota + units, NUMBER_MAX), term_ends
       end
+    end
+    if not is_of_terms and kind_then and kind_then < TOKEN_BUCKET and width_then ~= width then
+      policy, burst, generation = string.sub(value, 1, 8), burst_then, generation_then
     end
     if not (is_held and is_of_terms) then quota, ends = 0, 0 end
     ARGV[i] = pack('<I1', mode - BUDGETED) .. policy .. pack('<I7I7I7', quota, burst, generation) .. string.sub(charge, 31)

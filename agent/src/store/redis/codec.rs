@@ -211,10 +211,17 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
         [] => StoredCounter::new(&of_counter.clone().next()?),
         shown => value::read_shown(shown)?,
     };
+    let policy = (!shown.is_empty()).then(|| (counter.limit(), counter.generation()));
     let repeated = flags & REPEATED != 0;
     let is_log = matches!(counter.state(), CounterState::Log(_));
     let mut result = None;
     for mut earlier in of_counter {
+        // A charge with a budget that has not converted the counter to its window has followed it (`lua/budgets.lua`).
+        if let Some((limit, generation)) = policy.filter(|(limit, generation)| {
+            earlier.budget.is_some() && limit.window != earlier.limit.window && *generation <= earlier.generation
+        }) {
+            (earlier.limit, earlier.generation) = (Limit { units: earlier.limit.units, ..limit }, generation);
+        }
         // The script shows the values as it read them, and the runs of a log as they are after refunds.
         let is_free = repeated || is_log && matches!(earlier.mode, ChargeMode::Refund { .. });
         if is_free {

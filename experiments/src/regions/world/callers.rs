@@ -13,19 +13,27 @@ impl RegionsWorld {
     pub(super) fn call(&mut self, region: usize, plan: usize) {
         let caller = self.regions[region].settings.callers[plan];
         self.schedule_call(region, plan, self.now_ms);
-        let (counter, store_now) = (counter_id(caller.counter), self.store_time(region));
-        let rules_floor = self.rules_floor(region);
-        let admission = self.regions[region].store.charge(counter, store_now, rules_floor);
-        let is_admitted = admission != StoreAdmission::Denied;
+        let counter = caller.counter;
+        self.second(region).0 += 1;
+        self.outcome.calls[counter as usize].push((self.now_ms, region));
+        match self.paused_until(region) {
+            None => self.charge(region, counter),
+            // A call to a machine that is suspended fails, or is decided when the machine goes on.
+            Some(until_ms) if self.rng.bool() => self.queue.push(until_ms, Event::Charge { region, counter }),
+            Some(_) => {}
+        }
+    }
+
+    /// Lets the store decide a call.
+    pub(super) fn charge(&mut self, region: usize, number: u32) {
+        let counter = counter_id(number);
+        let (store_now, rules) = (self.store_time(region), self.agent_rules(region));
+        let terms_window_ms = self.terms_in_force().map_or(rules.window_ms, |terms| terms.window_ms);
+        let admission = self.regions[region].store.charge(counter, store_now, rules, terms_window_ms);
         self.outcome.overdue += u64::from(admission == StoreAdmission::Overdue);
-        let second = usize::try_from(self.now_ms / 1_000).unwrap_or(usize::MAX);
-        let seconds = &mut self.outcome.seconds[region];
-        seconds.resize(seconds.len().max(second + 1), (0, 0));
-        seconds[second].0 += 1;
-        seconds[second].1 += u64::from(is_admitted);
-        self.outcome.calls[caller.counter as usize].push((self.now_ms, region));
-        if is_admitted {
-            self.outcome.admitted[caller.counter as usize].push((self.now_ms, region));
+        if admission != StoreAdmission::Denied {
+            self.second(region).1 += 1;
+            self.outcome.admitted[number as usize].push((self.now_ms, region));
         }
         match self.regions[region].settings.bus_away_until(self.now_ms) {
             None => self.count(region, counter),
@@ -36,6 +44,14 @@ impl RegionsWorld {
             }
             Some(_) => {}
         }
+    }
+
+    /// Returns the calls and admissions of a region in this second.
+    fn second(&mut self, region: usize) -> &mut (u64, u64) {
+        let second = usize::try_from(self.now_ms / 1_000).unwrap_or(usize::MAX);
+        let seconds = &mut self.outcome.seconds[region];
+        seconds.resize(seconds.len().max(second + 1), (0, 0));
+        &mut seconds[second]
     }
 
     /// Counts a call as demand, at all processes.

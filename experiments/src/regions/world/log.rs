@@ -40,28 +40,37 @@ impl RegionsWorld {
                 current.and_then(|budget| budget.grants().iter().find(|held| held.id == *grant).map(|held| held.last));
             *last = held.unwrap_or(*last);
         }
+        if self.mistake == Some(RegionMistake::GrantNotFree)
+            && let LedgerEntry::Terms(terms) = &mut record.entry
+        {
+            terms.quota *= 2;
+        }
         let len = self.truth.len();
         self.outcome.void += u64::from(self.truth.apply(&record).is_err());
+        self.check_held(&record.entry);
+        if let (LedgerEntry::Terms(_), Some(window_ms)) =
+            (&record.entry, self.terms_in_force().map(|terms| terms.window_ms))
+        {
+            self.regions.iter_mut().for_each(|region| region.store.shorten(window_ms));
+        }
         if self.truth.len() > len {
             self.digests.push(digest(&self.truth));
         }
         self.outcome.ledger.push((self.now_ms, record.clone()));
         let is_calm = self.now_ms >= self.settings.calm_from_ms;
         for number in 0..self.coordinators.len() {
-            let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=self.regions[0].settings.link.jitter_ms) };
+            let link = &self.regions[0].settings.link;
+            let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=link.jitter_ms) };
             let arrivals = &mut self.arrivals[number];
-            let at_ms = (self.now_ms + jitter_ms).max(arrivals.last().copied().unwrap_or(0));
+            let at_ms = link.connected_from(self.now_ms + jitter_ms).max(arrivals.last().copied().unwrap_or(0));
             arrivals.push(at_ms);
             self.queue.push(at_ms, Event::Resume(LedgerMember::Coordinator(number)));
         }
         for region in 0..self.regions.len() {
             let link = &self.regions[region].settings.link;
             let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=link.jitter_ms) };
-            let mut at_ms = self.now_ms + link.delay_ms + jitter_ms;
-            while let Some((_, until)) = link.cuts.iter().find(|(from, until)| (*from..*until).contains(&at_ms)) {
-                at_ms = *until;
-            }
-            at_ms = at_ms.max(self.regions[region].mirrored_ms);
+            let at_ms = link.connected_from(self.now_ms + link.delay_ms + jitter_ms);
+            let at_ms = at_ms.max(self.regions[region].mirrored_ms);
             self.regions[region].mirrored_ms = at_ms;
             self.queue.push(at_ms, Event::Mirrored { region, record: record.clone() });
         }

@@ -10,6 +10,7 @@ use super::{Event, LedgerMember, RegionsWorld, STORE_MS_MAX, StoreTime, WriteAns
 use crate::regions::mistake::RegionMistake;
 use crate::regions::process::{Process, ProcessEngine};
 use crate::regions::region_store::WriteOrigin;
+use crate::regions::settings::ProcessFaults;
 
 impl RegionsWorld {
     pub(super) fn new_process(&mut self, region: Option<usize>) -> Process {
@@ -29,14 +30,40 @@ impl RegionsWorld {
     }
 
     pub(super) fn restart(&mut self, member: LedgerMember) {
-        let LedgerMember::Region(region, process) = member else { return };
-        self.regions[region].processes[process] = self.new_process(Some(region));
+        let region = match member {
+            LedgerMember::Region(region, _) => region,
+            LedgerMember::Coordinator(_) => 0,
+        };
+        if let Some(until_ms) = self.paused_until(region) {
+            self.queue.push(until_ms, Event::Restart(member));
+            return;
+        }
+        match member {
+            LedgerMember::Region(region, process) => {
+                self.regions[region].processes[process] = self.new_process(Some(region));
+            }
+            LedgerMember::Coordinator(number) => self.coordinators[number] = self.new_process(None),
+        }
         if self.now_ms < self.settings.calm_from_ms {
-            let every_ms = self.regions[region].settings.faults.restart_every_ms;
+            self.schedule_restart(member);
+        }
+        self.catch_up(member);
+    }
+
+    /// Schedules the next crash of a member. Its successor has read nothing.
+    pub(super) fn schedule_restart(&mut self, member: LedgerMember) {
+        let every_ms = self.faults_of(member).restart_every_ms;
+        if every_ms > 0 {
             let next_ms = self.now_ms + self.rng.u64(1..=2 * every_ms);
             self.queue.push(next_ms, Event::Restart(member));
         }
-        self.catch_up(member);
+    }
+
+    fn faults_of(&self, member: LedgerMember) -> &ProcessFaults {
+        match member {
+            LedgerMember::Region(region, _) => &self.regions[region].settings.faults,
+            LedgerMember::Coordinator(_) => &self.settings.coordinator_faults,
+        }
     }
 
     pub(super) fn tick(&mut self, member: LedgerMember) {
@@ -102,18 +129,17 @@ impl RegionsWorld {
         let own = &mut self.regions[region].processes[process];
         let (at_ms, life) = (at_ms.max(own.writes_after_ms), own.life);
         own.writes_after_ms = at_ms;
+        let ProcessEngine::Region(budgets) = &own.engine else { return };
+        let window_ms = budgets.ledger().rules().next().map_or(0, |terms| terms.window_ms);
         let StoreTime { clock, steady } = self.store_time(region);
-        let origin = WriteOrigin { life, ends: steady.plus_ms(write.limit.until.ms_since(clock)) };
+        let origin = WriteOrigin { life, window_ms, ends: steady.plus_ms(write.limit.until.ms_since(clock)) };
         self.queue.push(at_ms, Event::Write { region, process, origin, counter, write });
     }
 
     /// Returns the instant from which a member executes its next effect.
     pub(super) fn suspended_until(&mut self, member: LedgerMember) -> u64 {
         let now_ms = self.now_ms;
-        let faults = match member {
-            LedgerMember::Region(region, _) => self.regions[region].settings.faults.clone(),
-            LedgerMember::Coordinator(_) => self.settings.coordinator_faults.clone(),
-        };
+        let faults = self.faults_of(member).clone();
         let is_suspended = now_ms < self.settings.calm_from_ms && self.rng.u64(0..1_000) < faults.suspended_permille;
         let calm_ms = self.settings.calm_from_ms.saturating_sub(now_ms);
         let for_ms = self.rng.u64(0..=faults.suspended_ms_max).min(calm_ms);

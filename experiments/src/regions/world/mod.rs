@@ -1,13 +1,13 @@
 //! The world of simulated regions: events, and the check of the invariant after each of them.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use fastrand::Rng;
 use tollgate_aggregator_engine::budget::ledger::Ledger;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerRecord;
-use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
 use super::mistake::RegionMistake;
 use super::outcome::RegionsOutcome;
@@ -16,9 +16,11 @@ use super::queue::EventQueue;
 use super::region_store::{RegionStore, StoreTime, WriteOrigin};
 use super::settings::{RegionSettings, RegionsSettings};
 use checks::digest;
+use event::{Event, LedgerMember, WriteAnswer};
 
 mod callers;
 mod checks;
+mod event;
 mod log;
 mod members;
 mod reading;
@@ -30,6 +32,9 @@ const STORE_MS_MAX: u64 = 5;
 const SAMPLED_EVERY_MS: u64 = 1_000;
 /// Number of records that a mirror repeats at most.
 const REPEATED_LEN_MAX: usize = 12;
+/// Number of counters up to which all of them are checked after each event, and all readers of the ledger. Of more counters, those are
+/// checked whose units an event may raise.
+const CHECKED_ALWAYS_MAX: u32 = 4;
 
 /// A run of simulated regions.
 pub struct RegionsWorld {
@@ -41,6 +46,9 @@ pub struct RegionsWorld {
     /// The ledger as appended, and the digests of its states by their lengths.
     truth: Ledger,
     digests: Vec<u64>,
+    /// Numbers of the counters, and the units that all regions hold of each by the ledger.
+    numbers: BTreeMap<CounterId, u32>,
+    held: Vec<u64>,
     regions: Vec<RegionSim>,
     coordinators: Vec<Process>,
     /// Instants at which the records of the ledger arrive at each coordinator, in ms.
@@ -63,61 +71,6 @@ struct RegionSim {
     mirrored_ms: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LedgerMember {
-    Region(usize, usize),
-    Coordinator(usize),
-}
-
-#[derive(Clone, Debug)]
-enum Event {
-    Call {
-        region: usize,
-        plan: usize,
-    },
-    Tick(LedgerMember),
-    Appended(LedgerRecord),
-    Mirrored {
-        region: usize,
-        record: LedgerRecord,
-    },
-    /// Callers' units are counted late.
-    Counted {
-        region: usize,
-        counter: CounterId,
-    },
-    Step {
-        region: usize,
-        by_ms: i64,
-    },
-    Loss {
-        region: usize,
-    },
-    Write {
-        region: usize,
-        process: usize,
-        origin: WriteOrigin,
-        counter: Option<CounterId>,
-        write: LimitWrite,
-    },
-    Written {
-        region: usize,
-        process: usize,
-        life: u64,
-        answer: WriteAnswer,
-        store: Timestamp,
-    },
-    Restart(LedgerMember),
-    Resume(LedgerMember),
-    Sample,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum WriteAnswer {
-    Counter(CounterId, LimitAnswer),
-    Floor(StoredLimit),
-}
-
 impl RegionsWorld {
     /// Fingerprint of the digest key of all regions.
     pub const FINGERPRINT: u64 = 42;
@@ -125,11 +78,10 @@ impl RegionsWorld {
     /// Creates a run.
     #[must_use]
     pub fn new(settings: RegionsSettings, mistake: Option<RegionMistake>) -> Self {
-        let window_ms = settings.terms.first().map_or(1, |change| change.terms.window_ms);
         let regions = (settings.regions.iter())
             .map(|region| RegionSim {
                 settings: region.clone(),
-                store: RegionStore::new(window_ms),
+                store: RegionStore::default(),
                 stepped_ms: 0,
                 forward_ms: 0,
                 processes: Vec::new(),
@@ -151,6 +103,8 @@ impl RegionsWorld {
             queue: EventQueue::new(),
             truth: Ledger::default(),
             digests: vec![digest(&Ledger::default())],
+            numbers: (0..settings.counters).map(|number| (counter_id(number), number)).collect(),
+            held: vec![0; counters],
             regions,
             coordinators: Vec::new(),
             arrivals: vec![Vec::new(); settings.coordinators],
@@ -170,13 +124,29 @@ impl RegionsWorld {
                 break;
             }
             self.now_ms = at_ms;
+            let checked = self.checked(&event);
             self.handle(event);
-            self.check_quota();
+            checked.for_each(|counter| self.check_quota(counter));
         }
         self.outcome.entries = self.truth.len();
         let beyond = self.truth.counters().map(|(_, terms, budget)| budget.held_by_all().saturating_sub(terms.quota));
         self.outcome.beyond_at_end = beyond.max().unwrap_or(0);
         self.outcome
+    }
+
+    /// Returns the counters that are checked after an event.
+    fn checked(&self, event: &Event) -> Range<u32> {
+        if self.settings.counters <= CHECKED_ALWAYS_MAX {
+            return 0..self.settings.counters;
+        }
+        let number = match event {
+            Event::Call { region, plan } => Some(self.regions[*region].settings.callers[*plan].counter),
+            Event::Charge { counter, .. } => Some(*counter),
+            Event::Write { counter: Some(counter), .. } => self.numbers.get(counter).copied(),
+            Event::Appended(record) => self.number_of(&record.entry),
+            _ => None,
+        };
+        number.map_or(0..0, |number| number..number + 1)
     }
 
     fn start(&mut self) {
@@ -185,6 +155,7 @@ impl RegionsWorld {
             let process = self.new_process(None);
             self.coordinators.push(process);
             self.queue.push(1 + number as u64 * 7, Event::Tick(LedgerMember::Coordinator(number)));
+            self.schedule_restart(LedgerMember::Coordinator(number));
         }
         for region in 0..self.regions.len() {
             for process in 0..self.regions[region].settings.processes {
@@ -193,11 +164,7 @@ impl RegionsWorld {
                 let member = LedgerMember::Region(region, process);
                 let first_ms = self.rng.u64(1..=self.settings.tick_ms);
                 self.queue.push(first_ms, Event::Tick(member));
-                let every_ms = self.regions[region].settings.faults.restart_every_ms;
-                if every_ms > 0 {
-                    let at_ms = self.rng.u64(1..=2 * every_ms);
-                    self.queue.push(at_ms, Event::Restart(member));
-                }
+                self.schedule_restart(member);
             }
             let faults = self.regions[region].settings.store_faults.clone();
             faults
@@ -205,6 +172,9 @@ impl RegionsWorld {
                 .iter()
                 .for_each(|(at_ms, by_ms)| self.queue.push(*at_ms, Event::Step { region, by_ms: *by_ms }));
             faults.losses.iter().for_each(|at_ms| self.queue.push(*at_ms, Event::Loss { region }));
+            for (from_ms, until_ms) in self.regions[region].settings.machine_pauses.clone() {
+                self.queue.push(from_ms, Event::Pause { region, until_ms });
+            }
             for plan in 0..self.regions[region].settings.callers.len() {
                 let from_ms = self.regions[region].settings.callers[plan].from_ms;
                 self.schedule_call(region, plan, from_ms);
@@ -215,6 +185,12 @@ impl RegionsWorld {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Call { region, plan } => self.call(region, plan),
+            Event::Charge { region, .. } | Event::Write { region, .. } if self.paused_until(region).is_some() => {
+                let until_ms = self.paused_until(region).unwrap_or(self.now_ms);
+                self.queue.push(until_ms, event);
+            }
+            Event::Charge { region, counter } => self.charge(region, counter),
+            Event::Pause { region, until_ms } => self.pause(region, until_ms),
             Event::Counted { region, counter } => self.count(region, counter),
             Event::Step { region, by_ms } => self.step_clock(region, by_ms),
             Event::Loss { region } => self.regions[region].store.lose(),
@@ -241,7 +217,7 @@ impl RegionsWorld {
                         }
                         WriteAnswer::Counter(counter, answer)
                     }
-                    None => WriteAnswer::Floor(store.write_floor(&write)),
+                    None => WriteAnswer::Floor(store.write_floor(&write, origin.window_ms)),
                 };
                 let at_ms = self.now_ms + self.rng.u64(0..=STORE_MS_MAX);
                 self.queue.push(at_ms, Event::Written { region, process, life, answer, store: store_now });

@@ -50,6 +50,8 @@ impl RegionsRun {
             RegionSettings {
                 store_faults: StoreFaults::default(),
                 bus_cuts: Vec::new(),
+                machine_pauses: Vec::new(),
+                rules_lag_ms: 0,
                 name,
                 processes: 1,
                 store_clock: (index as u64 * MINUTE_MS, if index % 2 == 0 { DRIFT_PPM } else { -DRIFT_PPM }),

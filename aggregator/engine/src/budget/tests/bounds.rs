@@ -27,6 +27,8 @@ pub(super) enum ModelMistake {
     MirrorOutOfOrder,
     /// A holder's own clock stands still while it is suspended.
     ClockStops,
+    /// The ledger grants units that are not free: its readers take the quota for larger by one.
+    GrantNotFree,
 }
 
 /// Bounds of a world.
@@ -85,7 +87,7 @@ pub(super) enum Step {
 
 impl ModelMistake {
     /// All mistakes.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::GiveBackUnseen,
         Self::FenceIgnored,
         Self::GrantTwice,
@@ -95,6 +97,7 @@ impl ModelMistake {
         Self::OtherTerms,
         Self::MirrorOutOfOrder,
         Self::ClockStops,
+        Self::GrantNotFree,
     ];
 }
 
@@ -106,7 +109,7 @@ impl BudgetModel {
     pub(super) fn terms(&self) -> LedgerRecord {
         let floors = NAMES[..self.regions].iter().map(|name| ((*name).into(), 0)).collect();
         let (term_ms, window_ms) = (u64::from(TERM) * TICK_MS, TICK_MS);
-        let (rule, quota) = (RULE.into(), self.quota);
+        let (rule, quota) = (RULE.into(), self.quota + u64::from(self.has(ModelMistake::GrantNotFree)));
         let terms = Terms { rule, generation: 1, quota, window_ms, term_ms, key_fingerprint: 42, floors };
         LedgerRecord { id: EntryId { writer: COORDINATOR, sequence: 1 }, entry: LedgerEntry::Terms(terms) }
     }

@@ -97,9 +97,10 @@ fn mistakes_have_counterexamples() {
             ModelMistake::FenceIgnored | ModelMistake::LimitDies => (SUSPENDED, QUOTA),
             ModelMistake::ClockStops => (OWN_CLOCK, QUOTA),
             ModelMistake::GrantTwice | ModelMistake::OtherTerms | ModelMistake::MirrorOutOfOrder => (SMALL, STATE),
-            ModelMistake::GiveBackUnseen | ModelMistake::RenewalOverlooked | ModelMistake::WaitFromWrongInstant => {
-                (SMALL, QUOTA)
-            }
+            ModelMistake::GiveBackUnseen
+            | ModelMistake::RenewalOverlooked
+            | ModelMistake::WaitFromWrongInstant
+            | ModelMistake::GrantNotFree => (SMALL, QUOTA),
         };
         let found = walk(BudgetModel { mistake: Some(mistake), ..world });
         println!("{mistake:?}: {:?}", found.assert_any_discovery(property).into_actions());
