@@ -71,7 +71,7 @@ fn a_fresh_project_runs_the_program_of_the_readme_on_redis_with_kafka() {
         program.replace(named, real)
     });
     let project = FreshProject::new("fresh-readme", &["redis", "kafka"], &program);
-    let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min }]";
+    let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, deadline: 1s }]";
     fs::write(project.0.join("rules.yaml"), rules).unwrap();
     let run = project.run();
     assert!(run.status.success(), "{run:?}");

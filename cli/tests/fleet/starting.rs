@@ -46,9 +46,10 @@ fn an_agent_starts_over_a_changed_kafka_and_the_printed_remedy_works() {
         agent.wait_until_ready();
         let line = agent.log().find(|line| line.contains("the store alone limits")).expect("an alarm");
         assert!(line.contains(reason), "{line}");
-        assert!(
-            !is_connected(&agent) && agent.get("/healthz")["bus_error"].as_str().is_some_and(|e| e.contains(reason))
-        );
+        wait_for("the reason in /healthz", || {
+            let error = agent.get("/healthz")["bus_error"].as_str().map(str::to_owned);
+            (!is_connected(&agent) && error?.contains(reason)).then_some(())
+        });
         let said = check(&mut agent.client(), "k1");
         assert_eq!((said.source.as_str(), said.remaining), ("store", 1_000 - number));
 
