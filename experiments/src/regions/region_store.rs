@@ -140,7 +140,9 @@ impl RegionStore {
         // After a step back, no unit leaves the window early.
         let ahead_ms = admitted.back().map_or(0, |newest| newest.ms_since(now));
         if ahead_ms > 0 {
-            admitted.iter_mut().for_each(|at| *at = at.minus_ms(ahead_ms));
+            for at in admitted.iter_mut() {
+                *at = at.minus_ms(ahead_ms);
+            }
         }
         in_window(admitted, now, *window_ms)
     }
