@@ -16,8 +16,8 @@ pub(crate) fn changed_window(seed: u64) -> RegionsSettings {
     while from_ms < CALM_MS {
         let until_ms = (from_ms + rng.u64(20_000..60_000)).min(CALM_MS);
         if rng.bool() { &mut holder.link.cuts } else { &mut holder.machine_pauses }.push((from_ms, until_ms));
-        let changed = with_window(terms(60, 5, &NAMES[..2]), WINDOWS[rng.usize(..WINDOWS.len())]);
-        changes.push(TermsChange { at_ms: (from_ms + rng.u64(0..4_000)).saturating_sub(3_500), terms: changed });
+        let next = with_window(terms(60, 5, &NAMES[..2]), WINDOWS[rng.usize(..WINDOWS.len())]);
+        changes.push(TermsChange { at_ms: (from_ms + rng.u64(0..4_000)).saturating_sub(3_500), terms: next });
         from_ms = until_ms + rng.u64(5_000..20_000);
     }
     (1..).zip(&mut changes).for_each(|(generation, change)| change.terms.generation = generation);

@@ -117,8 +117,8 @@ pub(super) fn world(seed: u64) -> RegionsSettings {
         let floor = rng.u64(0..=quota / count as u64);
         // In a part of the worlds regions leave the terms, and come again.
         let remaining: Vec<_> = names.iter().copied().filter(|_| rng.u64(0..8) > 0).collect();
-        let changed = with_window(terms(quota, floor, &remaining), window(&mut rng));
-        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: changed });
+        let next = with_window(terms(quota, floor, &remaining), window(&mut rng));
+        changes.push(TermsChange { at_ms: rng.u64(0..CALM_MS), terms: next });
     }
     changes.sort_by_key(|change| change.at_ms);
     (1..).zip(&mut changes).for_each(|(generation, change)| change.terms.generation = generation);
