@@ -21,7 +21,7 @@ mod region_limits;
 pub use connection::{Connection, Socket};
 pub use fleet_registry::FleetRegistry;
 pub use keys::{counter_key, floor_key, key_claim_key, limit_key};
-pub use region_limits::{KEY_CLAIM, LimitReader, RegionLimits};
+pub use region_limits::{KEY_CLAIM, RegionLimits, read_limit};
 pub use rule_mirror::RuleMirror;
 pub use script::Script;
 pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};

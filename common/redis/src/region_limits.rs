@@ -24,6 +24,8 @@ const RECORD_LEN: usize = 57;
 /// Length of its numbers.
 const NUMBERS_LEN: usize = 49;
 const WRITE: &str = include_str!("lua/region_limit.lua");
+/// Returns the time and the record. A foreign value counts as none.
+const READ: &str = "local found = redis.pcall('GET', KEYS[1])\nreturn { now, type(found) == 'string' and found or '' }";
 /// Lua function `holds_region`, which tells if a digest key holds the region. It needs `now`.
 pub const KEY_CLAIM: &str = include_str!("lua/key_claim.lua");
 /// No arguments of a script.
@@ -110,40 +112,18 @@ const fn from_script(number: u64) -> u64 {
     if number >= NUMBER_MAX { u64::MAX } else { number }
 }
 
-/// Reader of the record of a counter's limit, for display.
-#[derive(Debug)]
-pub struct LimitReader(Script);
-
-impl LimitReader {
-    /// Creates a reader.
-    #[must_use]
-    pub fn new() -> Self {
-        // A foreign value counts as none.
-        Self(Script::at_store_time(
-            "local found = redis.pcall('GET', KEYS[1])\nreturn { now, type(found) == 'string' and found or '' }",
-        ))
-    }
-
-    /// Reads the record of a counter; none if there is none.
-    ///
-    /// # Errors
-    /// When the store does not answer.
-    pub async fn read(
-        &self,
-        connection: &Connection,
-        prefix: &str,
-        counter: CounterId,
-    ) -> Result<Option<LimitView>, StoreError> {
-        let key = limit_key(&counter_key(prefix, SlotId::of(counter)));
-        let (now_ms, found): (u64, Vec<u8>) = connection.run(&self.0, &[key], NO_ARGS).await?;
-        Ok(read(&found).map(|(limit, shown)| limit.view(shown, Timestamp::from_ms(now_ms))))
-    }
-}
-
-impl Default for LimitReader {
-    fn default() -> Self {
-        Self::new()
-    }
+/// Reads the record of a counter's limit, for display; none if there is none, or a foreign value.
+///
+/// # Errors
+/// When the store does not answer.
+pub async fn read_limit(
+    connection: &Connection,
+    prefix: &str,
+    counter: CounterId,
+) -> Result<Option<LimitView>, StoreError> {
+    let key = limit_key(&counter_key(prefix, SlotId::of(counter)));
+    let (now_ms, found): (u64, Vec<u8>) = connection.run(&Script::at_store_time(READ), &[key], NO_ARGS).await?;
+    Ok(read(&found).map(|(limit, shown)| limit.view(shown, Timestamp::from_ms(now_ms))))
 }
 
 /// Writes a limit.

@@ -23,7 +23,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::ChargeableRules;
-use tollgate_redis::{Connection, FleetRegistry, LimitReader, RuleMirror, Witnesses};
+use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses, read_limit};
 
 use super::{ChargeStore, FleetServices, StoreError};
 use gathered_steps::GatheredSteps;
@@ -94,8 +94,7 @@ impl ChargeStore for RedisStore {
 
     async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
         let steps = &self.gathered.steps;
-        let reader = LimitReader::new();
-        let read = reader.read(&steps.connection, &steps.prefix, counter);
+        let read = read_limit(&steps.connection, &steps.prefix, counter);
         tokio::time::timeout(VIEW_WAIT, read).await.ok()?.ok()?
     }
 }

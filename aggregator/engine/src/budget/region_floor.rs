@@ -133,9 +133,8 @@ mod tests {
         let write = |floor: &mut RegionFloor, now_ms, reserved, is_read: bool| {
             floor.write(ms(now_ms), (id(1), &terms), ("a", reserved..=reserved), id(5), (1, 7), |_| is_read)
         };
-        let fence_of = Some(fence);
-        let lowered =
-            StoredLimit { units: 3, from: ms(0), until: NEVER, window_ms, ledger: 1, as_of: 7, fence: fence_of };
+        let plain = StoredLimit { units: 3, until: NEVER, window_ms, ledger: 1, as_of: 7, ..StoredLimit::default() };
+        let lowered = StoredLimit { fence: Some(fence), ..plain };
         assert_eq!(write(&mut floor, 0, 8, false), Some(LimitWrite { limit: lowered, ..LimitWrite::default() }));
         assert_eq!(floor.written(ms(0), &terms, lowered, |_| false), None);
         let probe = StoredLimit { as_of: 6, ..lowered };
@@ -149,7 +148,6 @@ mod tests {
             assert_eq!(floor.written(ms(now_ms), &terms, lowered, |_| false), expected, "{now_ms}");
         }
         // The give-back is in the ledger.
-        let plain = StoredLimit { fence: None, ..lowered };
         let seen = LimitWrite { limit: plain, seen: Some(id(5)), ..LimitWrite::default() };
         assert_eq!(write(&mut floor, 12_000, 3, true), Some(seen));
         assert_eq!(floor.written(ms(12_000), &terms, plain, |_| true), None);
