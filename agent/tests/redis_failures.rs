@@ -86,10 +86,10 @@ async fn the_sixth_login_is_denied_while_redis_is_down() {
     }
 }
 
-/// capped, I12: 5,000 calls with ids on one counter during an outage. Redis learns of all of them in a few requests, none of
+/// capped, I12: 5,000 calls with ids on one counter during an outage. Redis learns of all of them in requests of up to 32, none of
 /// which it works on for so long that the agent gives up on it.
 #[tokio::test(flavor = "multi_thread")]
-async fn redis_learns_of_thousands_of_calls_on_one_counter_in_a_few_requests() {
+async fn redis_learns_of_thousands_of_calls_on_one_counter_in_small_requests() {
     const CALLS: u64 = 5_000;
     let mut redis = Redis::start();
     let rule = Rule::per("per-key", &["api_key"], "1000000/h".parse().unwrap());
@@ -112,7 +112,7 @@ async fn redis_learns_of_thousands_of_calls_on_one_counter_in_a_few_requests() {
         stats.lines().filter_map(|line| line.strip_prefix("cmdstat_eval")?.split_once("calls=")?.1.split_once(','));
     let scripts: u64 = scripts.filter_map(|(calls, _)| calls.parse::<u64>().ok()).sum();
     println!("{scripts} scripts, {timed_out:?}: {stats}");
-    assert!((20..=60).contains(&scripts), "{scripts} scripts for {CALLS} units: {stats}");
+    assert!((128..=200).contains(&scripts), "{scripts} scripts for {CALLS} units: {stats}");
     let decision = check(&agent, "k").await;
     let remaining = decision.status.expect("a rule").remaining;
     assert_eq!((decision.source, remaining), (Source::Store, 1_000_000 - CALLS - 1));

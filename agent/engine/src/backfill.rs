@@ -19,9 +19,6 @@ use tollgate_core::counter::StoreError;
 #[cfg(test)]
 mod tests;
 
-/// Maximum number of counters in one request.
-const REQUEST_COUNTERS_MAX: usize = 64;
-
 impl Engine {
     /// Returns true if units were admitted without the store and are not charged yet.
     #[inline]
@@ -33,7 +30,7 @@ impl Engine {
     /// unsynced until the store has confirmed them.
     pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
-        let counters_max = if self.unsynced.is_next_alone() { 1 } else { REQUEST_COUNTERS_MAX };
+        let counters_max = if self.unsynced.is_next_alone() { 1 } else { usize::MAX };
         while counters.len() < counters_max && charges.len() < BACKFILL_CHARGES_MAX {
             let Some(counter) = self.unsynced.next() else { break };
             let UnsyncedCounter { matched, generation } = &counter;

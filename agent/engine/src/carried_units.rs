@@ -11,9 +11,10 @@ use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::view::{CounterView, Unsynced, UnsyncedEntry, carry_unsynced, end_backfill};
 
-/// Maximum number of charges of unsynced units in one request, so that it does not delay others in the store. What a counter
-/// has beyond it travels with the next request.
-pub const BACKFILL_CHARGES_MAX: usize = 256;
+/// Maximum number of charges of unsynced units in one request: about as much work for the store as the steps of a script
+/// that calls share. Calls of other agents wait behind it, and larger requests of a few agents made them miss their
+/// deadlines. What a counter has beyond it travels with the next request.
+pub const BACKFILL_CHARGES_MAX: usize = 32;
 
 impl Engine {
     /// Returns the charges of the units that calls on these counters carry to the store.

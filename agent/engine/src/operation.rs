@@ -234,7 +234,7 @@ impl Engine {
             (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
             (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),
             (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
-            (_, Err(error)) => self.unanswered(*error, *deadline),
+            (_, Err(error)) => self.unanswered(sent.at, *deadline, now, *error),
         }
         let (carried, charges) = charges.split_at(*carried);
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));

@@ -119,22 +119,29 @@ impl Engine {
             if error.is_late() {
                 self.breaker.missed_deadline(deadline);
             }
-            self.unanswered(error, deadline);
+            self.unanswered(sent, deadline, now, error);
         }
     }
 
     /// Records a request that the store did not answer within this deadline.
-    pub(crate) fn unanswered(&self, error: StoreError, deadline: Duration) {
+    pub(crate) fn unanswered(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) {
         self.metrics.store_error(error);
         if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
             // The server of the next connection may have lost the leased units.
             self.end_leases();
         }
-        if self.breaker.missed(error, deadline) {
+        if self.breaker.missed(sent, deadline, now, error) {
             self.notify(Notice::StoreUnavailable(error));
         } else if self.breaker.is_suspected() {
             self.maintenance_waker.wake();
         }
+    }
+
+    /// Loses the store: it is unreachable.
+    #[cfg(test)]
+    pub(crate) fn lose_store(&self) {
+        let (now, deadline) = (Timestamp::default(), crate::operation::UNATTENDED_DEADLINE);
+        self.unanswered(now, deadline, now, StoreError::Unreachable);
     }
 
     /// Records that the connection to the store was lost. A ping makes the next one.

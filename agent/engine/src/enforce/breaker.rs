@@ -2,16 +2,17 @@
 //! more, until a ping that no call waits for is answered.
 //!
 //! A late store is not a store that is down, so one answer in time takes back all misses before it. A late answer does
-//! not: calls do not wait for it. Five misses in a row open the breaker. Each of them may deny a `strict` call that had
-//! room, so more would cost too many; fewer would open it at each short pause. An error after which no request can
-//! succeed opens it at once.
+//! not: calls do not wait for it. Four misses in a row open the breaker, each of a request that was sent after the miss
+//! before it. Requests that are in flight together are one miss, or a pause of one deadline would open the breaker of a
+//! busy agent. More misses would deny too many `strict` calls that had room; fewer would open it at each short pause. An
+//! error after which no request can succeed opens it at once.
 //!
 //! A miss calls for pings, whose misses count like those of calls: an agent with few calls loses a silent store by its
-//! pings, and not by five callers. So the breaker is open [`OPEN_AT`] deadlines after the first call that the store
-//! does not answer. A ping closes it only if it was answered within the deadline that calls missed: they would miss it
+//! pings, and not by four callers. So, at any rate of calls, the breaker is open within [`OPEN_WITHIN_DEADLINES`] of the
+//! first call that the store does not answer. A ping closes it only if it was answered within the deadline that calls missed: they would miss it
 //! again.
 //!
-//! **Deadlines.** Rules may have different deadlines. Five misses open the breaker for all calls whose deadline is at
+//! **Deadlines.** Rules may have different deadlines. Four misses open the breaker for all calls whose deadline is at
 //! most the shortest of the missed ones. So a rule with a short deadline does not take the store from a rule that waits
 //! longer. A ping that comes too late for some calls closes the breaker for the calls that wait as long as the ping
 //! took. The missed deadline is forgotten with new rules, and when an answer comes within it.
@@ -26,7 +27,10 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
 
 /// Number of misses in a row at which the breaker opens.
-pub(crate) const OPEN_AT: u32 = 5;
+const OPEN_AT: u32 = 4;
+
+/// Number of deadlines from the first miss within which the breaker is open: no request follows a miss at once.
+pub(crate) const OPEN_WITHIN_DEADLINES: u32 = OPEN_AT + 1;
 
 /// Time after which a store that is back has the units of all agents, in ms: they probe it at least twice a second.
 const RECOVERY_MS: u64 = 1_000;
@@ -38,6 +42,8 @@ const ALL_DEADLINES_MS: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     misses: AtomicU32,
+    /// Instant of the agent's own clock at which the last of them was counted, in ms.
+    missed_at_ms: AtomicU64,
     /// Shortest deadline of these misses, in ms.
     missed_ms: AtomicU32,
     /// Longest deadline of calls for which the breaker is open, in ms; 0 if it is closed.
@@ -106,11 +112,12 @@ impl Breaker {
         self.is_suspected.store(false, Ordering::Relaxed);
     }
 
-    /// Records a miss of a request with this deadline; returns true if it opened a closed breaker.
-    pub(crate) fn missed(&self, error: StoreError, deadline: Duration) -> bool {
+    /// Records a miss of a request with this deadline, which was sent and missed at these instants; returns true if it
+    /// opened a closed breaker.
+    pub(crate) fn missed(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) -> bool {
         let open_ms = if error.may_pass() {
             self.suspect();
-            self.late(in_ms(deadline))
+            self.late(sent, in_ms(deadline), now)
         } else if error.is_of_counter() {
             0
         } else {
@@ -120,8 +127,14 @@ impl Breaker {
     }
 
     /// Counts a late answer; returns the longest deadline for which the breaker opens, 0 for none.
-    fn late(&self, deadline_ms: u32) -> u32 {
+    fn late(&self, sent: Timestamp, deadline_ms: u32, now: Timestamp) -> u32 {
         if deadline_ms <= self.open_ms.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let was_sent_after = |missed_at_ms| (sent.as_ms() >= missed_at_ms).then_some(now.as_ms());
+        let is_next = self.missed_at_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, was_sent_after).is_ok();
+        if !is_next {
+            self.missed_ms.fetch_min(deadline_ms, Ordering::Relaxed);
             return 0;
         }
         let misses = self.misses.fetch_add(1, Ordering::Relaxed) + 1;
@@ -181,37 +194,59 @@ mod tests {
     const DEADLINE: Duration = Duration::from_millis(15);
     const SHORT: Duration = Duration::from_millis(5);
 
+    /// Misses so many requests, each sent after the miss before it; returns true if one opened the breaker.
+    fn miss(breaker: &Breaker, requests: u32, deadline: Duration) -> bool {
+        (0..requests).fold(false, |has_opened, _| {
+            let sent = Timestamp::from_ms(breaker.missed_at_ms.load(Ordering::Relaxed));
+            has_opened | breaker.missed(sent, deadline, sent.plus_ms(in_ms(deadline).into()), StoreError::TimedOut)
+        })
+    }
+
     #[test]
-    fn it_opens_after_five_misses_in_a_row_and_a_ping_closes_it() {
+    fn it_opens_after_four_misses_in_a_row_and_a_ping_closes_it() {
         let breaker = Breaker::default();
-        assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut, DEADLINE)));
-        assert!(breaker.missed(StoreError::TimedOut, DEADLINE) && breaker.is_open());
-        assert!(!breaker.missed(StoreError::TimedOut, DEADLINE), "reported once");
+        assert!(!miss(&breaker, 3, DEADLINE));
+        assert!(miss(&breaker, 1, DEADLINE) && breaker.is_open());
+        assert!(!miss(&breaker, 1, DEADLINE), "reported once");
         let now = Timestamp::from_ms(1_000_000);
         assert!(!breaker.is_recovering(now) && breaker.close(now) && !breaker.is_open() && !breaker.close(now));
         assert!(breaker.is_recovering(now.plus_ms(999)) && !breaker.is_recovering(now.plus_ms(1_000)));
     }
 
-    /// A store that pauses before every fifth request is late and not down.
+    /// A store that pauses before every fourth request is late and not down.
     #[test]
     fn an_answer_in_time_takes_back_all_misses_before_it() {
         let breaker = Breaker::default();
         for _ in 0..200 {
-            assert!((0..4).all(|_| !breaker.missed(StoreError::TimedOut, DEADLINE)));
+            assert!(!miss(&breaker, 3, DEADLINE));
             breaker.answered(1);
         }
+    }
+
+    /// A busy agent has more requests in flight than misses open the breaker. A pause of three deadlines does not open it.
+    #[test]
+    fn requests_in_flight_together_are_one_miss() {
+        let breaker = Breaker::default();
+        let at = Timestamp::from_ms;
+        for missed_ms in 1_015..1_060 {
+            let (sent, missed) = (at(missed_ms - 15), at(missed_ms));
+            assert!(
+                (0..10).all(|_| !breaker.missed(sent, DEADLINE, missed, StoreError::TimedOut)),
+                "at {missed_ms} ms"
+            );
+        }
+        assert!(breaker.missed(at(1_045), DEADLINE, at(1_060), StoreError::TimedOut));
     }
 
     #[test]
     fn an_unreachable_store_opens_it_at_once() {
         let breaker = Breaker::default();
-        assert!(
-            (0..9).all(
-                |_| !breaker.missed(StoreError::Full, DEADLINE) && !breaker.missed(StoreError::Contended, DEADLINE)
-            )
-        );
-        assert!(breaker.missed(StoreError::Unreachable, DEADLINE) && breaker.is_open());
+        let now = Timestamp::from_ms(1_000_000);
+        let missed = |error| breaker.missed(now, DEADLINE, now, error);
+        assert!((0..9).all(|_| !missed(StoreError::Full) && !missed(StoreError::Contended)));
+        assert!(missed(StoreError::Unreachable) && breaker.is_open());
     }
+
     /// A rule that waits 5 ms for a store that takes 10 takes it from no rule that waits longer.
     #[test]
     fn misses_open_it_for_no_longer_deadlines() {
@@ -219,11 +254,11 @@ mod tests {
         for _ in 0..OPEN_AT {
             assert!(!breaker.is_open_for(SHORT));
             breaker.missed_deadline(SHORT);
-            let _ = breaker.missed(StoreError::TimedOut, SHORT);
+            miss(&breaker, 1, SHORT);
             breaker.answered(10);
         }
         assert!(breaker.is_open_for(SHORT) && !breaker.is_open_for(DEADLINE) && breaker.is_open());
-        assert!((0..OPEN_AT).all(|_| !breaker.missed(StoreError::TimedOut, DEADLINE)), "it was open already");
+        assert!(!miss(&breaker, OPEN_AT, DEADLINE), "it was open already");
         assert!(breaker.is_open_for(DEADLINE) && !breaker.is_open_for(DEADLINE * 2));
         let now = Timestamp::from_ms(1_000_000);
         breaker.answered_late(now, 10);
@@ -238,7 +273,7 @@ mod tests {
     fn a_missed_deadline_is_forgotten_with_an_answer_that_is_as_quick() {
         let breaker = Breaker::default();
         breaker.missed_deadline(SHORT);
-        assert!(!breaker.missed(StoreError::TimedOut, SHORT));
+        assert!(!miss(&breaker, 1, SHORT));
         breaker.answered(6);
         assert_eq!(breaker.deadline(), Some(SHORT));
         breaker.answered(5);

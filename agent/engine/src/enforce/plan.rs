@@ -7,7 +7,7 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
-use super::breaker::OPEN_AT;
+use super::breaker::OPEN_WITHIN_DEADLINES;
 use super::{Authority, Facts, fallback, pace};
 use crate::view::{CounterView, ViewEvent};
 
@@ -127,7 +127,7 @@ pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) ->
 pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     let ChargeFacts { policy, enforcement, .. } = *charge;
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
-    let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_AT) * deadline_ms.max(1));
+    let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_WITHIN_DEADLINES) * deadline_ms.max(1));
     let is_open = policy.admits_late_calls() || enforcement == Enforcement::NeverDeny;
     match plan(charge, facts) {
         // The store may have room for it.

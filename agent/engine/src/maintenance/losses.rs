@@ -134,7 +134,6 @@ mod tests {
     use crate::engine::Engine;
     use crate::engine_settings::EngineSettings;
     use crate::notice::Notice;
-    use crate::operation::UNATTENDED_DEADLINE;
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -158,7 +157,7 @@ mod tests {
             requests
         };
         for ms in [0, 500] {
-            engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+            engine.lose_store();
             poll(ms, MaintenanceInput::Tick);
             let pinged = MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms + 1)), is_late: false };
             assert_eq!(poll(ms + 1, pinged), 1);

@@ -79,14 +79,14 @@ impl Maintenance {
     }
 
     pub(super) fn probe_missed(&mut self, now: Timestamp, error: StoreError) {
-        self.probe = None;
+        let sent = self.probe.take().map_or(now, |probe| probe.ping_sent);
         self.answered = LastAnswer::Missing;
         self.pace.missed(now);
         if error == StoreError::TimedOut && self.pace.is_connecting(now) {
             return self.engine.metrics().store_error(error);
         }
         let deadline = self.ping_deadlines().1;
-        self.engine.unanswered(error, deadline);
+        self.engine.unanswered(sent, deadline, now, error);
         // Until the breaker is open, calls are denied meanwhile.
         if error == StoreError::TimedOut && !self.engine.is_degraded() {
             self.pace.probe_at = now;

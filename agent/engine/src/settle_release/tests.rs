@@ -7,7 +7,7 @@ use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine_settings::EngineSettings;
-use crate::{Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE};
+use crate::{Operation, Output, Progress, StoreRequest};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -69,7 +69,7 @@ fn a_release_leaves_the_unsynced_slot_of_another_call_of_the_same_instant() {
         let mut request = begin_at(&engine, later, Operation::check(&call)).expect_err("the store is asked");
         let answer = answer(&request, START.plus_ms(ms), |_| true);
         let charged = sole(engine.finish(later, &mut request, Ok(answer.clone())));
-        engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+        engine.lose_store();
         // By the latest that the store's time may be.
         let unsynced = sole(begin(&engine, Operation::check(&call)).expect("the store is unavailable"));
         if unsynced.at != charged.at {

@@ -1,11 +1,9 @@
 //! Global rules: leases, cached denials and shown quotas follow the units that the region has been granted.
 
-use tollgate_core::counter::StoreError;
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::rules::Scope;
 
 use super::*;
-use crate::UNATTENDED_DEADLINE;
 use crate::row_buffer::ChargedCounter;
 
 /// A fifth of the quota is the floor of the region.
@@ -103,7 +101,7 @@ fn the_floor_is_the_quota_while_the_store_is_away() {
     let mut world = World::with_set(global(1, "100/min"));
     world.granted = (80, store_time(START.plus_ms(60_000)));
     assert_eq!(limit(&world.check(&call().costing(5))), 100);
-    world.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+    world.engine.lose_store();
     let admitted = (0..50).filter(|_| match world.engine.begin(world.now, Operation::check(&call())) {
         Progress::Done(output) => {
             let decision = sole(output);

@@ -206,7 +206,7 @@ fn a_shell_that_sleeps_is_woken_when_a_call_makes_work() {
     fixture.tick(3);
     fixture.answer_all(3);
     assert_eq!(fixture.wake_ms(20), 100);
-    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+    fixture.engine.lose_store();
     assert_eq!((count(), fixture.wake_ms(20)), (2, 21));
 }
 

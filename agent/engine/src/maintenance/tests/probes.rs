@@ -6,26 +6,25 @@ use tollgate_core::call::Call;
 use tollgate_core::counter::ChargeResults;
 
 use super::*;
-use crate::store_request::StoreRequest;
 
 #[test]
 fn a_silent_store_is_probed_until_it_answers() {
     let mut fixture = Fixture::reached(ALONE);
-    for turn in 0..5 {
+    for turn in 0..4 {
         let ms = 10_000 + turn * 60;
         fixture.tick(ms);
         assert_eq!(fixture.waiting(), ["ping"]);
         fixture.requests.clear();
         fixture.poll(ms + 50, pinged(Err(StoreError::TimedOut)));
-        if turn < 4 {
+        if turn < 3 {
             assert_eq!(fixture.waiting(), ["ping"], "at once, because calls may be denied meanwhile");
         }
     }
     assert!(fixture.engine.is_degraded(), "pings count as misses");
-    assert_eq!((fixture.waiting(), fixture.wake_ms(10_290)), (vec![], 10_300));
+    assert_eq!((fixture.waiting(), fixture.wake_ms(10_230)), (vec![], 10_240));
     assert_eq!(fixture.notices, [Notice::StoreUnavailable(StoreError::TimedOut)]);
-    fixture.tick(10_300);
-    fixture.answer_all(10_301);
+    fixture.tick(10_240);
+    fixture.answer_all(10_241);
     assert!(!fixture.engine.is_degraded());
     assert_eq!(fixture.notices[1..], [Notice::StoreRecovered]);
 }
@@ -54,7 +53,7 @@ fn pings_that_are_not_answered_while_the_first_connection_is_made_open_no_breake
 #[test]
 fn unsynced_units_are_backfilled_before_the_breaker_closes() {
     let mut fixture = Fixture::reached(ON_REDIS);
-    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+    fixture.engine.lose_store();
     for key in 0..100 {
         fixture.admit_without_store(10, &key.to_string());
     }
@@ -68,7 +67,7 @@ fn unsynced_units_are_backfilled_before_the_breaker_closes() {
         backfills += 1;
         fixture.poll(22, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
     }
-    assert_eq!(backfills, 2, "a hundred counters in steps of 64");
+    assert_eq!(backfills, 4, "a hundred counters in steps of 32");
     assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
 }
 
@@ -76,7 +75,7 @@ fn unsynced_units_are_backfilled_before_the_breaker_closes() {
 #[test]
 fn calls_that_go_on_without_the_store_keep_the_breaker_open_for_a_second_only() {
     let mut fixture = Fixture::reached(ALONE);
-    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+    fixture.engine.lose_store();
     fixture.admit_without_store(10, "0");
     fixture.tick(20);
     fixture.requests.clear();
@@ -98,7 +97,7 @@ fn calls_that_go_on_without_the_store_keep_the_breaker_open_for_a_second_only() 
 #[test]
 fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
     let mut fixture = Fixture::reached(ALONE);
-    fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+    fixture.engine.lose_store();
     fixture.admit_without_store(10, "k");
     fixture.tick(20);
     fixture.requests.clear();
@@ -118,7 +117,7 @@ fn a_store_that_answers_pings_and_no_calls_is_probed_less_often() {
     let mut pings = 0;
     for ms in 1..20_000 {
         if !fixture.engine.is_degraded() {
-            fixture.engine.unanswered(StoreError::Unreachable, UNATTENDED_DEADLINE);
+            fixture.engine.lose_store();
         }
         fixture.tick(ms);
         pings += fixture.waiting().len();
@@ -142,28 +141,27 @@ fn an_announcement_that_fails_leads_to_a_probe() {
 fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
     let mut fixture = Fixture::reached(ALONE);
     let call = Call::new().with("api_key", "k");
-    let mut requests: Vec<StoreRequest> = (0..5)
-        .map(|_| match fixture.engine.begin(START, Operation::check(&call)) {
-            Progress::NeedsStore(request) => request,
-            Progress::Done(_) | Progress::Deferred(..) => panic!("the store is asked"),
-        })
-        .collect();
     let deadlines = |fixture: &Fixture| match &fixture.requests[..] {
         [MaintenanceRequest::Ping { in_time, deadline }] => (in_time.as_millis(), deadline.as_millis()),
         waiting => panic!("{waiting:?}"),
     };
-    for (missed, request) in requests.iter_mut().enumerate() {
-        let _ = fixture.engine.finish(START.plus_ms(15), request, Err(StoreError::TimedOut));
-        fixture.tick(16);
+    for missed in 0..4 {
+        let Progress::NeedsStore(mut request) =
+            fixture.engine.begin(START.plus_ms(missed * 15), Operation::check(&call))
+        else {
+            panic!("the store is asked")
+        };
+        let _ = fixture.engine.finish(START.plus_ms(missed * 15 + 15), &mut request, Err(StoreError::TimedOut));
+        fixture.tick(missed * 15 + 15);
         if missed == 0 {
             assert_eq!(deadlines(&fixture), (15, 15), "a miss calls for a ping, whose miss counts like that of a call");
         }
     }
     assert!(fixture.engine.is_degraded());
     fixture.requests.clear();
-    fixture.poll(31, pinged(Err(StoreError::TimedOut)));
-    fixture.admit_without_store(40, "k");
-    for ms in [41, 80] {
+    fixture.poll(91, pinged(Err(StoreError::TimedOut)));
+    fixture.admit_without_store(100, "k");
+    for ms in [101, 140] {
         fixture.tick(ms);
         assert_eq!(deadlines(&fixture), (15, 50));
         fixture.requests.clear();
@@ -171,8 +169,8 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
         fixture.answer_all(ms + 21);
         assert!(fixture.engine.is_degraded() && !fixture.engine.has_unsynced(), "{ms}");
     }
-    fixture.tick(120);
-    fixture.answer_all(121);
+    fixture.tick(180);
+    fixture.answer_all(181);
     assert!(!fixture.engine.is_degraded());
 }
 
@@ -191,13 +189,13 @@ fn a_store_that_is_too_late_for_one_rule_answers_the_others() {
         fixture.engine.begin(START.plus_ms(ms), Operation::check(&call))
     };
     let asks = |fixture: &Fixture, ms, descriptor| matches!(begin(fixture, ms, descriptor), Progress::NeedsStore(_));
-    for _ in 0..5 {
-        let Progress::NeedsStore(mut request) = begin(&fixture, 100, "q") else { panic!("the store is asked") };
-        let _ = fixture.engine.finish(START.plus_ms(105), &mut request, Err(StoreError::TimedOut));
+    for sent_ms in [100, 105, 110, 115] {
+        let Progress::NeedsStore(mut request) = begin(&fixture, sent_ms, "q") else { panic!("the store is asked") };
+        let _ = fixture.engine.finish(START.plus_ms(sent_ms + 5), &mut request, Err(StoreError::TimedOut));
     }
-    assert!(!asks(&fixture, 106, "q") && asks(&fixture, 106, "s"));
+    assert!(!asks(&fixture, 126, "q") && asks(&fixture, 126, "s"));
     // Each ping takes 10 ms.
-    for ms in [110, 2_000] {
+    for ms in [130, 2_000] {
         fixture.tick(ms);
         fixture.requests.retain(|request| !matches!(request, MaintenanceRequest::Ping { .. }));
         fixture.poll(ms + 10, MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms)), is_late: true });
