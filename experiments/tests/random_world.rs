@@ -109,7 +109,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, \
          {} owned twice; {} counts compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
          by the store charged, {} by leases, {} by lines, {} under strict and {} under bounded rules as callers see them, {} of \
-         these after a change of the window; {} before a late answer; {} calls shared a charge; {} forged \
+         these after a change of the window; {} answers to request ids; {} before a late answer; {} calls shared a charge; {} forged \
          records; {} units opened again; fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
@@ -127,6 +127,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.admitted_strict),
         sum(|run| run.totals.admitted_bounded),
         sum(|run| run.totals.after_changes),
+        sum(|run| run.totals.named),
         sum(|run| run.totals.late),
         sum(|run| run.totals.coalesced),
         sum(|run| run.totals.forged),
@@ -144,6 +145,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let (strict, bounded) = (sum(|run| run.totals.admitted_strict), sum(|run| run.totals.admitted_bounded));
     assert!(strict > STRICT_MIN * seeds, "{strict} admissions under strict rules were compared with their quota");
     assert!(bounded > BOUNDED_MIN * seeds, "{bounded} admissions under bounded rules were compared with their bound");
+    assert!(sum(|run| run.totals.named) > 0, "calls had request ids");
     assert!(sum(|run| run.totals.coalesced) > 0, "calls shared a charge");
     assert!(sum(|run| run.retried) > 0, "clients tried again");
     assert!(runs.values().any(|run| run.totals.handed_back > 0), "agents handed lines of credit back");

@@ -109,6 +109,8 @@ pub(crate) struct Totals {
     pub(crate) coalesced: usize,
     /// Admissions by leases that were compared with the units that the store had leased.
     pub(crate) leased: usize,
+    /// Answers to calls with a request id, none of which was a lease or an allowance.
+    pub(crate) named: usize,
     /// Admissions of strict rules that were compared with the quota.
     pub(crate) admitted_strict: usize,
     /// Admissions of bounded rules that were compared with the quota and the maximum excess.
@@ -227,6 +229,7 @@ impl Invariants {
             charged: self.charged.compared,
             coalesced: self.charged.coalesced,
             leased: self.leases.compared,
+            named: self.leases.named,
             admitted_strict: self.admitted.strict,
             admitted_bounded: self.admitted.bounded,
             after_changes: self.admitted.after_changes,
