@@ -194,7 +194,8 @@ impl Kind {
                 What::AgentCrashLoops { agent: rng.usize(0..agents), times: rng.u64(3..8) }
             }
             Self::AgentPauses => {
-                lasts_ms = rng.u64(2..100);
+                // A third of them outlast sub-windows, and leases with them.
+                lasts_ms = if rng.u8(0..3) == 0 { rng.u64(100..3_000) } else { rng.u64(2..100) };
                 What::AgentPauses(rng.usize(0..agents))
             }
             Self::AgentsCut => {
