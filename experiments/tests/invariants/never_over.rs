@@ -4,7 +4,7 @@
 //! settlements; refunds count against them. For an agent that keeps its own table, its answers in one life count, and
 //! the remaining units that they state. The limit is that of the newest rules that have charged the counter. When the
 //! counter begins to follow another window, units that have already left the earlier one do not come back: a counter of
-//! 2 s does not know what was admitted 3 s ago, so this part of a wider window is excused, and nothing else. A charge of no
+//! 2 s does not know what was admitted 3 s ago, so this part of a wider window is excused. A charge of no
 //! units is not compared, because the quota may have been lowered below the units in the window. A refund of units from
 //! before a step back of the clock counts at its own time. Units that the store loses count again once they are opened
 //! again, unless the counter has changed its window meanwhile. Excused: callers that share an overflow counter, up to twice
