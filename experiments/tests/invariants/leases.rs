@@ -90,31 +90,48 @@ impl Leases {
             let place = |window: Window| window.sub_window(decision.at);
             // The counter may follow the window of rules that the agent does not have.
             let windows = facts.policies(rule, &answered.call).into_iter().map(|policy| policy.window);
-            let mut places = [applied.policy.window].into_iter().chain(windows).flat_map(|window| {
+            let places = [applied.policy.window].into_iter().chain(windows).flat_map(|window| {
                 // A counter that was re-based after a step of the clock is charged in an earlier sub-window than others of the call.
                 let parts = if by_lease { 0 } else { window.parts().into() };
                 (place(window).saturating_sub(parts)..=place(window)).rev().map(move |place| (window, place))
             });
             let own = applied.policy.window;
-            let enough = |(window, place): &(Window, SubWindow)| {
-                self.free.get(&(agent, applied.counter, *window, *place)) >= Some(&cost)
+            let free = |(window, place): (Window, SubWindow)| {
+                self.free.get(&(agent, applied.counter, window, place)).copied().unwrap_or_default()
             };
-            let (window, place) = places.find(enough).unwrap_or((own, place(own)));
-            let key = (agent, applied.counter, window, place);
-            let free = self.free.entry(key).or_default();
-            *free -= cost;
+            let mut places: Vec<(Window, SubWindow)> = places.collect();
+            let enough = places.iter().copied().find(|place| free(*place) >= cost);
+            // A lease has the units of several grants, which may be of two windows. Those that end first are spent first.
+            places.sort_by_key(|(window, place)| window.end_of(*place));
+            let mut rest = cost;
+            let mut parts: Vec<((Window, SubWindow), i64)> = Vec::new();
+            for place in places.into_iter().filter(|_| by_lease && enough.is_none()) {
+                let units = free(place).clamp(0, rest);
+                if units > 0 && parts.iter().all(|(other, _)| *other != place) {
+                    parts.push((place, units));
+                    rest -= units;
+                }
+            }
+            if rest > 0 {
+                parts.push((enough.unwrap_or((own, place(own))), rest));
+            }
+            for ((window, place), units) in &parts {
+                *self.free.entry((agent, applied.counter, *window, *place)).or_default() -= units;
+            }
             if !by_lease {
                 continue;
             }
             self.compared += 1;
-            if *free < 0 {
+            let lacking =
+                parts.iter().map(|((window, place), _)| self.free[&(agent, applied.counter, *window, *place)]);
+            if let Some(lacking) = lacking.min().filter(|lacking| *lacking < 0) {
                 return Err(format!(
                     "never-over: agent {agent} spends {} leased units too much under `{rule}`",
-                    -*free
+                    -lacking
                 ));
             }
             let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
-            if is_noticed && window.sub_window(now) != key.3 {
+            if is_noticed && parts.iter().any(|((window, place), _)| window.sub_window(now) != *place) {
                 return Err(format!(
                     "never-over: agent {agent} admits by a lease at {:?} under `{rule}`, but it is {now:?}",
                     decision.at
