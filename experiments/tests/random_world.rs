@@ -18,6 +18,9 @@ use tollgate_experiments::size::scaled;
 const SEEDS: u64 = 1_000;
 /// Number of seeds within which a planted bug is found.
 const BUG_SEEDS: u64 = 100;
+/// Minimum number of admissions of a seed that are compared with the bound of their rule, on average.
+const STRICT_MIN: usize = 20;
+const BOUNDED_MIN: usize = 10;
 /// Number of threads that run seeds.
 const THREADS: usize = 2;
 
@@ -105,7 +108,8 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     println!(
         "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, \
          {} owned twice; {} counts compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
-         by the store charged, {} by leases, {} by lines, {} under bounded rules, {} before a late answer; {} calls shared a charge; {} forged \
+         by the store charged, {} by leases, {} by lines, {} under strict and {} under bounded rules as callers see them, {} of \
+         these after a change of the window; {} answers to request ids; {} before a late answer; {} calls shared a charge; {} forged \
          records; {} units opened again; fullest window {} permille of its quota",
         runs.len(),
         sum(|run| run.calls),
@@ -120,7 +124,10 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.charged),
         sum(|run| run.totals.leased),
         sum(|run| run.totals.drawn),
-        sum(|run| run.totals.admitted),
+        sum(|run| run.totals.admitted_strict),
+        sum(|run| run.totals.admitted_bounded),
+        sum(|run| run.totals.after_changes),
+        sum(|run| run.totals.named),
         sum(|run| run.totals.late),
         sum(|run| run.totals.coalesced),
         sum(|run| run.totals.forged),
@@ -134,7 +141,12 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     assert!(sum(|run| run.totals.late) > 0, "answers came late");
     assert!(sum(|run| run.totals.leased) > 0, "agents leased units");
     assert!(sum(|run| run.totals.drawn) > 0, "agents drew on lines of credit");
-    assert!(sum(|run| run.totals.admitted) > 0, "admissions under bounded rules were compared with their bound");
+    let seeds = runs.len();
+    let (strict, bounded) = (sum(|run| run.totals.admitted_strict), sum(|run| run.totals.admitted_bounded));
+    assert!(strict > STRICT_MIN * seeds, "{strict} admissions under strict rules were compared with their quota");
+    assert!(bounded > BOUNDED_MIN * seeds, "{bounded} admissions under bounded rules were compared with their bound");
+    assert!(sum(|run| run.totals.after_changes) > 0, "the windows of counters changed while they were used");
+    assert!(sum(|run| run.totals.named) > 0, "calls had request ids");
     assert!(sum(|run| run.totals.coalesced) > 0, "calls shared a charge");
     assert!(sum(|run| run.retried) > 0, "clients tried again");
     assert!(runs.values().any(|run| run.totals.handed_back > 0), "agents handed lines of credit back");
@@ -195,7 +207,7 @@ fn each_mutant_that_was_chosen_blind_is_found() {
 /// A failing seed is shrunk: the part breaks the same invariant, is repeated by its text, and is much smaller.
 #[test]
 fn a_failing_seed_is_shrunk() {
-    for (seed, bug) in [(2, PlantedBug::BackfillTwice), (8, PlantedBug::DenialReportedCharged)] {
+    for (seed, bug) in [(2, PlantedBug::BackfillTwice), (9, PlantedBug::DenialReportedCharged)] {
         let plan = Plan::draw(seed);
         let broken = run_plan(&plan, Some(bug)).expect_err("the bug is found");
         let part = shrunk(&plan, &broken, Some(bug));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate::store::{ChargeStore, CounterCopies, MemoryStore, StoreError};
-use tollgate_core::algorithm::CounterState;
+use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::messages::presence::PresenceSet;
@@ -66,6 +66,12 @@ impl SimStore {
     #[must_use]
     pub fn peek(&self, counter: CounterId) -> Option<CounterState> {
         self.memory.peek(counter)
+    }
+
+    /// Returns the limit that a counter follows.
+    #[must_use]
+    pub fn limit(&self, counter: CounterId) -> Option<Limit> {
+        self.memory.limit(counter)
     }
 
     /// Returns the number of counters.

@@ -1,41 +1,48 @@
-//! never-over, as callers see it: of a `bounded` rule with the conservative estimate, no window holds more admissions than the
-//! quota and the maximum excess while the store answers, however each call was decided.
+//! never-over, as callers see it: of a rule with the conservative estimate or a log, no window holds more admissions than the
+//! quota while the store answers, however each call was decided; under `bounded`, no more than the quota and the maximum excess.
 //!
 //! An admission counts at the instant of its decision, and one by a line of credit not later than the store's true time, because
-//! an agent knows this time within bounds only. Repeated requests count once. Excused for two windows: counters of which a call was
-//! admitted without the store; steps of the store's clock and losses of its data; and calls whose settlement adds units.
-//! Calls with an id count only if their decision names the charge, and agents with an own table are left to `never_over`.
+//! an agent knows this time within bounds only. Repeated requests count once. The limit is the one that the counter follows, and
+//! after a change of the quota the largest of the last two windows. Excused: windows that contain an admission without the store;
+//! two windows after steps of the store's clock and losses of its data; and windows that may contain a unit of a lease or a line of
+//! another window. These remain at agents that have not received the change, for at most a sub-window. Calls with a request id,
+//! whose charge may be older than their decision, and agents with an own table are left to `never_over`.
 
 use std::collections::HashMap;
 
-use tollgate::{LocalAnswer, Source};
+use tollgate::LocalAnswer;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::CounterId;
+use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
 
-use super::facts::{Applied, Facts};
+use super::facts::{Facts, is_by_store};
+use super::limits_in_force::LimitsInForce;
 
 /// Time after which agents have noticed a step of the store's clock or a loss, in ms.
 const NOTICED_MS: u64 = 3_000;
 
-/// Admissions of bounded rules, by counter.
+/// Admissions by counter.
 #[derive(Default)]
 pub(crate) struct Admitted {
     counters: HashMap<CounterId, AdmittedUnits>,
+    limits: LimitsInForce,
     /// Instant of true time at which the store was disturbed last.
     disturbed: Option<Timestamp>,
-    /// Number of admissions that were compared with the bound.
-    pub(crate) compared: usize,
+    /// Number of admissions under strict and under bounded rules that were compared with the bound.
+    pub(crate) strict: usize,
+    pub(crate) bounded: usize,
+    /// Number of those on a counter whose window has changed before.
+    pub(crate) after_changes: usize,
 }
 
 #[derive(Default)]
 struct AdmittedUnits {
     /// Instants of store time, and units; those that were given back are negative.
     units: Vec<(Timestamp, i64)>,
-    /// Instant of true time of the last admission without the store.
+    /// Last instant of store time of an admission without the store.
     excused: Option<Timestamp>,
 }
 
@@ -48,12 +55,17 @@ impl Admitted {
     ) -> Result<(), String> {
         match observation {
             Observation::StoreClockStepped { .. } | Observation::StoreLost(_) => self.disturbed = Some(sim.now()),
-            Observation::Corrected(corrected) => {
-                for (applied, units) in facts.corrected(corrected) {
-                    let counter = self.counters.entry(applied.counter).or_default();
-                    match corrected.decided {
-                        Some(at) if units < 0 => counter.units.push((at, units)),
-                        _ => counter.excused = Some(sim.now()),
+            Observation::Executed { charges, answer: Ok(results), .. } => {
+                for (charge, result) in charges.iter().zip(results) {
+                    if let Some(limit) = sim.store().limit(charge.counter) {
+                        self.limits.note((None, charge.counter), limit, sim.now());
+                    }
+                    // A settlement; other refunds are of calls that were denied.
+                    if let (ChargeMode::Refund { at }, Some(_), true) =
+                        (charge.mode, charge.request, result.charged && !result.repeated)
+                    {
+                        let counter = self.counters.entry(charge.counter).or_default();
+                        counter.units.push((at, -signed(charge.cost)));
                     }
                 }
             }
@@ -66,37 +78,46 @@ impl Admitted {
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let owns_table = sim.agents()[answered.agent].settings.owns_table;
         let is_unlisted = facts.list_match(answered.generation, &answered.call) == ListMatch::Unlisted;
-        if owns_table || facts.overflows() || !is_unlisted {
+        if owns_table || facts.overflows() || !is_unlisted || answered.call.id().is_some() {
             return Ok(());
         }
         let decision = &answered.decision;
-        let is_by_store = decision.source == Source::Store || decision.by.is_some();
+        let is_by_charge = is_by_store(answered) || decision.by.is_some();
         let shown = sim.store().time(answered.answered);
         let is_drawn = decision.by == Some(LocalAnswer::Allowance);
         let at = if is_drawn { decision.at.min(shown) } else { decision.at };
-        let is_stated = |applied: &Applied| is_stated(&applied.policy) && !applied.counts_denials();
-        for applied in facts.applied(answered.generation, &answered.call).into_iter().filter(is_stated) {
+        for applied in facts.applied(answered.generation, &answered.call) {
             let policies = facts.policies(&applied.rule.name, &answered.call);
-            let width_ms = policies.iter().map(|policy| policy.window.width_ms()).max().unwrap_or_default();
-            let is_one_window = policies.iter().all(|policy| policy.window == applied.policy.window);
+            if applied.counts_denials() || !policies.iter().all(is_stated) {
+                continue;
+            }
+            let widest_ms = policies.iter().map(|policy| policy.window.width_ms()).max().unwrap_or_default();
             let counter = self.counters.entry(applied.counter).or_default();
-            if !is_by_store || !is_one_window || answered.call.id().is_some() {
-                // The charge of a request that is tried again may be older than the decision.
-                if answered.call.id().is_none() {
-                    counter.excused = Some(sim.now());
-                }
+            if !is_by_charge {
+                counter.excused = counter.excused.max(Some(decision.at.max(shown)));
                 continue;
             }
-            counter.units.retain(|(at, _)| at.plus_ms(3 * width_ms) > shown);
-            counter.units.push((at, i64::try_from(applied.cost).unwrap_or(i64::MAX)));
-            let is_recent = |then: Option<Timestamp>, ms: u64| then.is_some_and(|then| sim.now().ms_since(then) < ms);
-            if is_recent(counter.excused, 2 * width_ms) || is_recent(self.disturbed, 2 * width_ms + NOTICED_MS) {
+            counter.units.retain(|(at, _)| at.plus_ms(3 * widest_ms) > shown);
+            counter.units.push((at, signed(applied.cost)));
+            let Some(in_force) = self.limits.get((None, applied.counter)) else { continue };
+            let (now, window) = (sim.now(), in_force.limit.window);
+            let is_disturbed = self.disturbed.is_some_and(|then| now.ms_since(then) < 2 * widest_ms + NOTICED_MS);
+            let is_excused = counter.excused.is_some_and(|then| shown.ms_since(then) < window.width_ms());
+            // The windows that end since no lease of another window can be in them.
+            let settled_ms = now.ms_since(in_force.is_settled_from());
+            if is_disturbed || is_excused || settled_ms == 0 {
                 continue;
             }
-            self.compared += 1;
-            let most = policies.iter().map(LimitPolicy::most_with_store).max().unwrap_or_default();
-            let held = counter.fullest(width_ms);
-            if held > i64::try_from(most).unwrap_or(i64::MAX) {
+            let excess = policies.iter().map(LimitPolicy::excess_units).max().unwrap_or_default();
+            let recent = in_force.since(now, 2 * widest_ms).chain([&in_force.limit]);
+            let quota = recent.map(|limit| limit.units).max().unwrap_or_default();
+            match applied.policy.consistency {
+                Consistency::Strict => self.strict += 1,
+                _ => self.bounded += 1,
+            }
+            self.after_changes += usize::from(in_force.has_had_another_window());
+            let (held, most) = (counter.fullest(window.width_ms(), widest_ms.min(settled_ms), shown), quota + excess);
+            if held > signed(most) {
                 let (agent, rule) = (answered.agent, &applied.rule.name);
                 return Err(format!("never-over: {held} of {most} admitted under `{rule}`, the last by agent {agent}"));
             }
@@ -106,18 +127,29 @@ impl Admitted {
 }
 
 impl AdmittedUnits {
-    /// Returns the most units in a window (t-W, t] that ends with an admission.
-    fn fullest(&self, width_ms: u64) -> i64 {
+    /// Returns the most units in a window (t-W, t] that ends with an admission at the instant `shown` or at most a window before
+    /// it, and contains no admission without the store.
+    fn fullest(&self, width_ms: u64, back_ms: u64, shown: Timestamp) -> i64 {
+        let ends = self.units.iter().map(|(end, _)| *end).filter(|end| {
+            end.plus_ms(back_ms) > shown && self.excused.is_none_or(|then| end.minus_ms(width_ms) >= then)
+        });
         let held = |end: Timestamp| {
             let in_window = self.units.iter().filter(|(at, _)| *at <= end && at.plus_ms(width_ms) > end);
             in_window.map(|(_, units)| units).sum()
         };
-        self.units.iter().map(|(end, _)| held(*end)).max().unwrap_or_default()
+        ends.map(held).max().unwrap_or_default()
     }
 }
 
+/// Returns true if the rule states a bound of its admissions in any window.
 fn is_stated(policy: &LimitPolicy) -> bool {
-    policy.consistency == Consistency::Bounded
-        && policy.algorithm == Algorithm::SlidingWindow(Estimate::Conservative)
-        && policy.burst == 0
+    let is_exact = match policy.algorithm {
+        Algorithm::SlidingWindow(estimate) => estimate == Estimate::Conservative && policy.burst == 0,
+        algorithm => algorithm == Algorithm::SlidingLog,
+    };
+    is_exact && policy.consistency != Consistency::Eventual
+}
+
+fn signed(units: u64) -> i64 {
+    i64::try_from(units).unwrap_or(i64::MAX)
 }

@@ -2,9 +2,11 @@
 //! its charge.
 //!
 //! Of each agent, counter and sub-window, the units of calls that leases admitted are at most those that the store
-//! leased to this life of the agent, and those that it charged for calls which were not admitted by the store. A
-//! sub-window is that of the store's true time. Excused: a step of the store's clock, after which the agent believes
-//! the old time until it gets an answer; and agents that keep their own table, which have no leases.
+//! leased to this life of the agent, and those that it charged for calls which were not admitted by the store. The charge of a
+//! call with a request id stays for its retry: it is never leased, and no lease or allowance admits such a call. A
+//! sub-window is that of the store's true time, and of the window that the counter followed at the charge. Excused: a step of
+//! the store's clock, after which the agent believes the old time until it gets an answer; and agents that keep their own table,
+//! which have no leases.
 
 use std::collections::HashMap;
 
@@ -27,6 +29,8 @@ pub(crate) struct Leases {
     lives: HashMap<usize, u64>,
     /// Number of admissions by leases.
     pub(crate) compared: usize,
+    /// Number of answers to calls with a request id.
+    pub(crate) named: usize,
     stepped: Timestamp,
 }
 
@@ -46,9 +50,10 @@ impl Leases {
             {
                 let charged = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
                 for (charge, result) in charged.filter(|(charge, _)| charge.mode.is_enforced()) {
-                    let window = charge.limit.window;
+                    let window = sim.store().limit(charge.counter).map_or(charge.limit.window, |limit| limit.window);
                     let key = (*agent, charge.counter, window, window.sub_window(result.at));
-                    *self.free.entry(key).or_default() += signed(charge.cost.saturating_add(result.leased));
+                    let of_call = if charge.request.is_none() { charge.cost } else { 0 };
+                    *self.free.entry(key).or_default() += signed(of_call.saturating_add(result.leased));
                 }
             }
             Observation::Answered(answered) => return self.answered(facts, sim, answered),
@@ -60,7 +65,18 @@ impl Leases {
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let decision = &answered.decision;
         let by_lease = decision.by == Some(LocalAnswer::Lease);
-        if !answered.is_admitted || !by_lease && decision.source != Source::Store || answered.call.id().is_some() {
+        if answered.call.id().is_some() {
+            self.named += 1;
+            return if by_lease || decision.by == Some(LocalAnswer::Allowance) {
+                Err(format!(
+                    "never-over: agent {} admits a call with a request id by {:?}",
+                    answered.agent, decision.by
+                ))
+            } else {
+                Ok(())
+            };
+        }
+        if !answered.is_admitted || !by_lease && decision.source != Source::Store {
             return Ok(());
         }
         if facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
@@ -70,29 +86,52 @@ impl Leases {
         let applied = facts.applied(answered.generation, &answered.call);
         // The others are counted in any case.
         for applied in applied.into_iter().filter(|applied| !applied.counts_denials()) {
-            let (window, agent, rule) = (applied.policy.window, answered.agent, &applied.rule.name);
-            let mut key = (agent, applied.counter, window, window.sub_window(decision.at));
-            if !by_lease {
+            let (agent, rule, cost) = (answered.agent, &applied.rule.name, signed(applied.cost));
+            let place = |window: Window| window.sub_window(decision.at);
+            // The counter may follow the window of rules that the agent does not have.
+            let windows = facts.policies(rule, &answered.call).into_iter().map(|policy| policy.window);
+            let places = [applied.policy.window].into_iter().chain(windows).flat_map(|window| {
                 // A counter that was re-based after a step of the clock is charged in an earlier sub-window than others of the call.
-                let enough =
-                    |newest: &SubWindow| self.free.get(&(key.0, key.1, key.2, *newest)) >= Some(&signed(applied.cost));
-                let earliest = key.3.saturating_sub(window.parts().into());
-                key.3 = (earliest..=key.3).rev().find(enough).unwrap_or(key.3);
+                let parts = if by_lease { 0 } else { window.parts().into() };
+                (place(window).saturating_sub(parts)..=place(window)).rev().map(move |place| (window, place))
+            });
+            let own = applied.policy.window;
+            let free = |(window, place): (Window, SubWindow)| {
+                self.free.get(&(agent, applied.counter, window, place)).copied().unwrap_or_default()
+            };
+            let mut places: Vec<(Window, SubWindow)> = places.collect();
+            let enough = places.iter().copied().find(|place| free(*place) >= cost);
+            // A lease has the units of several grants, which may be of two windows. Those that end first are spent first.
+            places.sort_by_key(|(window, place)| window.end_of(*place));
+            let mut rest = cost;
+            let mut parts: Vec<((Window, SubWindow), i64)> = Vec::new();
+            for place in places.into_iter().filter(|_| by_lease && enough.is_none()) {
+                let units = free(place).clamp(0, rest);
+                if units > 0 && parts.iter().all(|(other, _)| *other != place) {
+                    parts.push((place, units));
+                    rest -= units;
+                }
             }
-            let free = self.free.entry(key).or_default();
-            *free -= signed(applied.cost);
+            if rest > 0 {
+                parts.push((enough.unwrap_or((own, place(own))), rest));
+            }
+            for ((window, place), units) in &parts {
+                *self.free.entry((agent, applied.counter, *window, *place)).or_default() -= units;
+            }
             if !by_lease {
                 continue;
             }
             self.compared += 1;
-            if *free < 0 {
+            let lacking =
+                parts.iter().map(|((window, place), _)| self.free[&(agent, applied.counter, *window, *place)]);
+            if let Some(lacking) = lacking.min().filter(|lacking| *lacking < 0) {
                 return Err(format!(
                     "never-over: agent {agent} spends {} leased units too much under `{rule}`",
-                    -*free
+                    -lacking
                 ));
             }
             let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
-            if is_noticed && window.sub_window(now) != key.3 {
+            if is_noticed && parts.iter().any(|((window, place), _)| window.sub_window(now) != *place) {
                 return Err(format!(
                     "never-over: agent {agent} admits by a lease at {:?} under `{rule}`, but it is {now:?}",
                     decision.at

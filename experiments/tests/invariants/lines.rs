@@ -3,8 +3,9 @@
 //!
 //! A unit counts from its admission until the store executes its charge. If it never does, because there is no room, or
 //! because the request is lost, the unit counts for a window, also if it is backfilled later. Time is the store's true
-//! time. Excused: steps of the store's clock and losses of its data, for a window after them; and a change of the excess,
-//! where the largest holds.
+//! time. Excused: steps of the store's clock and losses of its data, for a window after them; a change of the excess,
+//! where the largest holds; and two windows after the counter has begun to follow another window, to which lines of the window before
+//! add once.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,6 +16,7 @@ use tollgate_core::rules::{LimitPolicy, ListMatch};
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, Ticket};
 
 use super::facts::Facts;
+use super::limits_in_force::LimitsInForce;
 
 /// Time after which agents have noticed a step of the store's clock or a loss, in ms.
 const NOTICED_MS: u64 = 3_000;
@@ -25,6 +27,7 @@ pub(crate) struct Lines {
     uncharged: HashMap<CounterId, Vec<Uncharged>>,
     /// Charges that the store has made. Its answer may be late, and the call admitted after the charge.
     charged: HashSet<(Ticket, CounterId)>,
+    limits: LimitsInForce,
     /// Number of admissions by lines of credit.
     pub(crate) compared: usize,
     /// Instant after which a window is excused.
@@ -47,6 +50,11 @@ impl Lines {
         match observation {
             Observation::StoreClockStepped { .. } | Observation::StoreLost(_) => self.disturbed = Some(sim.now()),
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
+                for charge in charges {
+                    if let Some(limit) = sim.store().limit(charge.counter) {
+                        self.limits.note((None, charge.counter), limit, sim.now());
+                    }
+                }
                 for (charge, _) in charges.iter().zip(results).filter(|(_, result)| result.charged) {
                     self.charged.insert((*ticket, charge.counter));
                     if let Some(uncharged) = self.uncharged.get_mut(&charge.counter) {
@@ -79,8 +87,14 @@ impl Lines {
                 continue;
             }
             let policies = facts.policies(&applied.rule.name, &answered.call);
-            let most = policies.iter().map(LimitPolicy::excess_units).max().unwrap_or_default();
-            let width_ms = applied.policy.window.width_ms();
+            let width_ms = policies.iter().map(|policy| policy.window.width_ms()).max().unwrap_or_default();
+            let in_force = self.limits.get((None, applied.counter));
+            let is_changed = in_force.is_some_and(|known| {
+                known.since(sim.now(), 2 * width_ms).any(|earlier| earlier.window != known.limit.window)
+            });
+            let excess = policies.iter().map(LimitPolicy::excess_units).max().unwrap_or_default();
+            let most = if is_changed { 2 * excess } else { excess };
+            let width_ms = in_force.map_or(width_ms, |known| known.limit.window.width_ms());
             let is_in_window = |entry: &Uncharged| entry.at.plus_ms(width_ms) > at;
             let uncharged = self.uncharged.entry(applied.counter).or_default();
             uncharged.push(Uncharged { ticket, at, units: applied.cost });

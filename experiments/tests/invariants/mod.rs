@@ -2,6 +2,8 @@
 //! no code with the parts that it checks.
 
 mod facts;
+mod limits_in_force;
+mod held_units;
 mod answers;
 mod never_over;
 mod admitted;
@@ -107,8 +109,14 @@ pub(crate) struct Totals {
     pub(crate) coalesced: usize,
     /// Admissions by leases that were compared with the units that the store had leased.
     pub(crate) leased: usize,
+    /// Answers to calls with a request id, none of which was a lease or an allowance.
+    pub(crate) named: usize,
+    /// Admissions of strict rules that were compared with the quota.
+    pub(crate) admitted_strict: usize,
     /// Admissions of bounded rules that were compared with the quota and the maximum excess.
-    pub(crate) admitted: usize,
+    pub(crate) admitted_bounded: usize,
+    /// Of both, those on counters whose window had changed.
+    pub(crate) after_changes: usize,
     /// Admissions by lines of credit.
     pub(crate) drawn: usize,
     /// Units of lines of credit that were handed back.
@@ -221,7 +229,10 @@ impl Invariants {
             charged: self.charged.compared,
             coalesced: self.charged.coalesced,
             leased: self.leases.compared,
-            admitted: self.admitted.compared,
+            named: self.leases.named,
+            admitted_strict: self.admitted.strict,
+            admitted_bounded: self.admitted.bounded,
+            after_changes: self.admitted.after_changes,
             drawn: self.lines.compared,
             handed_back: self.line_accounts.handed_back,
             late: self.charged.late,

@@ -141,6 +141,17 @@ pub(crate) fn blackout(rng: &mut Rng) -> Incident {
     Incident { at_ms: rng.u64(3_000..5_000), lasts_ms: rng.u64(14_000..20_000), what: What::Blackout }
 }
 
+/// Draws newer rules for the whole fleet, early in the run: one agent after the other gets them, while the others still hold leases
+/// and lines of credit of the older ones.
+pub(crate) fn early_change(rng: &mut Rng, settings: &SimSettings) -> Vec<Incident> {
+    let mut at_ms = rng.u64(500..2_500);
+    let mut change = |(place, agent): (usize, usize)| {
+        at_ms += rng.u64(0..600);
+        Incident { at_ms, lasts_ms: 0, what: What::RulesChange { agent, are_newer: place == 0 } }
+    };
+    (0..settings.agents.len()).rev().enumerate().map(&mut change).collect()
+}
+
 impl Incident {
     /// Returns the instant of its repair.
     pub(crate) fn ends_ms(&self) -> u64 {
@@ -194,7 +205,8 @@ impl Kind {
                 What::AgentCrashLoops { agent: rng.usize(0..agents), times: rng.u64(3..8) }
             }
             Self::AgentPauses => {
-                lasts_ms = rng.u64(2..100);
+                // A third of them outlast sub-windows, and leases with them.
+                lasts_ms = if rng.u8(0..3) == 0 { rng.u64(100..3_000) } else { rng.u64(2..100) };
                 What::AgentPauses(rng.usize(0..agents))
             }
             Self::AgentsCut => {

@@ -52,9 +52,12 @@ impl Plan {
             incidents.retain(|incident| !lasts.contains(&incident.at_ms) && !lasts.contains(&incident.ends_ms()));
             incidents.push(blackout);
         }
-        incidents.sort_by_key(|incident| incident.at_ms);
         let last_ms = requests.last().map_or(0, |request| request.at_ms);
         let retrying = Retrying::draw(&mut rng);
+        if rng.u8(0..4) == 0 {
+            incidents.extend(incident::early_change(&mut rng, &settings));
+        }
+        incidents.sort_by_key(|incident| incident.at_ms);
         let (run_ms, clock_offset_ms_max) = (run_ms.max(last_ms), CLOCK_OFFSET_MS_MAX);
         Self { seed, settings, pattern, retrying, requests, incidents, run_ms, clock_offset_ms_max }
     }

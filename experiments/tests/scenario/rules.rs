@@ -34,16 +34,19 @@ descriptors:
   user: { of: ip, map: { 10.0.0.1: user-1, 10.0.0.2: user-2, 10.0.0.3: user-3 } }
 ";
 
-/// The changes of each newer generation: a quota that rises or falls, a window that becomes wider or finer, an algorithm.
+/// The changes of each newer generation: a quota that rises or falls, a window that becomes wider, narrower or finer, an algorithm.
+/// `key` and `hot` change while agents hold leases and lines of them.
 const CHANGES: [&[(&str, &str)]; 2] = [
     &[
         ("version: 5", "version: 6"),
-        ("quota: 20/2s }", "quota: 24/2s }"),
+        ("quota: 20/2s }", "quota: 24/2s, sub_windows: 4 }"),
+        ("quota: 150/3s, sub_windows: 3", "quota: 170/3s, sub_windows: 6"),
         ("quota: 9/1s, algorithm", "quota: 7/1s, algorithm"),
     ],
     &[
         ("version: 5", "version: 7"),
-        ("quota: 20/2s }", "quota: 16/2s }"),
+        ("quota: 20/2s }", "quota: 16/3s }"),
+        ("quota: 150/3s, sub_windows: 3", "quota: 110/2s, sub_windows: 5"),
         ("sub_windows: 4", "sub_windows: 8"),
         ("quota: 11/1s", "quota: 15/2s"),
         ("quota: 6/3s, algorithm: sliding_log", "quota: 6/3s"),
