@@ -101,11 +101,11 @@ impl HeldUnits {
     }
 
     /// Returns the time at which a refund counts of units that no charge made at `at`: that of the charge which contains them,
-    /// within a sub-window. The charge of a call may come after its decision, and units that the store had lost are opened again
-    /// at a later instant of their sub-window.
+    /// within a sub-window. The charge of a call that a line of credit admitted comes after its decision, and units that the
+    /// store had lost are opened again at a later instant of their sub-window.
     pub(crate) fn refunded_at(&self, key: CounterKey, at: u64, units: i64, part_ms: u64) -> u64 {
         let left = |at: u64| self.of(key).iter().filter(|entry| entry.at == at).map(|entry| entry.units).sum::<i64>();
-        let later = self.of(key).iter().filter(|entry| !entry.is_enforced && (at..at + part_ms).contains(&entry.at));
+        let later = self.of(key).iter().filter(|entry| (at..at + part_ms).contains(&entry.at));
         later.map(|entry| entry.at).filter(|at| left(*at) >= units).min().unwrap_or(at)
     }
 
