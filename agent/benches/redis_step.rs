@@ -19,7 +19,10 @@ use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeMode};
 use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
 use tollgate_core::window::{Estimate, Window};
+use tollgate_redis::RegionLimits;
 use tollgate_servers::Redis;
 
 const PIPELINE: u64 = 32;
@@ -47,6 +50,8 @@ struct Step {
     named: bool,
     width_ms: u64,
     is_alone: bool,
+    /// True if the limits of a region decide.
+    has_budget: bool,
     /// Largest CPU time, in INCRs.
     max: Option<f64>,
 }
@@ -91,9 +96,12 @@ impl Bench {
             generation: 1,
             cost,
             mode: ChargeMode::Enforce { expires_at },
-            budget: None,
+            budget: step.has_budget.then(|| step.name.into()),
         };
         let counter = move |number: u64, counters: u64| first_counter + number % counters;
+        if step.has_budget {
+            self.write_limits(step, first_counter).await;
+        }
         if step.filled > 0 {
             for number in 0..step.counters {
                 let fill = take(counter(number, step.counters), step.filled);
@@ -113,6 +121,21 @@ impl Bench {
         let mut usage = redis::cmd("MEMORY");
         usage.arg("USAGE").arg(key);
         (each_us, usage.query_async(&mut self.connection.clone()).await.expect("a size"))
+    }
+
+    /// Writes a floor of half the units of a step, and as many granted units of each counter.
+    async fn write_limits(&self, step: &Step, first_counter: u64) {
+        let clock = Arc::new(SystemClock::start());
+        let limits = RegionLimits::new(&RedisSettings::new(&self.redis.url()), clock).expect("an address");
+        limits.time().await.expect("Redis answers");
+        let (units, until) = (step.units / 2, Timestamp::from_ms(1 << 50));
+        let limit = StoredLimit { units, until, window_ms: step.width_ms, as_of: 1, ..StoredLimit::default() };
+        let write = LimitWrite { limit, ..LimitWrite::default() };
+        limits.write_floor(step.name, &write).await.expect("an answer");
+        for number in 0..step.counters {
+            let counter = CounterId::from_u128(u128::from(first_counter + number));
+            limits.write_limit(step.name, counter, &write).await.expect("an answer");
+        }
     }
 }
 
@@ -143,13 +166,14 @@ async fn main() -> ExitCode {
     let window = Algorithm::SlidingWindow;
     let step = |name, algorithm, units, counters, filled| {
         let burst = if matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) { units } else { 0 };
-        let (named, width_ms, is_alone, max) = (false, 60_000, false, None);
-        Step { name, algorithm, units, burst, counters, filled, named, width_ms, is_alone, max }
+        let (named, width_ms, is_alone, has_budget, max) = (false, 60_000, false, false, None);
+        Step { name, algorithm, units, burst, counters, filled, named, width_ms, is_alone, has_budget, max }
     };
     let within = |max, step: Step| Step { max: Some(max), ..step };
     let alone = |max, step: Step| Step { is_alone: true, ..within(max, step) };
     let bursting = |step: Step| Step { burst: 2 * step.units, ..step };
     let named = |step: Step| Step { named: true, ..step };
+    let budgeted = |step: Step| Step { has_budget: true, ..step };
     let (conservative, many) = (window(Estimate::Conservative), 1 << 36);
     let steps = [
         alone(ADMITTED_MAX, step("sliding_window, alone, admitted", conservative, many, COUNTERS, 0)),
@@ -161,6 +185,8 @@ async fn main() -> ExitCode {
         ),
         Step { width_ms: 12, ..step("sliding_window, first in its sub-window", conservative, many, COUNTERS, 0) },
         step("sliding_window, denied", conservative, 1_000, COUNTERS, 1_000),
+        budgeted(step("sliding_window with a budget, admitted", conservative, many, COUNTERS, 0)),
+        budgeted(step("sliding_window with a budget, denied", conservative, 1_000, COUNTERS, 1_000)),
         bursting(step("sliding_window with a burst, admitted", conservative, many, COUNTERS, 0)),
         named(step("sliding_window, request ids, admitted", conservative, many, COUNTERS, 0)),
         step("fixed_window, admitted", Algorithm::FixedWindow, many, COUNTERS, 0),

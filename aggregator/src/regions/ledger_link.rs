@@ -14,6 +14,7 @@ use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_wire::Record;
 
 use super::home_buses::HomeBuses;
+use super::ledger_identities::LedgerIdentities;
 
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;
@@ -21,9 +22,8 @@ const RECORDS_MAX: usize = 1_000;
 const UNREPORTED_MS_MAX: u64 = 1_000;
 /// Maximum number of entries without an acknowledgement.
 const UNREPORTED_LEN_MAX: usize = 10_000;
-/// Interval at which the end of the ledger is asked for until it is reached, in ms; also that at which its identity is compared.
+/// Interval at which the end of the ledger is asked for until it is known, in ms.
 const ASK_MS: u64 = 1_000;
-const IDENTITY_MS: u64 = 5_000;
 
 /// Ledger of one aggregator.
 pub(super) struct LedgerLink<B: Bus> {
@@ -36,9 +36,9 @@ pub(super) struct LedgerLink<B: Bus> {
     /// End of the ledger as it was when reading began.
     end: Option<Offset>,
     is_complete: bool,
+    identities: LedgerIdentities,
+    /// Known identities of the topic that is read, and of the ledger at home, if that topic is a mirror of it.
     log: LogId,
-    /// The home cluster, if records are read from a mirror of it, and the identity of its ledger.
-    home: Option<B>,
     home_log: LogId,
     /// True if the mirror has entries of two ledgers.
     is_mixed: bool,
@@ -47,7 +47,7 @@ pub(super) struct LedgerLink<B: Bus> {
 
 impl<B: Bus> LedgerLink<B> {
     /// Reads from the oldest record on, and appends to the home cluster.
-    pub(super) fn open(buses: &HomeBuses<B>) -> Self {
+    pub(super) fn open(buses: &HomeBuses<B>, identities: LedgerIdentities) -> Self {
         let source = buses.source().clone();
         let reader = source.reader(Topic::Ledger, &[0], ReadFrom::Oldest);
         Self {
@@ -58,8 +58,8 @@ impl<B: Bus> LedgerLink<B> {
             unreported: BTreeMap::new(),
             end: None,
             is_complete: false,
+            identities,
             log: 0,
-            home: buses.mirror.is_some().then(|| buses.home.clone()),
             home_log: 0,
             is_mixed: false,
             asked_at: None,
@@ -88,7 +88,7 @@ impl<B: Bus> LedgerLink<B> {
 
     /// Returns true once everything is read that was in the ledger when reading began. Asks the bus until then.
     pub(super) fn is_complete(&mut self, now: Timestamp) -> bool {
-        if !self.is_complete && self.end.is_none() && self.may_ask(now, ASK_MS) {
+        if !self.is_complete && self.end.is_none() && self.may_ask(now) {
             self.end = self.source.next_offset(Topic::Ledger, 0);
             self.log = self.source.log_id(Topic::Ledger);
         }
@@ -97,14 +97,11 @@ impl<B: Bus> LedgerLink<B> {
     }
 
     /// Returns true if the ledger is another one than that which was read: its topic was deleted and created again.
-    pub(super) fn is_recreated(&mut self, now: Timestamp) -> bool {
-        if !self.is_complete || !self.may_ask(now, IDENTITY_MS) {
-            return false;
-        }
-        let is_recreated = has_changed(&mut self.log, self.source.log_id(Topic::Ledger));
+    pub(super) fn is_recreated(&mut self) -> bool {
+        let Some(found) = self.identities.take().filter(|_| self.is_complete) else { return false };
+        let is_recreated = has_changed(&mut self.log, found.source);
         // A mirror goes on in one topic with the entries of the ledger that is now at home.
-        let home_log = self.home.as_ref().map_or(0, |home| home.log_id(Topic::Ledger));
-        self.is_mixed |= has_changed(&mut self.home_log, home_log);
+        self.is_mixed |= has_changed(&mut self.home_log, found.home);
         self.is_mixed &= !is_recreated;
         is_recreated
     }
@@ -146,8 +143,8 @@ impl<B: Bus> LedgerLink<B> {
         }
     }
 
-    fn may_ask(&mut self, now: Timestamp, interval_ms: u64) -> bool {
-        let is_due = self.asked_at.is_none_or(|at| now.ms_since(at) >= interval_ms);
+    fn may_ask(&mut self, now: Timestamp) -> bool {
+        let is_due = self.asked_at.is_none_or(|at| now.ms_since(at) >= ASK_MS);
         if is_due {
             self.asked_at = Some(now);
         }

@@ -12,6 +12,7 @@ mod feed;
 mod usage_state;
 mod metrics;
 mod dead_entries;
+mod ledger_identities;
 mod ledger_link;
 mod limit_writer;
 mod state;

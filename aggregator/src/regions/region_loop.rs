@@ -117,7 +117,7 @@ impl<B: Bus, S: LimitStore> RegionLoop<B, S> {
 
     /// Begins again if the ledger is another one, and logs why this aggregator takes no part.
     fn check(&mut self, now: Timestamp) {
-        if self.link.is_recreated(now) {
+        if self.link.is_recreated() {
             tracing::error!(
                 "the topic of the ledger was deleted and created again: this region falls to its floors until it has read the new one; before you delete it, stop the aggregators of all regions until a term and a window have passed"
             );

@@ -17,6 +17,7 @@ use super::dead_entries::DeadEntries;
 use super::feed::RegionFeed;
 use super::global_rules::GlobalRules;
 use super::home_buses::RegionBuses;
+use super::ledger_identities::LedgerIdentities;
 use super::ledger_link::LedgerLink;
 use super::limit_writer::LimitWriter;
 use super::metrics::RegionMetrics;
@@ -115,8 +116,9 @@ impl RegionRole {
             error: None,
             refused: None,
         });
+        let identities = LedgerIdentities::watch(&buses.ledger, &mut threads)?;
         let mut region_loop = RegionLoop {
-            link: LedgerLink::open(&buses.ledger),
+            link: LedgerLink::open(&buses.ledger, identities),
             dead_entries: DeadEntries::new(Topic::Ledger, settings.dead_letters.clone(), metrics.dead_letters.clone()),
             settings,
             limits,

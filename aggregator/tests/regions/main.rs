@@ -11,7 +11,9 @@ mod region_store;
 mod world;
 mod bus_outage;
 mod usage;
+mod renamed_bus;
 mod mixed_mirror;
+mod silent_home;
 
 const WINDOW_MS: u64 = 1_000;
 

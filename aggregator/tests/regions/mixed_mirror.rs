@@ -1,68 +1,17 @@
 //! A mirror of the ledger that goes on with the entries of a ledger that was created again.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_aggregator::regions::{HomeBuses, RegionBuses};
-use tollgate_bus::embedded::EmbeddedBus;
-use tollgate_bus::{Bus, BusError, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
-use tollgate_core::counter::Partition;
-use tollgate_core::messages::signals::{LogId, Offset};
 
 use super::WINDOW_MS;
 use super::region_store::FLOOR;
+use super::renamed_bus::RenamedBus;
 use super::world::{World, regions_of};
 
 /// Units of a region that alone has a demand.
 const MOST: u64 = 60;
-
-/// Bus whose topics get another identity by hand.
-#[derive(Clone)]
-struct RenamedBus {
-    bus: EmbeddedBus,
-    log: Arc<AtomicU64>,
-}
-
-impl RenamedBus {
-    fn new(bus: &EmbeddedBus, log: u64) -> Self {
-        Self { bus: bus.clone(), log: Arc::new(AtomicU64::new(log)) }
-    }
-
-    fn recreate(&self) {
-        self.log.fetch_add(100, Ordering::Relaxed);
-    }
-}
-
-impl Bus for RenamedBus {
-    type Writer = <EmbeddedBus as Bus>::Writer;
-    type Reader = <EmbeddedBus as Bus>::Reader;
-
-    fn prepare(&self, wait: Duration) -> Result<(), BusError> {
-        self.bus.prepare(wait)
-    }
-
-    fn partitions(&self, topic: Topic) -> u32 {
-        self.bus.partitions(topic)
-    }
-
-    fn log_id(&self, _: Topic) -> LogId {
-        self.log.load(Ordering::Relaxed)
-    }
-
-    fn writer(&self, topic: Topic) -> Self::Writer {
-        self.bus.writer(topic)
-    }
-
-    fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> Self::Reader {
-        self.bus.reader(topic, partitions, from)
-    }
-
-    fn next_offset(&self, topic: Topic, partition: Partition) -> Option<Offset> {
-        self.bus.next_offset(topic, partition)
-    }
-}
 
 /// J3: the region names the remedy, and uses nothing that it reads in such a mirror. It takes part again once the mirror was created again.
 #[tokio::test(flavor = "multi_thread")]

@@ -23,11 +23,17 @@ pub enum RegionMistake {
     ClockStops,
     /// The ledger grants units that are not free: its readers take the quota for twice as large.
     GrantNotFree,
+    /// A region whose request was lost never asks again.
+    NeverAsksAgain,
+    /// The coordinator answers a request a quarter of a term late.
+    GrantLate,
+    /// A region writes its limits a quarter of a term late.
+    LimitLate,
 }
 
 impl RegionMistake {
-    /// All mistakes.
-    pub const ALL: [Self; 10] = [
+    /// Mistakes that break a bound.
+    pub const UNSAFE: [Self; 10] = [
         Self::GiveBackUnseen,
         Self::FenceIgnored,
         Self::GrantTwice,
@@ -39,4 +45,7 @@ impl RegionMistake {
         Self::ClockStops,
         Self::GrantNotFree,
     ];
+
+    /// Mistakes that break no bound, and leave units unused.
+    pub const IDLE: [Self; 3] = [Self::NeverAsksAgain, Self::GrantLate, Self::LimitLate];
 }

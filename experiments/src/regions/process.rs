@@ -29,6 +29,8 @@ pub(super) struct Process {
     pub(super) suspended_until_ms: u64,
     /// Time for which it was suspended in all, in ms.
     pub(super) suspended_ms: u64,
+    /// True if a request of it was lost.
+    pub(super) has_lost_request: bool,
     /// True if its clock stands still while it is suspended.
     clock_stops: bool,
     /// Instant from which the limits in its store are those of a process that has seen the last step of the store's clock, in ms.
@@ -51,6 +53,7 @@ impl Process {
             read: 0,
             suspended_until_ms: 0,
             suspended_ms: 0,
+            has_lost_request: false,
             clock_stops,
             saw_step_ms: None,
             arrives_after_ms: 0,

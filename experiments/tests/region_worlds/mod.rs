@@ -6,8 +6,10 @@ use tollgate_experiments::regions::{
     CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, StoreFaults, TermsChange,
 };
 
+pub(super) use healed_link::healed_link;
 pub(super) use instants::changed_window;
 
+mod healed_link;
 mod instants;
 
 const NAMES: [&str; 6] = ["af", "ap", "eu", "me", "sa", "us"];

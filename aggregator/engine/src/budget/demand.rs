@@ -19,6 +19,8 @@ pub(super) struct DemandMeter {
     started: Timestamp,
     since: Timestamp,
     offered: u64,
+    /// Last instant at which there was a call, or may have been one.
+    called_at: Timestamp,
     /// Last instant at which calls may have been missing from the counts.
     missed_at: Option<Timestamp>,
     /// Thousandths of units in a window at the estimated rate: whole units would lose the rest of small rates in each interval.
@@ -27,7 +29,7 @@ pub(super) struct DemandMeter {
 
 impl DemandMeter {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { started: now, since: now, offered: 0, missed_at: None, milli_per_window: 0 }
+        Self { started: now, since: now, offered: 0, called_at: now, missed_at: None, milli_per_window: 0 }
     }
 
     /// Returns true if the estimate is not low for the only reason that it has just begun.
@@ -38,10 +40,13 @@ impl DemandMeter {
     /// Notes that calls may be missing from the counts: the interval goes on until some time after they are complete again, because
     /// the missing ones come late, and all at once.
     pub(super) fn miss(&mut self, now: Timestamp) {
-        (self.started, self.missed_at) = (now, Some(now));
+        (self.started, self.called_at, self.missed_at) = (now, now, Some(now));
     }
 
-    pub(super) fn offer(&mut self, units: u64) {
+    pub(super) fn offer(&mut self, now: Timestamp, units: u64) {
+        if units > 0 {
+            self.called_at = self.called_at.max(now);
+        }
         self.offered = self.offered.saturating_add(units);
     }
 
@@ -60,6 +65,11 @@ impl DemandMeter {
                 (self.since, self.offered, self.missed_at) = (now, 0, None);
             }
             return self.milli_per_window / MILLI;
+        }
+        if now.ms_since(self.called_at) >= window_ms {
+            // Nothing is left in the window. A small rate would fade more slowly, and its units would lie idle.
+            (self.since, self.offered, self.milli_per_window) = (now, 0, 0);
+            return 0;
         }
         // Independent calls deviate by the root of their number.
         let expected = scaled(self.milli_per_window, interval_ms, window_ms.saturating_mul(MILLI));
@@ -112,7 +122,7 @@ mod tests {
     fn a_demand_is_a_rate_over_a_window() {
         let mut meter = DemandMeter::new(Timestamp::from_ms(0));
         let mut tick = |offered, at_ms| {
-            meter.offer(offered);
+            meter.offer(Timestamp::from_ms(at_ms), offered);
             meter.tick(Timestamp::from_ms(at_ms), 60_000)
         };
         assert_eq!(tick(100, 1_000), 6_000, "the first calls are taken as they are");
@@ -123,6 +133,20 @@ mod tests {
         assert_eq!(tick(0, 5_000), 0, "they pause for too long");
         assert_eq!(tick(10, 60_000), 10 * 60 / 55, "a long interval is taken as it is");
         assert_eq!(DemandMeter::new(Timestamp::default()).tick(Timestamp::from_ms(9), 10), 0);
+    }
+
+    /// 30 units in a window of 10 s: no second without calls is remarkable.
+    #[test]
+    fn a_demand_ends_after_a_window_without_calls() {
+        let ms = Timestamp::from_ms;
+        let mut meter = DemandMeter::new(ms(0));
+        for now_ms in (1_000..=20_000).step_by(1_000) {
+            meter.offer(ms(now_ms), 3);
+            meter.tick(ms(now_ms), 10_000);
+        }
+        let mut at = |now_ms| meter.tick(ms(now_ms), 10_000);
+        assert_eq!((21_000..=29_000).step_by(1_000).map(&mut at).last(), Some(3), "it fades");
+        assert_eq!((at(29_999), at(30_000)), (3, 0));
     }
 
     /// The bus is away from 2 s to 12 s. The estimate of 6,000 units stays, whatever comes in the meantime.
@@ -136,14 +160,14 @@ mod tests {
             ("the demand has risen", 6_000, 9_000),
         ] {
             let mut meter = DemandMeter::new(ms(0));
-            meter.offer(200);
+            meter.offer(ms(2_000), 200);
             assert_eq!(meter.tick(ms(2_000), 60_000), 6_000, "{case}");
             for now_ms in (2_000..12_000).step_by(500) {
                 meter.miss(ms(now_ms));
                 assert_eq!(meter.tick(ms(now_ms), 60_000), 6_000, "{case}: {now_ms}");
             }
             meter.miss(ms(12_000));
-            meter.offer(backlog);
+            meter.offer(ms(12_000), backlog);
             assert_eq!(meter.tick(ms(12_000), 60_000), 6_000, "{case}: the backlog is no burst");
             assert_eq!(
                 (meter.tick(ms(41_999), 60_000), meter.is_settled(ms(41_999), 60_000)),

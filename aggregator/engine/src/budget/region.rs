@@ -77,7 +77,7 @@ impl RegionBudgets {
             RegionInput::Record(record) => self.read(record),
             RegionInput::Offered { rule, counter, units } => {
                 let new = || (rule.clone(), RegionCounter::new(now));
-                self.counters.entry(counter).or_insert_with(new).1.demand.offer(units);
+                self.counters.entry(counter).or_insert_with(new).1.demand.offer(now, units);
             }
             RegionInput::Wanted { rule, counter, units } => {
                 let new = || (rule.clone(), RegionCounter::new(now));

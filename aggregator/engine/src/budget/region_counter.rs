@@ -73,13 +73,15 @@ impl RegionCounter {
         }
     }
 
-    /// Returns true if the region neither holds nor wants anything beside its floor.
+    /// Returns true if the region neither holds nor wants anything beside its floor, and waits for no grant: one that comes when the
+    /// demand has gone is given back at once, by a process that knows the demand.
     pub(super) fn is_idle(&self, facts: &LedgerFacts<'_>) -> bool {
         self.wants == 0
             && self.wanted.is_none()
             && self.giving.is_none()
             && self.stored.is_none_or(|stored| stored.units == 0)
             && facts.budget.grants_of(facts.region).next().is_none()
+            && facts.budget.pending().all(|(region, _)| &**region != facts.region)
     }
 
     /// Ends an interval of the demand, and returns what the counter needs. `floor_of_all` is the floor that the store enforces for all

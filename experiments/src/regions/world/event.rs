@@ -28,7 +28,8 @@ pub(super) enum Event {
     Appended(LedgerRecord),
     Mirrored {
         region: usize,
-        record: LedgerRecord,
+        /// Place of the record in the ledger.
+        place: usize,
     },
     /// Callers' units are counted late.
     Counted {

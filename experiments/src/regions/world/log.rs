@@ -3,8 +3,11 @@
 use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord};
 
 use super::checks::digest;
-use super::{Event, LedgerMember, REPEATED_LEN_MAX, RegionsWorld, rule_name};
+use super::{CHECKED_ALWAYS_MAX, Event, LedgerMember, REPEATED_LEN_MAX, RegionsWorld, rule_name};
 use crate::regions::mistake::RegionMistake;
+
+/// Time by which entries and limits are late by mistake, in ms: a region would take a request that was lost for one that waits.
+pub(super) const LATE_MS: u64 = 3_000;
 
 impl RegionsWorld {
     /// Sends a record to the home cluster.
@@ -17,9 +20,16 @@ impl RegionsWorld {
         let is_calm = self.now_ms >= self.settings.calm_from_ms;
         let is_lost = !is_calm && self.rng.u64(0..1_000) < link.lost_permille;
         let is_doubled = !is_calm && self.rng.u64(0..1_000) < link.doubled_permille;
-        if is_lost || link.is_cut(from_ms) {
+        let is_request = matches!(record.entry, LedgerEntry::Request(_));
+        let gives_up = self.mistake == Some(RegionMistake::NeverAsksAgain) && is_request;
+        let Some(process) = self.process_mut(member) else { return };
+        process.has_lost_request |= is_request && link.is_cut(from_ms);
+        if is_lost || link.is_cut(from_ms) || gives_up && process.has_lost_request {
             return;
         }
+        let is_late =
+            self.mistake == Some(RegionMistake::GrantLate) && matches!(record.entry, LedgerEntry::Grant { .. });
+        let from_ms = from_ms + if is_late { LATE_MS } else { 0 };
         let jitter_ms = if is_calm { 0 } else { self.rng.u64(0..=link.jitter_ms) };
         let Some(process) = self.process_mut(member) else { return };
         let at_ms = (from_ms + link.delay_ms + jitter_ms).max(process.arrives_after_ms);
@@ -53,10 +63,11 @@ impl RegionsWorld {
         {
             self.regions.iter_mut().for_each(|region| region.store.shorten(window_ms));
         }
-        if self.truth.len() > len {
+        if self.truth.len() > len && self.settings.counters <= CHECKED_ALWAYS_MAX {
             self.digests.push(digest(&self.truth));
         }
-        self.outcome.ledger.push((self.now_ms, record.clone()));
+        let place = self.outcome.ledger.len();
+        self.outcome.ledger.push((self.now_ms, record));
         let is_calm = self.now_ms >= self.settings.calm_from_ms;
         for number in 0..self.coordinators.len() {
             let link = &self.regions[0].settings.link;
@@ -72,18 +83,18 @@ impl RegionsWorld {
             let at_ms = link.connected_from(self.now_ms + link.delay_ms + jitter_ms);
             let at_ms = at_ms.max(self.regions[region].mirrored_ms);
             self.regions[region].mirrored_ms = at_ms;
-            self.queue.push(at_ms, Event::Mirrored { region, record: record.clone() });
+            self.queue.push(at_ms, Event::Mirrored { region, place });
         }
     }
 
-    /// Adds a record to the mirror of a region.
-    pub(super) fn mirror(&mut self, region: usize, record: LedgerRecord) {
+    /// Adds the record at a place of the ledger to the mirror of a region.
+    pub(super) fn mirror(&mut self, region: usize, place: usize) {
         let is_calm = self.now_ms >= self.settings.calm_from_ms;
         let draw = self.rng.u64(0..1_000);
         let swaps = self.mistake == Some(RegionMistake::MirrorOutOfOrder) && self.rng.u64(0..4) == 0;
         let repeated = self.rng.usize(1..=REPEATED_LEN_MAX);
         let region = &mut self.regions[region];
-        region.mirror.push(record);
+        region.mirror.push(place);
         let len = region.mirror.len();
         let is_read = region.processes.iter().any(|process| process.read + 1 >= len);
         if swaps && len >= 2 && !is_read {

@@ -6,6 +6,7 @@ use tollgate_aggregator_engine::budget::coordinator::Coordinator;
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember, RegionPart};
 use tollgate_core::counter::Partition;
 
+use super::log::LATE_MS;
 use super::{Event, LedgerMember, RegionsWorld, STORE_MS_MAX, StoreTime, WriteAnswer, rule_name};
 use crate::regions::mistake::RegionMistake;
 use crate::regions::process::{Process, ProcessEngine};
@@ -126,9 +127,11 @@ impl RegionsWorld {
         };
         let from_ms = self.suspended_until(member);
         let at_ms = from_ms + self.rng.u64(0..=STORE_MS_MAX);
+        let is_late = self.mistake == Some(RegionMistake::LimitLate) && counter.is_some();
         let own = &mut self.regions[region].processes[process];
-        let (at_ms, life) = (at_ms.max(own.writes_after_ms), own.life);
-        own.writes_after_ms = at_ms;
+        let late_ms = if is_late { LATE_MS } else { 0 };
+        let (at_ms, life) = (at_ms.max(own.writes_after_ms) + late_ms, own.life);
+        own.writes_after_ms = at_ms - late_ms;
         let ProcessEngine::Region(budgets) = &own.engine else { return };
         let window_ms = budgets.ledger().rules().next().map_or(0, |terms| terms.window_ms);
         let StoreTime { clock, steady } = self.store_time(region);

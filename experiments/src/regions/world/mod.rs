@@ -7,7 +7,6 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tollgate_aggregator_engine::budget::ledger::Ledger;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::ledger::LedgerRecord;
 
 use super::mistake::RegionMistake;
 use super::outcome::RegionsOutcome;
@@ -43,7 +42,7 @@ pub struct RegionsWorld {
     rng: Rng,
     now_ms: u64,
     queue: EventQueue<Event>,
-    /// The ledger as appended, and the digests of its states by their lengths.
+    /// The ledger as appended, and the digests of its states by their lengths, if all readers are compared with them.
     truth: Ledger,
     digests: Vec<u64>,
     /// Numbers of the counters, and the units that all regions hold of each by the ledger.
@@ -65,8 +64,8 @@ struct RegionSim {
     stepped_ms: i64,
     forward_ms: u64,
     processes: Vec<Process>,
-    /// Records of its mirror.
-    mirror: Vec<LedgerRecord>,
+    /// Places in the ledger of the records of its mirror.
+    mirror: Vec<usize>,
     /// Instant at which the last record arrives at the mirror, in ms.
     mirrored_ms: u64,
 }
@@ -196,8 +195,8 @@ impl RegionsWorld {
             Event::Loss { region } => self.regions[region].store.lose(),
             Event::Tick(member) => self.tick(member),
             Event::Appended(record) => self.append(record),
-            Event::Mirrored { region, record } => {
-                self.mirror(region, record);
+            Event::Mirrored { region, place } => {
+                self.mirror(region, place);
                 for process in 0..self.regions[region].processes.len() {
                     self.catch_up(LedgerMember::Region(region, process));
                 }

@@ -15,7 +15,10 @@ impl RegionsWorld {
                 return;
             }
             let record = match member {
-                LedgerMember::Region(region, _) => self.regions[region].mirror.get(process.read).cloned(),
+                LedgerMember::Region(region, _) => {
+                    let place = self.regions[region].mirror.get(process.read);
+                    place.and_then(|place| self.outcome.ledger.get(*place)).map(|(_, record)| record.clone())
+                }
                 LedgerMember::Coordinator(number) => {
                     let has_arrived =
                         self.arrivals[number].get(process.read).is_some_and(|at_ms| *at_ms <= self.now_ms);

@@ -122,6 +122,21 @@ fn a_successor_renews_a_grant_before_it_uses_it() {
     assert_eq!((write.limit.units, write.limit.until), (30, ms(1_000_000 + 3_000 + 12_000 - 5)));
 }
 
+/// The request waits in the ledger while the demand goes. A process that had forgotten the demand would renew the units.
+#[test]
+fn units_that_come_after_the_demand_are_given_back() {
+    let mut process = process(7, 42, &[]);
+    let records = granted(&mut process);
+    poll(&mut process, 1_100, RegionInput::Record(&records[0]));
+    for now_ms in (1_500..12_000).step_by(500) {
+        tick(&mut process, now_ms, 0);
+    }
+    poll(&mut process, 12_000, RegionInput::Record(&records[1]));
+    let effects = tick(&mut process, 12_200, 0);
+    let fence = written(&effects).and_then(|write| write.limit.fence);
+    assert_eq!((fence.map(|fence| (fence.grant, fence.keeps)), appended(&effects)), (Some((GRANT, 0)), vec![]));
+}
+
 /// The store shows a fence that a process did not set: the process appends its give-back once the window is within the kept units.
 #[test]
 fn a_successor_appends_the_give_back_of_its_predecessor() {
