@@ -8,8 +8,6 @@ use crate::figures::ratio;
 
 /// Names of the other ways.
 pub(super) const BASELINES: [&str; 4] = ["static shares", "central store", "free zone", "regional limits"];
-/// Number of counters for which the cost of the ledger is stated.
-pub(super) const MANY_COUNTERS: f64 = 10_000.0;
 
 /// Returns a part in percent.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
@@ -59,11 +57,17 @@ pub(super) fn numbers(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Inde
         let regional = percent(tally.fullest_regional, quota);
         insert(format!("{name}: fullest minute with regional limits, % of quota"), regional);
     }
-    let cost = &all.cost;
-    insert("entries per second, counter above its floors".to_owned(), cost.per_counter_s(cost.above.entries));
-    insert("entries per second, counter below its floors".to_owned(), cost.per_counter_s(cost.below.entries));
-    insert("bytes of an entry".to_owned(), ratio(cost.above.bytes, cost.above.entries));
-    insert("renewals, % of entries".to_owned(), percent(cost.above.renewals, cost.above.entries));
+    for cost in &all.costs {
+        let name = format!("{} counters above their floors", cost.counters);
+        insert(format!("{name}: entries per second of each"), cost.per_counter_s(cost.above.entries));
+        insert(format!("{name}: ledger entries per second"), cost.per_s(cost.above.entries));
+        insert(format!("{name}: ledger kB per second"), cost.per_s(cost.above.bytes) / 1_000.0);
+        insert(format!("{name}: bytes of an entry"), ratio(cost.above.bytes, cost.above.entries));
+        insert(format!("{name}: renewals, % of entries"), percent(cost.above.renewals, cost.above.entries));
+        let below = format!("{} counters below their floors: ledger entries per second", cost.counters);
+        insert(below, cost.per_s(cost.below.entries));
+    }
+    insert("largest number of counters that take part".to_owned(), ratio(all.cap.taken, 1));
     insert("states that must not be".to_owned(), f64::from(violated(all)));
     numbers
 }
@@ -72,26 +76,29 @@ pub(super) fn numbers(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Inde
 fn violated(all: &GlobalQuota) -> u32 {
     let days = all.days.iter().map(|day| day.is_violated);
     let rotations = all.rotations.iter().map(|tally| tally.is_violated);
-    days.chain(rotations).chain([all.outage.is_violated, all.cost.is_violated]).map(u32::from).sum()
+    let costs = all.costs.iter().map(|cost| cost.is_violated);
+    days.chain(rotations).chain(costs).chain([all.outage.is_violated]).map(u32::from).sum()
 }
 
 /// States the share of the exact limiter, the fullest minutes, and the cost.
 pub(super) fn finding(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> String {
     let (least, most) = settings.demands();
-    let (day, quota, cost) = (&all.days[0], settings.quota, &all.cost);
+    let (Some(day), Some(cost)) = (all.days.first(), all.costs.iter().max_by_key(|cost| cost.counters)) else {
+        return String::new();
+    };
+    let quota = settings.quota;
     let cuts = all.outage.cuts.iter().map(|cut| percent(cut.admitted, cut.possible));
     let worst_cut = cuts.fold(f64::MAX, f64::min);
     let most_of = |value: fn(&RotationTally) -> u64| percent(all.rotations.iter().map(value).max().unwrap_or(0), quota);
     let [shares, central, free, regional] = &all.baselines[..] else { return String::new() };
-    let entries = cost.per_counter_s(cost.above.entries);
     format!(
         "While the load moves around the globe, at {least:.2} to {most:.2} quotas in all, regions with budgets of one quota admit \
          {:.1}% of the calls that one exact limiter admits, and no minute of all regions holds more than {:.0}% of the quota. A central \
          store admits {:.1}%, but adds {} ms to the calls of other regions; static shares admit {:.0}%. A minimum of {} units that each \
          region admits without asking lets {:.0}% pass, limits of each region {:.0}%. While a region is cut off, at least {worst_cut:.0}% \
          of what is possible is admitted. A client that moves from region to region gets at most {:.1}% of the quota in a minute, \
-         {:.0}% with limits of each region. A counter makes {entries:.2} entries a second in the ledger if its demand passes its floors, \
-         and {:.2} otherwise.",
+         {:.0}% with limits of each region. {} counters whose demand passes their floors make {:.0} entries \
+         and {:.0} kB a second in the ledger, and as many others {:.0} entries.",
         percent(day.admitted, day.exact),
         percent(day.fullest, quota),
         percent(central.admitted, day.exact),
@@ -102,6 +109,9 @@ pub(super) fn finding(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Stri
         percent(regional.fullest, quota),
         most_of(|tally| tally.fullest),
         most_of(|tally| tally.fullest_regional),
-        cost.per_counter_s(cost.below.entries),
+        cost.counters,
+        cost.per_s(cost.above.entries),
+        cost.per_s(cost.above.bytes) / 1_000.0,
+        cost.per_s(cost.below.entries),
     )
 }

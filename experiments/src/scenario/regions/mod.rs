@@ -11,8 +11,8 @@ mod world;
 mod day;
 mod outage;
 mod rotation;
-mod record_size;
 mod cost;
+mod cap;
 mod findings;
 mod tables;
 mod pictures;
@@ -24,6 +24,7 @@ pub(super) use settings::GlobalQuotaSettings;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
 use baselines::{central_store, free_zone, regional_limits, static_shares};
+use cap::CapTally;
 use cost::{LedgerCost, ledger_cost};
 use day::{BaselineTally, DayTally};
 use outage::{CutTally, OutageDay, outage_day};
@@ -34,7 +35,7 @@ enum RegionsJob {
     Day(u64),
     Outage,
     Rotation(u64),
-    Cost,
+    Cost(u32),
 }
 
 /// Result of a run.
@@ -54,14 +55,17 @@ struct GlobalQuota {
     baselines: Vec<BaselineTally>,
     outage: OutageDay,
     rotations: Vec<RotationTally>,
-    cost: LedgerCost,
+    /// Costs by the numbers of counters of the settings.
+    costs: Vec<LedgerCost>,
+    cap: CapTally,
 }
 
 /// Runs the experiment.
 pub(super) fn run(settings: &GlobalQuotaSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let tick_ms = settings.rebalance_ms[0];
     // The longest runs come first.
-    let mut jobs = vec![RegionsJob::Cost, RegionsJob::Outage];
+    let mut jobs: Vec<RegionsJob> = settings.cost.counters.iter().map(|counters| RegionsJob::Cost(*counters)).collect();
+    jobs.push(RegionsJob::Outage);
     jobs.extend(settings.rebalance_ms.iter().map(|tick_ms| RegionsJob::Day(*tick_ms)));
     jobs.extend(settings.rotation_s.iter().map(|stay_s| RegionsJob::Rotation(*stay_s)));
     bar.set_length(jobs.len() as u64);
@@ -70,18 +74,18 @@ pub(super) fn run(settings: &GlobalQuotaSettings, seed: u64, bar: &ProgressBar) 
             RegionsJob::Day(tick_ms) => JobResult::Day(Box::new(day::day(settings, seed, *tick_ms))),
             RegionsJob::Outage => JobResult::Outage(outage_day(settings, seed, tick_ms)),
             RegionsJob::Rotation(stay_s) => JobResult::Rotation(rotation(settings, seed, tick_ms, *stay_s)),
-            RegionsJob::Cost => JobResult::Cost(ledger_cost(settings, seed, tick_ms)),
+            RegionsJob::Cost(counters) => JobResult::Cost(ledger_cost(settings, *counters, seed, tick_ms)),
         };
         bar.inc(1);
         result
     });
-    let mut all = GlobalQuota::default();
+    let mut all = GlobalQuota { cap: cap::cap(&settings.cost), ..GlobalQuota::default() };
     for result in results {
         match result {
             JobResult::Day(day) => all.days.push(*day),
             JobResult::Outage(outage) => all.outage = outage,
             JobResult::Rotation(tally) => all.rotations.push(tally),
-            JobResult::Cost(cost) => all.cost = cost,
+            JobResult::Cost(cost) => all.costs.push(cost),
         }
     }
     let (calls, quota) = (&all.days[0].calls, settings.quota);

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::world::{REGIONS, demand};
-use super::{BaselineTally, CutTally, DayTally, GlobalQuota, RotationTally, findings};
+use super::{BaselineTally, CutTally, DayTally, GlobalQuota, LedgerCost, RotationTally, findings};
 use crate::scenario::arrivals::MINUTE_MS;
 use crate::scenario::file::SettingError;
 
@@ -43,8 +43,8 @@ pub(crate) struct GlobalQuotaSettings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CostSettings {
-    /// Counters above the floors; as many are below.
-    pub(super) counters: u32,
+    /// Numbers of counters above the floors, one for each run; as many are below.
+    pub(super) counters: Vec<u32>,
     pub(super) quota: u64,
     pub(super) floor: u64,
     /// Demand of a counter above the floors, in quotas, and of one below them, in floors per region.
@@ -103,6 +103,7 @@ impl GlobalQuotaSettings {
             rotations: vec![RotationTally::default(); self.rotation_s.len()],
             ..GlobalQuota::default()
         };
+        all.costs = self.cost.counters.iter().map(|counters| LedgerCost::without_entries(*counters)).collect();
         all.outage.cuts = vec![CutTally::default(); REGIONS.len()];
         findings::numbers(self, &all).into_keys().collect()
     }
@@ -127,7 +128,9 @@ impl GlobalQuotaSettings {
 
 impl CostSettings {
     fn check(&self) -> Result<(), SettingError> {
-        SettingError::unless_in("counters", self.counters, 1..=100)?;
+        if self.counters.is_empty() || self.counters.iter().any(|counters| !(1..=20_000).contains(counters)) {
+            return Err(SettingError::new("counters", "has a number outside 1 to 20000, or none; write one or more"));
+        }
         SettingError::unless_in("quota", self.quota, REGIONS.len() as u64..=100_000)?;
         SettingError::unless_in("floor", self.floor, 1..=self.quota / REGIONS.len() as u64)?;
         SettingError::unless_in("demand", self.demand, 0.01..=10.0)?;
@@ -158,7 +161,7 @@ pub(super) mod tests {
             rotation_min: 3,
             rotation_demand: 2.0,
             cost: CostSettings {
-                counters: 2,
+                counters: vec![2, 4],
                 quota: 120,
                 floor: 10,
                 demand: 0.9,

@@ -1,6 +1,8 @@
 //! Tables of the experiment.
 
-use super::findings::{BASELINES, MANY_COUNTERS, percent, seconds};
+use super::cap::CapTally;
+use super::cost::{EntryTally, LedgerCost};
+use super::findings::{BASELINES, percent, seconds};
 use super::world::REGIONS;
 use super::{GlobalQuota, GlobalQuotaSettings};
 use crate::figures::ratio;
@@ -8,7 +10,7 @@ use crate::scenario::ResultTable;
 
 /// Returns all tables.
 pub(super) fn tables(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Vec<ResultTable> {
-    vec![ways(settings, all), cuts(all), rotations(settings, all), cost(all)]
+    vec![ways(settings, all), cuts(all), rotations(settings, all), cost(settings, all)]
 }
 
 /// Compares the ways on one day.
@@ -84,30 +86,35 @@ fn rotations(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> ResultTable {
     }
 }
 
-/// States the entries and bytes of the ledger.
-fn cost(all: &GlobalQuota) -> ResultTable {
-    let cost = &all.cost;
-    let row = |name: &str, tally: &super::cost::EntryTally| {
-        let many = MANY_COUNTERS * cost.per_counter_s(tally.entries);
+/// States the entries and bytes of the ledger, and the counters beyond the cap.
+fn cost(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> ResultTable {
+    let row = |cost: &LedgerCost, kind: &str, tally: &EntryTally| {
         vec![
-            name.to_owned(),
+            format!("{} {kind}", cost.counters),
             format!("{:.3}", cost.per_counter_s(tally.entries)),
             format!("{:.0}%", percent(tally.renewals, tally.entries)),
             format!("{:.0}", ratio(tally.bytes, tally.entries)),
-            format!("{many:.0}"),
-            format!("{:.0} kB", MANY_COUNTERS * cost.per_counter_s(tally.bytes) / 1_000.0),
+            format!("{:.0}", cost.per_s(tally.entries)),
+            format!("{:.0} kB", cost.per_s(tally.bytes) / 1_000.0),
         ]
     };
+    let rows = all
+        .costs
+        .iter()
+        .flat_map(|cost| [row(cost, "above floors", &cost.above), row(cost, "below floors", &cost.below)]);
+    let CapTally { asking, taken, left_out_units } = all.cap;
     ResultTable {
         caption: format!(
-            "Ledger at demands that do not change: entries of a counter per second, the part of renewals, bytes of an entry by its \
-             fields; entries and bytes per second for {MANY_COUNTERS} counters. Measured with {} counters of each kind; the cost is \
-             that of as many independent counters.",
-            cost.counters
+            "Ledger at demands that do not change, with a quota of {} a minute: entries of a counter per second, the part of renewals, \
+             bytes of an entry as production encodes it; entries and bytes of all counters per second. Only counters above their floors \
+             take part, at most {taken}: of {asking} that ask, {} are left out, and each of those has its floor of {left_out_units} at \
+             each region.",
+            settings.cost.quota,
+            asking - taken,
         ),
-        header: ["counters", "entries/s", "renewals", "bytes", "10,000: entries/s", "bytes/s"]
+        header: ["counters", "entries/s of each", "renewals", "bytes", "entries/s", "bytes/s"]
             .map(str::to_owned)
             .to_vec(),
-        rows: vec![row("above floors", &cost.above), row("below floors", &cost.below)],
+        rows: rows.collect(),
     }
 }
