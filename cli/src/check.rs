@@ -6,6 +6,7 @@ use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use tollgate_core::call::COST_MAX;
 
 use crate::client;
 use crate::exit::{Exit, Usage};
@@ -21,7 +22,7 @@ pub(crate) struct CheckArgs {
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
     /// Cost of the call in units
-    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
+    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=COST_MAX))]
     cost: u64,
     /// Address of the agent
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]

@@ -65,6 +65,9 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     }
     let reading = progress_bar("reading   {bar:40} {bytes} of {total_bytes}")?;
     let recording = Recording::read(&args.logs, &rules, &reading)?;
+    if let Some(damaged) = recording.damaged.first().filter(|_| recording.is_empty()) {
+        anyhow::bail!("{damaged}");
+    }
     if recording.is_empty() && recording.bad_lines > 0 {
         let first = recording.bad_lines_shown.first().map(|bad| format!("{}: {}", bad.place, bad.reason));
         anyhow::bail!("none of {} lines is a call; the first: {}", recording.bad_lines, first.unwrap_or_default());
@@ -98,7 +101,10 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
             say(serde_json::to_string(&report)?)?;
         }
     }
-    Ok(Exit::Done)
+    for damaged in &recording.damaged {
+        output::note(format_args!("error: {damaged}"));
+    }
+    Ok(if recording.damaged.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
 fn rules(limits: &Limits) -> anyhow::Result<RuleSet> {

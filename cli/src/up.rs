@@ -10,6 +10,7 @@ use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::rules::show_duration_ms;
 
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::exit::Exit;
@@ -20,6 +21,8 @@ use crate::serve;
 use crate::{output, sample};
 
 const PARTITIONS: u32 = 4;
+/// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
+const LINK_DELAY_MS_MAX: u64 = 10_000;
 /// Flags of one agent, which regions in one process do not have.
 const LOST_BY_REGIONS: [&str; 9] = [
     "redis",
@@ -45,7 +48,7 @@ pub(crate) struct UpArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=8), conflicts_with_all = LOST_BY_REGIONS)]
     regions: Option<u8>,
     /// Time of one way between a region and the ledger, which is in the first one; with --regions
-    #[arg(long, value_name = "DURATION", default_value = "40ms", value_parser = serve::duration, requires = "regions")]
+    #[arg(long, value_name = "DURATION", default_value = "40ms", value_parser = link_delay, requires = "regions")]
     link_delay: Duration,
 }
 
@@ -56,6 +59,11 @@ pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
             None => up(args.agent).await,
         }
     })
+}
+
+fn link_delay(text: &str) -> Result<Duration, String> {
+    let delay = serve::duration(text).ok().filter(|delay| delay.as_millis() <= LINK_DELAY_MS_MAX.into());
+    delay.ok_or_else(|| format!("write a duration, such as 40ms, up to {}", show_duration_ms(LINK_DELAY_MS_MAX)))
 }
 
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {

@@ -9,12 +9,10 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
 use serde_untagged::UntaggedEnumVisitor;
 use tollgate::Call;
-use tollgate_core::call::VALUE_LEN_MAX;
+use tollgate_core::call::{COST_MAX, VALUE_LEN_MAX};
 
-/// Maximum cost of one call. All JSON parsers represent whole numbers up to this one exactly.
-pub const COST_MAX: u64 = NUMBER_MAX.unsigned_abs();
 /// Maximum number in a body.
-const NUMBER_MAX: i64 = 1 << 53;
+const NUMBER_MAX: i64 = COST_MAX.cast_signed();
 
 /// Permitted fields of a request body, and an example for error messages.
 pub(crate) struct CallSchema {

@@ -18,12 +18,11 @@ use serde_json::{Value, json};
 use serde_untagged::UntaggedEnumVisitor;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, LimitKind, http_response};
-use tollgate_core::call::DESCRIPTORS_LEN_MAX;
+use tollgate_core::call::{COST_MAX, DESCRIPTORS_LEN_MAX};
 use tollgate_core::rules::MatchScope;
 use tollgate_rules::import::envoy_names;
 
 use crate::body;
-use crate::call_request::COST_MAX;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
 /// Descriptor that holds a request's domain.

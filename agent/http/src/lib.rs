@@ -33,7 +33,6 @@ use tollgate::Agent;
 use tollgate::store::ChargeStore;
 
 pub use body::BODY_LEN_MAX;
-pub use call_request::COST_MAX;
 pub use serve::{DRAIN_WAIT, serve};
 
 /// Returns the routes of an agent.

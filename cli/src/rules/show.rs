@@ -10,7 +10,7 @@ use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Map, Value, json};
 use tollgate::explain::explain;
 use tollgate::read_rules;
-use tollgate_core::call::Call;
+use tollgate_core::call::{COST_MAX, Call};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
@@ -41,7 +41,7 @@ pub(crate) struct ShowArgs {
     #[arg(long, value_name = "NAME=VALUE", value_parser = descriptor)]
     unverified: Vec<(String, String)>,
     /// Cost of the call, in units of its quotas
-    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=tollgate_http::COST_MAX))]
+    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=COST_MAX))]
     cost: u64,
     /// Format of the output
     #[arg(long, default_value = "text")]

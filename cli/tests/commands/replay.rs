@@ -146,3 +146,24 @@ fn a_fleet_that_cannot_be_simulated_is_refused_with_a_remedy() {
         assert!(done.exit == 2 && done.err.contains(said) && done.out.is_empty(), "{args:?}: {}", done.err);
     }
 }
+
+/// A gzip that was cut off ended with exit 0, as if the log were whole.
+#[test]
+fn an_archive_that_breaks_off_fails_after_the_calls_before_the_place() {
+    let whole = std::fs::read(TRACE).unwrap();
+    let log = file("broken.log.gz", "");
+    std::fs::write(&log, &whole[..whole.len() / 2]).unwrap();
+    let log = log.to_str().unwrap();
+    for format in ["text", "json"] {
+        let done = finish(&mut tollgate(&["replay", log, "--limit", "60/min per ip", "--format", format]));
+        assert_eq!(done.exit, 1, "{}", done.err);
+        let place = format!("error: {log}:");
+        assert!(done.err.starts_with(&place) && done.err.contains("the gzip breaks off here"), "{}", done.err);
+        assert!(done.err.contains("copy the file again"), "{}", done.err);
+        assert!(done.out.contains(if format == "text" { " admitted, " } else { r#""calls":"# }), "{}", done.out);
+    }
+    std::fs::write(log, &whole[..40]).unwrap();
+    let done = finish(&mut tollgate(&["replay", log, "--limit", "60/min per ip"]));
+    assert_eq!((done.exit, &*done.out), (1, ""), "{}", done.err);
+    assert!(done.err.contains(&format!("{log}:1: the gzip breaks off here")), "{}", done.err);
+}

@@ -251,6 +251,8 @@ fn mistakes_name_the_remedy() {
         (&["--regions", "2", "--redis", "redis://127.0.0.1:1"][..], "cannot be used with"),
         (&["--regions", "2", "--node", "gw-1"], "cannot be used with"),
         (&["--link-delay", "5ms"], "--regions <N>"),
+        (&["--regions", "2", "--link-delay", "99999h"], "write a duration, such as 40ms, up to 10s"),
+        (&["--regions", "2", "--link-delay", "10001ms"], "write a duration, such as 40ms, up to 10s"),
     ] {
         let done = finish(&mut tollgate(&[&["up"], args].concat()));
         assert_eq!((done.exit, done.err.contains(expected)), (2, true), "{}", done.err);

@@ -12,6 +12,8 @@ use smallvec::SmallVec;
 pub const NAME_LEN_MAX: usize = 64;
 /// Maximum length of a descriptor's value, in bytes.
 pub const VALUE_LEN_MAX: usize = 1_024;
+/// Maximum cost of a call from outside. All JSON parsers represent whole numbers up to this one exactly.
+pub const COST_MAX: u64 = 1 << 53;
 /// Maximum number of descriptors of one call.
 pub const DESCRIPTORS_LEN_MAX: usize = 32;
 

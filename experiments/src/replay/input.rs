@@ -56,6 +56,19 @@ pub struct Recording {
     pub bad_lines: u64,
     /// The first of them, at most five.
     pub bad_lines_shown: Vec<BadLine>,
+    /// Archives of which only the calls before a damaged place are read.
+    pub damaged: Vec<DamagedArchive>,
+}
+
+/// Archive that is damaged or cut off.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{path}:{line}: the gzip breaks off here ({reason}), so the calls from here on are missing; copy the file again, or check it with `gzip -t`"
+)]
+pub struct DamagedArchive {
+    path: String,
+    line: u64,
+    reason: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -157,7 +170,8 @@ impl Recording {
                 Ok(_) => {}
                 // The lines before a damaged part of the archive are used.
                 Err(error) if zipped => {
-                    self.reject(format!("{name}:{number}"), format!("the gzip breaks off here: {error}"));
+                    let (path, reason) = (name.to_owned(), error.to_string());
+                    self.damaged.push(DamagedArchive { path, line: number, reason });
                     break;
                 }
                 Err(error) => return Err(error),

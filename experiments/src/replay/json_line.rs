@@ -4,6 +4,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tollgate::Call;
+use tollgate_core::call::COST_MAX;
 
 /// Fields of a line.
 #[derive(Debug, Deserialize)]
@@ -40,8 +41,8 @@ pub(super) fn parse(line: &str) -> Result<JsonLine, String> {
         _ => None,
     };
     let time_ms = time_ms.ok_or("`time` must be RFC 3339 text or milliseconds since 1970")?;
-    if fields.cost == 0 {
-        return Err("`cost` is 0; write 1 or more".to_owned());
+    if !(1..=COST_MAX).contains(&fields.cost) {
+        return Err(format!("`cost` is {}; write 1 to {COST_MAX}", fields.cost));
     }
     let mut call = Call::new().costing(fields.cost);
     for (name, value) in fields.descriptors {
@@ -65,6 +66,7 @@ mod tests {
             parse(r#"{"time": "1970-01-01T00:00:01.5Z", "descriptors": {"k": "v", "n": 7}, "cost": 3}"#).unwrap();
         assert_eq!(read, JsonLine { time_ms: 1_500, call: Call::new().with("k", "v").with("n", "7").costing(3) });
         assert_eq!(parse(r#"{"time": 1500, "descriptors": {}}"#).unwrap().call.cost(), 1);
+        assert_eq!(parse(r#"{"time": 1, "descriptors": {}, "cost": 9007199254740992}"#).unwrap().call.cost(), COST_MAX);
     }
 
     #[test]
@@ -76,6 +78,7 @@ mod tests {
             r#"{"time": 1, "descriptors": {"a": []}}"#,
             r#"{"time": 1, "descriptors": {"": "a"}}"#,
             r#"{"time": 1, "descriptors": {}, "cost": 0}"#,
+            r#"{"time": 1, "descriptors": {}, "cost": 9007199254740993}"#,
             r#"{"time": 1, "descriptors": {}, "costs": 2}"#,
         ] {
             assert!(!parse(line).unwrap_err().is_empty(), "{line}");

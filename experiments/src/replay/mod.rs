@@ -24,7 +24,7 @@ use crate::oracle::Oracle;
 use crate::sim::AnsweredCall;
 
 pub use agents::{AGENTS_MAX, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
-pub use input::{BadLine, InputError, Recording};
+pub use input::{BadLine, DamagedArchive, InputError, Recording};
 pub use report::{CallerReport, ReplayReport, RuleReport};
 
 use agents::ReplayAgents;

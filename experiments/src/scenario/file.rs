@@ -5,48 +5,40 @@ use std::ops::RangeInclusive;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
+use serde::de::{IgnoredAny, IntoDeserializer};
+use toml::de::DeTable;
 
-use super::{
-    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, regions, retry_storm,
-    scale_out, ways,
-};
+use super::experiment::Experiment;
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
 
 /// Content of the file of a scenario.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct ScenarioFile {
     /// Title of the scenario.
     pub title: String,
     /// Rows of the requirements that it shows.
-    #[serde(default)]
     pub shows: Vec<String>,
     /// Seed of all that is random.
     pub seed: u64,
     pub(super) experiment: Experiment,
     /// Smallest and largest value that is expected, by the name of the number.
-    #[serde(default)]
     pub(super) expected: IndexMap<String, [f64; 2]>,
 }
 
-/// An experiment with its parameters.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub(super) enum Experiment {
-    Approximations(approximations::ApproximationSettings),
-    FalseDenials(false_denials::FalseDenialSettings),
-    Burst(burst::BurstSettings),
-    LostShard(lost_shard::LostShardSettings),
-    RetryStorm(retry_storm::RetryStormSettings),
-    Lag(lag::LagSettings),
-    RealTraffic(real_traffic::RealTrafficSettings),
-    Price(price::PriceSettings),
-    Ways(ways::WaySettings),
-    Adversary(adversary::AdversarySettings),
-    ScaleOut(scale_out::ScaleOutSettings),
-    Regions(regions::GlobalQuotaSettings),
+/// Fields of a file. Those of its experiment depend on the kind of the experiment.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFields {
+    title: String,
+    #[serde(default)]
+    shows: Vec<String>,
+    seed: u64,
+    #[serde(rename = "experiment")]
+    _experiment: IgnoredAny,
+    #[serde(default)]
+    expected: IndexMap<String, [f64; 2]>,
 }
 
 /// Reason why a file is not a scenario, with the file and the line.
@@ -84,52 +76,17 @@ impl SettingError {
     }
 }
 
-impl Experiment {
-    fn check(&self) -> Result<(), SettingError> {
-        match self {
-            Self::Approximations(settings) => settings.check(),
-            Self::FalseDenials(settings) => settings.check(),
-            Self::Burst(settings) => settings.check(),
-            Self::LostShard(settings) => settings.check(),
-            Self::RetryStorm(settings) => settings.check(),
-            Self::Lag(settings) => settings.check(),
-            Self::RealTraffic(settings) => settings.check(),
-            Self::Price(settings) => settings.check(),
-            Self::Ways(settings) => settings.check(),
-            Self::Adversary(settings) => settings.check(),
-            Self::ScaleOut(settings) => settings.check(),
-            Self::Regions(settings) => settings.check(),
-        }
-    }
-
-    /// Returns the names of the numbers of the experiment.
-    fn names(&self) -> Vec<String> {
-        match self {
-            Self::Approximations(_) => approximations::names(),
-            Self::FalseDenials(settings) => settings.names(),
-            Self::Burst(settings) => settings.names(),
-            Self::LostShard(settings) => settings.names(),
-            Self::RetryStorm(_) => retry_storm::names(),
-            Self::Lag(settings) => settings.names(),
-            Self::RealTraffic(settings) => settings.names(),
-            Self::Price(settings) => settings.names(),
-            Self::Ways(settings) => settings.names(),
-            Self::Adversary(settings) => settings.names(),
-            Self::ScaleOut(settings) => settings.names(),
-            Self::Regions(settings) => settings.names(),
-        }
-    }
-}
-
 impl ScenarioFile {
     pub(super) fn parse(path: &str, text: &str) -> Result<Self, ScenarioError> {
         let error = |line, reason| ScenarioError { path: path.to_owned(), line, reason };
-        let file: Self = toml::from_str(text).map_err(|refused| {
-            let message = refused.message().trim_end();
-            // The place of an error in a table with a tag is that of the table.
-            let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split('`').next());
-            let line = || refused.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            error(unknown.map_or_else(line, |key| line_of(text, key)), message.to_owned())
+        let file = Self::read(text).map_err(|refused| {
+            let (message, place) = (refused.message().trim_end(), refused.span().map_or(0, |span| span.start));
+            let line = 1 + text[..place].matches('\n').count();
+            let has_wrong_value = message.starts_with("invalid ");
+            match key_at(text, place).filter(|_| has_wrong_value) {
+                Some((line, key)) => error(line, format!("`{key}`: {message}")),
+                None => error(line, message.to_owned()),
+            }
         })?;
         file.experiment.check().map_err(|refused| error(line_of(text, refused.key), refused.reason))?;
         let names = file.experiment.names();
@@ -145,6 +102,26 @@ impl ScenarioFile {
         }
         Ok(file)
     }
+
+    /// Reads the fields. Those of the experiment are read from the text as well, so that their errors have their places.
+    fn read(text: &str) -> Result<Self, toml::de::Error> {
+        let table = DeTable::parse(text)?;
+        let experiment = table.get_ref().get("experiment").cloned();
+        let ScenarioFields { title, shows, seed, expected, .. } = Deserialize::deserialize(table.into_deserializer())?;
+        let experiment = Experiment::read(experiment.expect("a field that is required"))?;
+        Ok(Self { title, shows, seed, experiment, expected })
+    }
+}
+
+/// Returns the key of the value at this place of a text, and its line.
+fn key_at(text: &str, place: usize) -> Option<(usize, &str)> {
+    let end = text[place..].find('\n').map_or(text.len(), |len| place + len);
+    let lines: Vec<&str> = text[..end].lines().collect();
+    lines.iter().enumerate().rev().find_map(|(index, line)| {
+        let (key, _) = line.trim_start().split_once('=')?;
+        let key = key.trim();
+        (!key.starts_with('#') && !key.is_empty()).then(|| (index + 1, key.trim_matches('"')))
+    })
 }
 
 /// Returns the line of a key.
@@ -171,7 +148,11 @@ mod tests {
         let valid = include_str!("../../scenarios/approximations.toml");
         // Text, its replacement; text of the line that is named, part of the message.
         let cases = [
-            ("seed = 1", "seed = -1", "seed", "invalid value"),
+            ("seed = 1", "seed = -1", "seed", "`seed`: invalid value"),
+            ("hours = 24", "hours = \"x\"", "hours", "`hours`: invalid type: string \"x\""),
+            ("[2, 40]", "[2, true]", "period_s", "`period_s`: invalid type: boolean"),
+            ("hours = 24", "", "[experiment]", "missing field `hours`"),
+            ("seed = 1", "seed = one", "seed", "string values must be quoted"),
             ("seed = 1", "sead = 1", "sead", "unknown field `sead`"),
             ("hours = 24", "days = 1", "days", "unknown field `days`, expected one of `limit`, `hours`"),
             ("hours = 24", "hours = 0", "hours", "`hours` is 0; write 1 to 1000"),

@@ -3,6 +3,7 @@
 //! A file has a title, the requirements that it shows, a seed, an `experiment` with its parameters, and the table `expected`. The
 //! same file and the same version give the same result. The files in `experiments/scenarios` are part of the program.
 
+mod experiment;
 mod file;
 mod result;
 mod parallel;
@@ -27,7 +28,7 @@ use indicatif::ProgressBar;
 pub use file::{ScenarioError, ScenarioFile};
 pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, SeriesRole};
 
-use file::Experiment;
+use experiment::Experiment;
 
 /// Name and text of each scenario of the program.
 const SCENARIOS: &[(&str, &str)] = &[

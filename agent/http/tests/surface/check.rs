@@ -47,7 +47,7 @@ async fn a_cost_in_the_body_is_charged() {
     assert_eq!(client.post(call(3)).await.status.as_u16(), 429);
     assert_eq!(client.post(call(2)).await.status, StatusCode::OK);
     assert_eq!(client.post(call(1)).await.status.as_u16(), 429);
-    assert_eq!(client.post(call(tollgate_http::COST_MAX)).await.status.as_u16(), 429);
+    assert_eq!(client.post(call(tollgate_core::call::COST_MAX)).await.status.as_u16(), 429);
 }
 
 /// P2: a request is counted by its peer address, its method and its path.

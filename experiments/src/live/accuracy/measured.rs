@@ -14,8 +14,9 @@ use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch};
 
-use super::planned_arrivals::{PlannedArrivals, call_of, rules};
+use super::planned_arrivals::{PlannedArrivals, call_of, consistency_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
+use super::waits::Waits;
 use super::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use crate::error::ExperimentError;
 use crate::figures::{as_us, histogram};
@@ -29,6 +30,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Numbers of the calls at real servers.
 pub(super) struct MeasuredCalls {
     pub(super) tallies: [AccuracyTally; CONSISTENCIES.len()],
+    /// Waits that the simulation does not have.
+    pub(super) waits: [Waits; CONSISTENCIES.len()],
     /// Time from the instant at which a call was due to its sending, in microseconds.
     pub(super) sent_late_us: Histogram<u64>,
     /// Time from the sending of a call to its answer, in microseconds.
@@ -38,6 +41,7 @@ pub(super) struct MeasuredCalls {
 /// Log of the callers.
 struct CallerLog {
     answers: Vec<AnsweredArrival>,
+    waits: [Waits; CONSISTENCIES.len()],
     sent_late_us: Histogram<u64>,
     answered_us: Histogram<u64>,
 }
@@ -61,8 +65,8 @@ pub(super) async fn run(
         Err(error) => Err(error),
     };
     fleet.stop().await;
-    let CallerLog { answers, sent_late_us, answered_us } = log?;
-    Ok(MeasuredCalls { tallies: judged(calls, answers), sent_late_us, answered_us })
+    let CallerLog { answers, waits, sent_late_us, answered_us } = log?;
+    Ok(MeasuredCalls { tallies: judged(calls, answers), waits, sent_late_us, answered_us })
 }
 
 /// Sends the calls from a thread that keeps time with a finer resolution than tokio's timers.
@@ -71,8 +75,12 @@ async fn send_all(
     calls: &Arc<PlannedArrivals>,
     progress: &ProgressBar,
 ) -> Result<CallerLog, ExperimentError> {
-    let log =
-        CallerLog { answers: Vec::with_capacity(calls.all.len()), sent_late_us: histogram(), answered_us: histogram() };
+    let log = CallerLog {
+        answers: Vec::with_capacity(calls.all.len()),
+        waits: Default::default(),
+        sent_late_us: histogram(),
+        answered_us: histogram(),
+    };
     let log = Arc::new(Mutex::new(log));
     let (runtime, agents, calls) = (Handle::current(), agents.to_vec(), calls.clone());
     let (record, bar) = (log.clone(), progress.clone());
@@ -89,6 +97,7 @@ async fn send_all(
                 let mut log = record.lock();
                 log.sent_late_us.saturating_record(as_us(sent.saturating_sub(due)));
                 log.answered_us.saturating_record(as_us(answered.saturating_sub(sent)));
+                log.waits[consistency_of(caller)].enter(decision.source, answered.saturating_sub(sent));
                 let answered_ms = as_us(answered) / 1_000;
                 log.answers.push(AnsweredArrival { answered_ms, caller, is_admitted: decision.allowed });
             };

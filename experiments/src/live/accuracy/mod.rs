@@ -8,6 +8,7 @@
 mod planned_arrivals;
 mod tally;
 mod predicted;
+mod waits;
 mod measured;
 mod report;
 

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::measured::MeasuredCalls;
 use super::tally::AccuracyTally;
+use super::waits::Waits;
 use super::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
 use crate::figures::{count, plain_table, wrapped};
 use crate::live::result;
@@ -26,6 +27,8 @@ pub struct AccuracyReport {
     pub answered_p99_ms: f64,
     /// Maximum of that time, in ms.
     pub answered_max_ms: f64,
+    /// Waits of the calls of each consistency that the simulation does not have.
+    waits: [Waits; CONSISTENCIES.len()],
 }
 
 /// A number and its prediction.
@@ -42,6 +45,9 @@ pub struct AccuracyRow {
     /// Largest distance from the prediction that counts as noise.
     pub noise: f64,
 }
+
+/// Delay of the calls themselves that counts as noise, in ms: that of a timer.
+const SENT_LATE_MS: f64 = 1.0;
 
 /// A kind of number: its name, its value, and the distance that counts as noise.
 type Kind = (&'static str, fn(&AccuracyTally) -> f64, f64);
@@ -97,6 +103,7 @@ impl AccuracyReport {
             sent_late_p99_ms: ms(measured.sent_late_us.value_at_quantile(0.99)),
             answered_p99_ms: ms(measured.answered_us.value_at_quantile(0.99)),
             answered_max_ms: ms(measured.answered_us.max()),
+            waits: measured.waits,
         }
     }
 
@@ -122,20 +129,24 @@ impl AccuracyReport {
         )
     }
 
-    /// Returns a sentence for each number that differs from its prediction, beside the waits at the real servers.
+    /// Returns a sentence for each number that differs from its prediction, with the waits that the simulation does not have.
     #[must_use]
     pub fn differences(&self) -> Vec<String> {
         let sentence = |row: &AccuracyRow| {
             let [least, most] = row.predicted;
-            let (late, waits) = (self.sent_late_p99_ms, self.answered_max_ms);
-            format!(
-                "{}: {} is {:.1}, predicted {least:.1} to {most:.1}. The longest real answer took {waits:.1} ms (simulated: {} ms), and 1% of \
-                 the calls came more than {late:.1} ms late (simulated: none)",
-                row.consistency,
-                row.name,
-                row.measured,
-                2 * STORE_MS_MAX
-            )
+            let place = CONSISTENCIES.iter().position(|consistency| *consistency == row.consistency);
+            let mut reasons = self.waits[place.unwrap_or_default()].reasons();
+            if self.sent_late_p99_ms > SENT_LATE_MS {
+                reasons.push(format!("1% of all calls came more than {:.1} ms late", self.sent_late_p99_ms));
+            }
+            let reason = if reasons.is_empty() {
+                "No wait explains it: all answers were as fast as the simulated ones, and the calls came in time"
+                    .to_owned()
+            } else {
+                format!("The simulation has no such waits: {}", reasons.join("; "))
+            };
+            let (consistency, name, measured) = (row.consistency, row.name, row.measured);
+            format!("{consistency}: {name} is {measured:.1}, predicted {least:.1} to {most:.1}. {reason}")
         };
         self.rows.iter().filter(|row| !row.is_as_predicted()).map(sentence).collect()
     }
@@ -168,6 +179,10 @@ impl fmt::Display for AccuracyReport {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use tollgate::Source;
+
     use super::*;
 
     #[test]
@@ -177,6 +192,38 @@ mod tests {
             let (consistency, name) = ("strict", "n");
             let row = AccuracyRow { consistency, name, predicted: [10.0, 11.0], measured, noise: 1.0 };
             assert_eq!(row.is_as_predicted(), expected, "{measured}");
+        }
+    }
+
+    #[test]
+    fn a_difference_names_the_waits_of_its_callers() {
+        let row = |consistency, measured| {
+            let (name, predicted) = ("fullest window, % of quota", [100.0, 100.0]);
+            AccuracyRow { consistency, name, predicted, measured, noise: 2.0 }
+        };
+        let mut report = AccuracyReport {
+            agents: 3,
+            seconds: 1,
+            rows: vec![row("strict", 100.0), row("bounded", 110.0)],
+            sent_late_p99_ms: 0.2,
+            answered_p99_ms: 1.0,
+            answered_max_ms: 1.0,
+            waits: Default::default(),
+        };
+        let only = |report: &AccuracyReport| {
+            let [sentence] = &report.differences()[..] else { panic!("one number differs") };
+            sentence.clone()
+        };
+        assert!(
+            only(&report).contains("bounded: fullest window, % of quota is 110.0, predicted 100.0 to 100.0. No wait")
+        );
+        report.waits[0].enter(Source::Fallback, Duration::from_millis(15));
+        assert!(only(&report).contains("No wait"), "the waits of other callers are no reason");
+        report.waits[1].enter(Source::Fallback, Duration::from_millis(15));
+        report.sent_late_p99_ms = 4.25;
+        let sentence = only(&report);
+        for expected in ["1 of 1 calls was decided without Redis", "took up to 15.0 ms", "more than 4.2 ms late"] {
+            assert!(sentence.contains(expected), "{expected}: {sentence}");
         }
     }
 }

@@ -208,7 +208,7 @@ fn tables(results: &[TargetResult]) -> Vec<ResultTable> {
 #[cfg(test)]
 mod tests {
     use super::super::Scenario;
-    use super::super::file::Experiment;
+    use super::super::experiment::Experiment;
     use super::*;
 
     /// Returns the parameters of the program's file.

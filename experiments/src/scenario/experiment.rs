@@ -1,0 +1,120 @@
+//! The experiments: their names in a file, and their parameters.
+//!
+//! A derived enum with a tag reads a table before it knows the kind, and loses the places of the values. The parameters are read
+//! directly instead, so that an error has its line.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+use toml::de::{DeValue, Error, ValueDeserializer};
+
+use super::file::SettingError;
+use super::{
+    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, regions, retry_storm,
+    scale_out, ways,
+};
+
+/// An experiment with its parameters.
+#[derive(Clone, Debug)]
+pub(super) enum Experiment {
+    Approximations(approximations::ApproximationSettings),
+    FalseDenials(false_denials::FalseDenialSettings),
+    Burst(burst::BurstSettings),
+    LostShard(lost_shard::LostShardSettings),
+    RetryStorm(retry_storm::RetryStormSettings),
+    Lag(lag::LagSettings),
+    RealTraffic(real_traffic::RealTrafficSettings),
+    Price(price::PriceSettings),
+    Ways(ways::WaySettings),
+    Adversary(adversary::AdversarySettings),
+    ScaleOut(scale_out::ScaleOutSettings),
+    Regions(regions::GlobalQuotaSettings),
+}
+
+/// Name of an experiment in a file.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Kind {
+    Approximations,
+    FalseDenials,
+    Burst,
+    LostShard,
+    RetryStorm,
+    Lag,
+    RealTraffic,
+    Price,
+    Ways,
+    Adversary,
+    ScaleOut,
+    Regions,
+}
+
+/// The field that decides which others an experiment has.
+#[derive(Debug, Deserialize)]
+struct KindField {
+    kind: Kind,
+}
+
+impl Experiment {
+    /// Reads the table of an experiment.
+    pub(super) fn read(mut value: Spanned<DeValue<'_>>) -> Result<Self, Error> {
+        let KindField { kind } = KindField::deserialize(ValueDeserializer::from(value.clone()))?;
+        if let DeValue::Table(table) = value.get_mut() {
+            table.remove("kind");
+        }
+        match kind {
+            Kind::Approximations => parameters(value).map(Self::Approximations),
+            Kind::FalseDenials => parameters(value).map(Self::FalseDenials),
+            Kind::Burst => parameters(value).map(Self::Burst),
+            Kind::LostShard => parameters(value).map(Self::LostShard),
+            Kind::RetryStorm => parameters(value).map(Self::RetryStorm),
+            Kind::Lag => parameters(value).map(Self::Lag),
+            Kind::RealTraffic => parameters(value).map(Self::RealTraffic),
+            Kind::Price => parameters(value).map(Self::Price),
+            Kind::Ways => parameters(value).map(Self::Ways),
+            Kind::Adversary => parameters(value).map(Self::Adversary),
+            Kind::ScaleOut => parameters(value).map(Self::ScaleOut),
+            Kind::Regions => parameters(value).map(Self::Regions),
+        }
+    }
+
+    /// Refuses parameters that do not fit.
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        match self {
+            Self::Approximations(settings) => settings.check(),
+            Self::FalseDenials(settings) => settings.check(),
+            Self::Burst(settings) => settings.check(),
+            Self::LostShard(settings) => settings.check(),
+            Self::RetryStorm(settings) => settings.check(),
+            Self::Lag(settings) => settings.check(),
+            Self::RealTraffic(settings) => settings.check(),
+            Self::Price(settings) => settings.check(),
+            Self::Ways(settings) => settings.check(),
+            Self::Adversary(settings) => settings.check(),
+            Self::ScaleOut(settings) => settings.check(),
+            Self::Regions(settings) => settings.check(),
+        }
+    }
+
+    /// Returns the names of the numbers of the experiment.
+    pub(super) fn names(&self) -> Vec<String> {
+        match self {
+            Self::Approximations(_) => approximations::names(),
+            Self::FalseDenials(settings) => settings.names(),
+            Self::Burst(settings) => settings.names(),
+            Self::LostShard(settings) => settings.names(),
+            Self::RetryStorm(_) => retry_storm::names(),
+            Self::Lag(settings) => settings.names(),
+            Self::RealTraffic(settings) => settings.names(),
+            Self::Price(settings) => settings.names(),
+            Self::Ways(settings) => settings.names(),
+            Self::Adversary(settings) => settings.names(),
+            Self::ScaleOut(settings) => settings.names(),
+            Self::Regions(settings) => settings.names(),
+        }
+    }
+}
+
+fn parameters<S: DeserializeOwned>(value: Spanned<DeValue<'_>>) -> Result<S, Error> {
+    S::deserialize(ValueDeserializer::from(value))
+}
