@@ -91,10 +91,10 @@ pub(crate) fn healed_link(seed: u64) -> HealedLink {
         }
         regions.push(settings);
     }
-    let others = regions.split_off(2);
-    let [first, second] = regions.try_into().ok().expect("two regions");
+    let mut regions = regions.into_iter();
+    let (first, second) = regions.next().zip(regions.next()).expect("two regions");
     let mut settings = directed(seed, first, second);
-    settings.regions.extend(others);
+    settings.regions.extend(regions);
     settings.terms[0].terms = terms(QUOTA, floor, &NAMES[..count]);
     settings.coordinator_faults = ProcessFaults::default();
     (settings.tick_ms, settings.run_ms, settings.calm_from_ms) = (TICK_MS, run_ms, run_ms);
