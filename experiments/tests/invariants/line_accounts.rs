@@ -89,7 +89,8 @@ impl LineAccounts {
     fn line_charged(&mut self, agent: usize, charge: &Charge, result: &ChargeResult) -> Result<(), String> {
         let key = (agent, charge.counter.line());
         match charge.mode {
-            ChargeMode::Lease { .. } if charge.cost == 0 => {
+            // One without units leaves the line before it as it is.
+            ChargeMode::Lease { .. } if charge.cost == 0 && result.leased > 0 => {
                 self.grants += 1;
                 let line = Line { grant: self.grants, at: result.at, units: signed(result.leased) };
                 self.held.entry(key).or_default().push(line);
