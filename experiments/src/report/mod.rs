@@ -29,7 +29,7 @@ figure{margin:0;break-inside:avoid}figcaption{font-weight:600}svg{width:100%;hei
 th,td{padding:.15rem .6rem;border-bottom:1px solid var(--line);text-align:right}\
 th:first-child,td:first-child,.named :is(th,td):nth-child(2){text-align:left}\
 th:first-child,td:first-child{padding-left:0}pre{font-size:.8rem}.bad{color:var(--bad);font-weight:600}small{opacity:.75}\
-@media (max-width:30rem){table{font-size:.75rem}th,td{padding:.15rem .3rem}}";
+@media (max-width:30rem){body{padding:.6rem}table{font-size:.68rem;letter-spacing:-.02em}th,td{padding:.15rem .2rem}}";
 
 /// Reason why a report is not written.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +92,7 @@ pub fn write(
             put(format!("{name}.svg"), file.as_bytes())?;
             #[cfg(feature = "png")]
             put(format!("{name}.png"), &png::png(&file).map_err(failed)?)?;
-            figures.push(html! { figure { figcaption { (plot.title) } (PreEscaped(svg)) } });
+            figures.push(html! { figure { figcaption { (prose(&plot.title)) } (PreEscaped(svg)) } });
         }
         let json = serde_json::to_string_pretty(result).map_err(|error| failed(folder, error.into()))?;
         put(format!("{}.json", result.name), json.as_bytes())?;
@@ -120,7 +120,7 @@ fn page(results: &[ScenarioResult], sections: &[Markup], live: Option<&LiveMeasu
                     "Experiments in virtual time with the algorithms of Tollgate " (env!("CARGO_PKG_VERSION")) ". The same \
                      version and seed give the same numbers. Results as JSON and pictures as SVG stand beside this page."
                 }
-                ol { @for result in results { li { a href={ "#" (result.name) } { (result.title) } ". " (result.finding) } } }
+                ol { @for result in results { li { a href={ "#" (result.name) } { (result.title) } ". " (prose(&result.finding)) } } }
                 @for section in sections { (section) }
                 (live::section(live))
             }
@@ -134,7 +134,7 @@ fn section(result: &ScenarioResult, figures: &[Markup]) -> Markup {
     html! {
         section id=(result.name) {
             h2 { (result.title) }
-            p { (result.finding) }
+            p { (prose(&result.finding)) }
             div.plots { @for figure in figures { (figure) } }
             @for result_table in &result.tables { (table(result_table)) }
             details open[unexpected > 0] {
@@ -162,12 +162,37 @@ fn expectation(name: &str, number: &Number) -> Markup {
 
 fn table(table: &ResultTable) -> Markup {
     html! {
-        p { (table.caption) }
+        p { (prose(&table.caption)) }
         div.scroll {
             table {
                 tr { @for name in &table.header { th { (name) } } }
                 @for row in &table.rows { tr { @for cell in row { td { (cell) } } } }
             }
+        }
+    }
+}
+
+/// Returns a text whose names in backticks are set as code.
+fn prose(text: &str) -> Markup {
+    html! {
+        @for (place, part) in text.split('`').enumerate() {
+            @if place % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_backticks_are_code() {
+        for (text, expected) in [
+            ("Under `strict` & `bounded`.", "Under <code>strict</code> &amp; <code>bounded</code>."),
+            ("`a`", "<code>a</code>"),
+            ("none", "none"),
+        ] {
+            assert_eq!(prose(text).into_string(), expected);
         }
     }
 }

@@ -9,8 +9,8 @@ use super::plot::{FONT, PAPER, SIZE, TEXT};
 /// Height of a line of the title, and room above the drawing, in pixels.
 const LINE: usize = 21;
 const MARGIN: usize = 10;
-/// Longest line of the title, in characters: it is as wide as the drawing.
-const LINE_LEN_MAX: usize = 64;
+/// Longest line of the title, in characters: it is as wide as the drawing in a wide font.
+const LINE_LEN_MAX: usize = 48;
 
 /// Returns the file of a drawing with this title.
 pub(super) fn framed(title: &str, drawing: &str) -> String {

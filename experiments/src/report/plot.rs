@@ -8,8 +8,7 @@ use plotters::chart::{ChartBuilder, SeriesLabelPosition};
 use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::PathElement;
 use plotters::prelude::{Color, LineSeries, RGBColor, SVGBackend};
-use plotters::style::IntoFont;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{IntoFont, ShapeStyle};
 
 use crate::figures::count;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
@@ -31,6 +30,8 @@ const MEASURED: [RGBColor; 5] = [
     RGBColor(0x82, 0x50, 0xdf),
     RGBColor(0xbf, 0x39, 0x89),
 ];
+/// Dashes of measured lines, by their light colours. The others are solid.
+const DASHES: [(&str, &str); 3] = [("#D4570A", "3 2"), ("#1A7F37", "9 3"), ("#8250DF", "5 4")];
 /// Colour of texts, and of the paper of a picture that stands alone.
 pub(super) const TEXT: &str = "#24292F";
 pub(super) const PAPER: &str = "#FFFFFF";
@@ -64,7 +65,7 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
             .margin(8)
             .margin_right(16)
             .x_label_area_size(46)
-            .y_label_area_size(62)
+            .y_label_area_size(76)
             .build_cartesian_2d(x_min..x_max, y_min..y_max)?;
         let label = (FONT, 15).into_font().color(&INK);
         chart
@@ -82,35 +83,50 @@ pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::E
             .y_label_formatter(&|value| short(*value))
             .draw()?;
         let mut measured = MEASURED.iter().cycle();
-        for Series { name, role, points } in &plot.series {
-            let style = match role {
+        let styled = plot.series.iter().map(|series| {
+            let style = match series.role {
                 SeriesRole::Truth => TRUTH.stroke_width(3),
                 SeriesRole::Limit => LIMIT.stroke_width(1),
                 SeriesRole::Measured => measured.next().unwrap_or(&INK).stroke_width(2),
             };
+            (series, style)
+        });
+        let mut styled: Vec<(&Series, ShapeStyle)> = styled.collect();
+        // The legend has the order of the series.
+        for (Series { name, .. }, style) in &styled {
+            let style = *style;
             chart
-                .draw_series(LineSeries::new(points.iter().map(|(x, y)| (drawn_at(&plot.x, *x), *y)), style))?
+                .draw_series(std::iter::empty::<PathElement<(f64, f64)>>())?
                 .label(name)
                 .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperRight)
-            .label_font(label.pos(Pos::new(HPos::Left, VPos::Center)))
-            .draw()?;
+        // Of two lines that lie on each other, the later one is seen in the gaps of the earlier one, and the truth behind both.
+        styled.reverse();
+        styled.sort_by_key(|(series, _)| layer(series.role));
+        for (Series { points, .. }, style) in styled {
+            chart.draw_series(LineSeries::new(points.iter().map(|(x, y)| (drawn_at(&plot.x, *x), *y)), style))?;
+        }
+        chart.configure_series_labels().position(SeriesLabelPosition::UpperRight).label_font(label).draw()?;
         area.present()?;
     }
-    // The first measured line is dashed, so that the truth is seen behind it.
     let rule = |(light, dark)| format!("[stroke=\"{light}\"]{{stroke:{dark}}}[fill=\"{light}\"]{{fill:{dark}}}");
     let dark = DARK.map(rule).concat();
-    let style = format!(
-        "<style>[stroke=\"#D4570A\"]{{stroke-dasharray:3 2}}@media screen and (prefers-color-scheme:dark){{{dark}}}</style>"
-    );
+    let dashes = DASHES.map(|(color, dashes)| format!("[stroke=\"{color}\"]{{stroke-dasharray:{dashes}}}")).concat();
+    let style = format!("<style>{dashes}@media screen and (prefers-color-scheme:dark){{{dark}}}</style>");
     // Screen readers and tooltips name a picture by its title.
     let title = html! { title { (plot.title) } }.into_string();
     let head = text.find('>').map_or(0, |end| end + 1);
     text.insert_str(head, &(title + &style));
     Ok(text)
+}
+
+/// Returns the layer of a line, from the lowest on.
+fn layer(role: SeriesRole) -> u8 {
+    match role {
+        SeriesRole::Truth => 0,
+        SeriesRole::Limit => 1,
+        SeriesRole::Measured => 2,
+    }
 }
 
 /// Returns the place of a value on an axis.
@@ -126,7 +142,11 @@ fn power(exponent: f64) -> String {
 }
 
 /// Formats the label of a tick.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is a whole number above 0")]
 fn short(value: f64) -> String {
+    if value >= 1_000.0 && value.fract() == 0.0 {
+        return count(value as u64);
+    }
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
@@ -148,9 +168,15 @@ mod tests {
                 series("true", SeriesRole::Truth),
                 series("limit", SeriesRole::Limit),
                 series("count", SeriesRole::Measured),
+                series("other", SeriesRole::Measured),
             ],
         };
         let svg = svg(&plot).unwrap();
+        let place = |text: &str| svg.find(text).unwrap_or_else(|| panic!("{text}: {svg}"));
+        let drawn = |color: &str| place(&format!("fill=\"none\" opacity=\"1\" stroke=\"{color}\""));
+        assert!(drawn("#8C959F") < drawn("#CF222E") && drawn("#CF222E") < drawn("#0969DA"), "{svg}");
+        assert!(drawn("#0969DA") < drawn("#D4570A"), "the dashed line is over the solid one: {svg}");
+        assert!(place("\ntrue\n") < place("\nlimit\n") && place("\ncount\n") < place("\nother\n"), "{svg}");
         for expected in [
             "<title>A finding &amp; more</title>",
             "time, s",
@@ -165,6 +191,15 @@ mod tests {
         let (_, drawing) = svg.split_once("</style>").expect("a style");
         for (light, _) in &DARK[..5] {
             assert!(drawing.contains(light), "{light} is drawn: {drawing}");
+        }
+    }
+
+    #[test]
+    fn labels_have_thousands_separators() {
+        for (value, expected) in
+            [(0.0, "0"), (0.25, "0.25"), (999.5, "999.5"), (1_000.0, "1,000"), (50_000.0, "50,000")]
+        {
+            assert_eq!(short(value), expected);
         }
     }
 

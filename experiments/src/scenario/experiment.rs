@@ -34,7 +34,7 @@ pub(super) enum Experiment {
 /// Name of an experiment in a file.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Kind {
+enum ExperimentKind {
     Approximations,
     FalseDenials,
     Burst,
@@ -52,7 +52,7 @@ enum Kind {
 /// The field that decides which others an experiment has.
 #[derive(Debug, Deserialize)]
 struct KindField {
-    kind: Kind,
+    kind: ExperimentKind,
 }
 
 impl Experiment {
@@ -63,18 +63,18 @@ impl Experiment {
             table.remove("kind");
         }
         match kind {
-            Kind::Approximations => parameters(value).map(Self::Approximations),
-            Kind::FalseDenials => parameters(value).map(Self::FalseDenials),
-            Kind::Burst => parameters(value).map(Self::Burst),
-            Kind::LostShard => parameters(value).map(Self::LostShard),
-            Kind::RetryStorm => parameters(value).map(Self::RetryStorm),
-            Kind::Lag => parameters(value).map(Self::Lag),
-            Kind::RealTraffic => parameters(value).map(Self::RealTraffic),
-            Kind::Price => parameters(value).map(Self::Price),
-            Kind::Ways => parameters(value).map(Self::Ways),
-            Kind::Adversary => parameters(value).map(Self::Adversary),
-            Kind::ScaleOut => parameters(value).map(Self::ScaleOut),
-            Kind::Regions => parameters(value).map(Self::Regions),
+            ExperimentKind::Approximations => parameters(value).map(Self::Approximations),
+            ExperimentKind::FalseDenials => parameters(value).map(Self::FalseDenials),
+            ExperimentKind::Burst => parameters(value).map(Self::Burst),
+            ExperimentKind::LostShard => parameters(value).map(Self::LostShard),
+            ExperimentKind::RetryStorm => parameters(value).map(Self::RetryStorm),
+            ExperimentKind::Lag => parameters(value).map(Self::Lag),
+            ExperimentKind::RealTraffic => parameters(value).map(Self::RealTraffic),
+            ExperimentKind::Price => parameters(value).map(Self::Price),
+            ExperimentKind::Ways => parameters(value).map(Self::Ways),
+            ExperimentKind::Adversary => parameters(value).map(Self::Adversary),
+            ExperimentKind::ScaleOut => parameters(value).map(Self::ScaleOut),
+            ExperimentKind::Regions => parameters(value).map(Self::Regions),
         }
     }
 

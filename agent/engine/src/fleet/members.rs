@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, Presence};
 
@@ -18,7 +19,7 @@ pub(super) const MEMBERS_LEN_MAX: usize = 10_000;
 /// Other agents, by id.
 #[derive(Default)]
 pub(super) struct Members {
-    by_id: HashMap<Arc<str>, Member>,
+    by_id: HashMap<Arc<str>, Member, RandomState>,
     /// True after an agent came or went, until [`Members::take_change`].
     is_changed: bool,
 }

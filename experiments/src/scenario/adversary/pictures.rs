@@ -26,7 +26,10 @@ fn against_bounds(results: &[TargetResult]) -> Plot {
     let beaten = results.iter().filter(|result| result.worst.of_bound > 100.0).count();
     Plot {
         name: "bounds".to_owned(),
-        title: format!("{beaten} of {} printed bounds are exceeded", results.len()),
+        title: match beaten {
+            0 => format!("None of the {} printed bounds is exceeded", results.len()),
+            _ => format!("{beaten} of {} printed bounds are exceeded", results.len()),
+        },
         x: Axis::new("row of the tables", [0.0, results.len() as f64 + 1.0]),
         y: Axis::new("units of a window, % of the quota", [0.0, most]),
         series: vec![

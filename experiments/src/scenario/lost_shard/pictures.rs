@@ -2,6 +2,7 @@
 
 use super::outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
 use super::{LostShardSettings, seconds};
+use crate::figures::count;
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
@@ -36,7 +37,8 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
         }
         let left = points.iter().position(|(_, units)| *units >= near[1]);
         points.truncate(left.map_or(points.len(), |left| left + 1));
-        Series { name: name.to_owned(), role: SeriesRole::Measured, points }
+        let name = left.map_or(name.to_owned(), |_| format!("{name} (up to {})", count(of_case(name).fullest)));
+        Series { name, role: SeriesRole::Measured, points }
     };
     // Lines that lie on the quota are drawn over it.
     let mut windows = vec![Series {
@@ -57,8 +59,8 @@ pub(super) fn plots(settings: &LostShardSettings, outcomes: &[(OutageCase, LostS
             "windows",
             format!(
                 "The fullest minute holds up to {} units by default, and {} under open without signals",
-                default.fullest,
-                of_case("open, no signals").fullest
+                count(default.fullest),
+                count(of_case("open, no signals").fullest)
             ),
             "units in the last minute".to_owned(),
             near,

@@ -3,7 +3,7 @@
 
 use super::storm::{StormOutcome, StormSecond};
 use super::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, RetryStormSettings, StormCase};
-use crate::figures::ratio;
+use crate::figures::{count, ratio};
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
@@ -33,7 +33,11 @@ pub(super) fn plots(settings: &RetryStormSettings, outcomes: &[StormOutcome]) ->
     let (at_once, waiting) = (of(AT_ONCE), of(RETRY_AFTER));
     let mut units = plot(
         "units",
-        format!("Jobs that call again at once get {} units, and jobs that wait {}", at_once.admitted, waiting.admitted),
+        format!(
+            "Jobs that call again at once get {} units, and jobs that wait {}",
+            count(at_once.admitted),
+            count(waiting.admitted)
+        ),
         "units in the last minute",
         |second| second.window,
     );
@@ -57,7 +61,7 @@ pub(super) fn plots(settings: &RetryStormSettings, outcomes: &[StormOutcome]) ->
             "requests",
             format!(
                 "Up to {} calls in a second: while all are denied, the store gets {:.0} requests",
-                at_once.most(|second| second.calls),
+                count(at_once.most(|second| second.calls)),
                 at_once.requests_of_denials()
             ),
             "requests to the store in a second",

@@ -30,6 +30,11 @@ use workload::WayCaller;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
 /// Time in which every call is answered, in ms.
 const ANSWERED_MS: u64 = 100;
+/// Length of the calls in a large fleet with a bus: the end of a minute with its burst. Each agent receives the heartbeats of all
+/// others, so that a run costs as much as the square of the fleet.
+const SHORT_MS: u64 = 12_000;
+/// Time after which such a fleet loses its store.
+const SHORT_LOST_MS: u64 = 3_000;
 /// Numbers that stand for a lag that does not end, and for one that is not measured.
 const ENDLESS_LAG: f64 = 5_000.0;
 const UNMEASURED_LAG: f64 = -1.0;
@@ -41,10 +46,10 @@ enum Way {
     Production(ProductionWay),
 }
 
-/// The figures of a way by fleet size; none where it does not run.
+/// The figures of a way by fleet size.
 struct WayRow {
     way: Way,
-    measures: Vec<Option<Measures>>,
+    measures: Vec<Measures>,
 }
 
 impl WaySettings {
@@ -57,18 +62,27 @@ impl WaySettings {
 
     /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
-        let row = |way: Way| {
-            let measures = self.agents.iter().map(|agents| way.runs_with(*agents, self).then(Measures::default));
-            WayRow { way, measures: measures.collect() }
-        };
+        let row = |way: Way| WayRow { way, measures: vec![Measures::default(); self.agents.len()] };
         numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
     }
 
     /// Returns the calls of a way in a fleet of this size.
     fn trial(&self, way: Way, nodes: usize, seed: u64) -> Trial {
+        let is_short = way.has_bus() && self.is_short_with_bus(nodes);
         // The callers find their whole quota free once more after the loss of the store.
-        let minutes = self.minutes + u64::from(way.loses_store());
+        let minutes = if is_short { 1 } else { self.minutes + u64::from(way.loses_store()) };
         let mut calls = workload::calls(&Self { minutes, ..self.clone() }, nodes, seed);
+        let (mut end_ms, mut incident_ms) = (minutes * MINUTE_MS, self.minutes * MINUTE_MS * 3 / 4);
+        if is_short {
+            // A store is lost early, and its callers are seen for the rest of the minute.
+            let (short_ms, lost_ms) = if way.loses_store() { (MINUTE_MS, SHORT_LOST_MS) } else { (SHORT_MS, SHORT_MS) };
+            let left_out_ms = end_ms - short_ms;
+            calls.retain(|call| call.at >= BEGIN.plus_ms(left_out_ms));
+            for call in &mut calls {
+                call.at = call.at.minus_ms(left_out_ms);
+            }
+            (end_ms, incident_ms) = (short_ms, lost_ms);
+        }
         if way.is_at_one_node() {
             calls.retain(|call| !matches!(WayCaller::ALL[call.caller], WayCaller::Spread | WayCaller::Burst));
         }
@@ -77,8 +91,8 @@ impl WaySettings {
             quota: Quota::new(self.quota, MINUTE_MS).expect("a quota in range"),
             callers: WayCaller::ALL.len(),
             calls,
-            end: BEGIN.plus_ms(minutes * MINUTE_MS + ANSWERED_MS),
-            incident: BEGIN.plus_ms(self.minutes * MINUTE_MS * 3 / 4),
+            end: BEGIN.plus_ms(end_ms + ANSWERED_MS),
+            incident: BEGIN.plus_ms(incident_ms),
             seed,
             delays: self.delays(way),
         }
@@ -105,8 +119,8 @@ impl Way {
         }
     }
 
-    fn runs_with(&self, agents: usize, settings: &WaySettings) -> bool {
-        !matches!(self, Self::Production(way) if way.has_bus && agents > settings.bus_agents_max)
+    fn has_bus(&self) -> bool {
+        matches!(self, Self::Production(way) if way.has_bus)
     }
 
     fn loses_store(&self) -> bool {
@@ -136,11 +150,11 @@ fn ways() -> impl Iterator<Item = Way> {
 
 /// Runs the experiment.
 pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: vec![None; settings.agents.len()] }).collect();
+    let unmeasured = vec![Measures::default(); settings.agents.len()];
+    let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: unmeasured.clone() }).collect();
     // The largest fleets take longest, so they begin.
-    let mut places: Vec<(usize, usize)> =
+    let places: Vec<(usize, usize)> =
         (0..settings.agents.len()).rev().flat_map(|size| (0..rows.len()).map(move |row| (row, size))).collect();
-    places.retain(|(row, size)| rows[*row].way.runs_with(settings.agents[*size], settings));
     bar.set_length(places.len() as u64);
     let measured = run_all(&places, |(row, size)| {
         let measures = rows[*row].way.measures(settings, settings.agents[*size], seed);
@@ -148,7 +162,7 @@ pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> Scena
         measures
     });
     for ((row, size), measures) in places.into_iter().zip(measured) {
-        rows[row].measures[size] = Some(measures);
+        rows[row].measures[size] = measures;
     }
     let numbers = numbers(settings, &rows);
     ScenarioFindings {
@@ -164,7 +178,7 @@ fn finding(settings: &WaySettings, rows: &[WayRow]) -> String {
     let shown = settings.shown();
     let figure = |name: &str, value: fn(&Measures) -> f64| -> String {
         let row = rows.iter().find(|row| row.way.name() == name).expect("a way of this name");
-        row.measures[shown].as_ref().map_or("-".to_owned(), |of| tables::amount(value(of)))
+        tables::amount(value(&row.measures[shown]))
     };
     let worst = |name: &str| figure(name, Measures::worst);
     format!(
@@ -193,7 +207,6 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
     let mut numbers = IndexMap::new();
     for WayRow { way, measures } in rows {
         for (agents, measures) in settings.agents.iter().zip(measures) {
-            let Some(measures) = measures else { continue };
             let figures = [
                 ("over-admitted, %", measures.over),
                 ("under-admitted, %", measures.under),

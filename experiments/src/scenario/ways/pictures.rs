@@ -4,6 +4,7 @@
 //! fleets span three orders of magnitude.
 
 use super::{Measures, WayRow, WaySettings};
+use crate::figures::count;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Draws the fullest minute and the messages.
@@ -13,12 +14,14 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
     let (least, most) = (sizes[0], sizes[sizes.len() - 1]);
     let curve = |name: &&str, value: fn(&Measures) -> f64| {
         let row = rows.iter().find(|row| row.way.name() == *name).expect("a way of this name");
-        let points = sizes.iter().zip(&row.measures).filter_map(|(size, of)| Some((*size, value(of.as_ref()?))));
-        let series = Series { name: (*name).to_owned(), role: SeriesRole::Measured, points: points.collect() };
-        (!series.points.is_empty()).then_some(series)
+        // Short runs have fewer bursts than the others, so they are no part of the same line.
+        let is_drawn = |agents: &usize| !(row.way.has_bus() && settings.is_short_with_bus(*agents));
+        let points = sizes.iter().zip(&row.measures).zip(&settings.agents).filter(|(_, agents)| is_drawn(agents));
+        let points = points.map(|((size, of), _)| (*size, value(of)));
+        Series { name: (*name).to_owned(), role: SeriesRole::Measured, points: points.collect() }
     };
     let curves = |names: &[&str], value: fn(&Measures) -> f64| -> Vec<Series> {
-        names.iter().filter_map(|name| curve(name, value)).collect()
+        names.iter().map(|name| curve(name, value)).collect()
     };
     let x = Axis::logarithmic("number of agents", [1.0, 1.1 * most]);
     let mut worst = curves(
@@ -55,12 +58,12 @@ fn last(series: &Series) -> f64 {
 fn title_of_worst(series: &[Series]) -> String {
     let ends = series.get(1).into_iter().chain(series.last());
     let parts = ends.map(|series| format!("{} {:.0}%", series.name, last(series))).collect::<Vec<_>>();
-    format!("Fullest minute in the largest fleet: {}", parts.join(", "))
+    format!("Fullest minute in the largest fleet: {}", parts.join("; "))
 }
 
 /// States the messages of the broadcast in the largest fleet.
 fn title_of_messages(settings: &WaySettings, series: &[Series]) -> String {
     let agents = settings.agents[settings.agents.len() - 1];
     let [first, ..] = series else { return String::new() };
-    format!("A call costs the {} {:.0} messages among {agents} agents", first.name, last(first))
+    format!("A call costs the {} {:.0} messages among {} agents", first.name, last(first), count(agents as u64))
 }

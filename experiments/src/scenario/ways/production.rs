@@ -16,6 +16,10 @@ const IDLE_MS: u64 = 5_000;
 /// Time after which all agents know that the store is lost.
 const NOTICED_MS: u64 = 5_000;
 
+/// Size of the fleet from which on the shells work as soon as those of production: otherwise, the records of so many agents come faster
+/// than the simulated aggregator takes them.
+const PROMPT_NODES_MIN: usize = 500;
+
 /// A way of the product.
 #[derive(Clone, Copy)]
 pub(super) struct ProductionWay {
@@ -146,7 +150,8 @@ impl ProductionWay {
         let delays = trial.delays;
         let faults =
             Faults { store_ms_max: delays.store, bus_ms_max: delays.bus, ack_ms_max: delays.bus, ..Faults::default() };
-        let settings = SimSettings { seed: trial.seed, faults, ..SimSettings::fleet(BEGIN, trial.nodes) };
+        let is_prompt = trial.nodes >= PROMPT_NODES_MIN;
+        let settings = SimSettings { seed: trial.seed, faults, is_prompt, ..SimSettings::fleet(BEGIN, trial.nodes) };
         let aggregators = usize::from(self.has_bus);
         let quota = Quota::new(quota, MINUTE_MS).expect("a quota in range");
         Fleet::new(SimSettings { has_bus: self.has_bus, aggregators, ..settings }, &rules, quota)

@@ -12,8 +12,8 @@ pub(in crate::scenario) struct WaySettings {
     pub(super) agents: Vec<usize>,
     /// Number of agents of the tables with all columns.
     pub(super) shown_agents: usize,
-    /// Largest fleet in which the ways with a bus run.
-    pub(super) bus_agents_max: usize,
+    /// Largest fleet in which the ways with a bus run for all minutes. In larger ones they run for some seconds.
+    pub(super) long_bus_agents_max: usize,
     /// Calls per minute of each caller.
     pub(super) quota: u64,
     /// Length of the calls.
@@ -60,7 +60,7 @@ impl WaySettings {
             let shown = self.shown_agents;
             return Err(SettingError::new("shown_agents", format!("is {shown}; write one of `agents`")));
         }
-        SettingError::unless_in("bus_agents_max", self.bus_agents_max, 2..=2_000)?;
+        SettingError::unless_in("long_bus_agents_max", self.long_bus_agents_max, 2..=2_000)?;
         SettingError::unless_in("quota", self.quota, 60..=10_000)?;
         SettingError::unless_in("minutes", self.minutes, 2..=60)?;
         SettingError::unless_in("demand", self.demand, 1.0..=100.0)?;
@@ -78,6 +78,11 @@ impl WaySettings {
         SettingError::unless_in("calls_per_node_s", self.calls_per_node_s, 1..=1_000_000)
     }
 
+    /// Returns true if a fleet of this size runs for some seconds if it has a bus.
+    pub(super) fn is_short_with_bus(&self, agents: usize) -> bool {
+        agents > self.long_bus_agents_max
+    }
+
     /// Returns the place of the fleet that is shown.
     pub(super) fn shown(&self) -> usize {
         self.agents.iter().position(|agents| *agents == self.shown_agents).expect("it is checked")
@@ -88,7 +93,7 @@ impl WaySettings {
         Self {
             agents: vec![2, 5],
             shown_agents: 5,
-            bus_agents_max: 2,
+            long_bus_agents_max: 2,
             quota: 120,
             minutes: 2,
             demand: 6.0,

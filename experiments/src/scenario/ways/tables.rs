@@ -1,6 +1,7 @@
 //! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
 
-use super::{Measures, Way, WayRow, WaySettings};
+use super::{Measures, SHORT_LOST_MS, SHORT_MS, Way, WayRow, WaySettings};
+use crate::figures::count;
 use crate::scenario::ResultTable;
 
 /// Cell of a figure that is not measured.
@@ -10,15 +11,28 @@ const NO_FIGURE: &str = "-";
 pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable> {
     let shown = settings.shown();
     let by_size = |caption: &str, figure: fn(&Measures) -> String| table_by_size(settings, rows, caption, figure);
-    let limited = if settings.agents.iter().any(|agents| *agents > settings.bus_agents_max) {
-        format!(" -: ways with a bus run with up to {} agents (`bus_agents_max`).", settings.bus_agents_max)
-    } else {
+    let short: Vec<String> = settings
+        .agents
+        .iter()
+        .filter(|agents| settings.is_short_with_bus(**agents))
+        .map(|agents| count(*agents as u64))
+        .collect();
+    let shortened = if short.is_empty() {
         String::new()
+    } else {
+        format!(
+            " With {} agents, the ways with Kafka answer only the last {} s of a minute of calls, because each agent receives the \
+             heartbeats of all others: one burst, so that a second one, which the default rule admits as well, does not come. The store \
+             is lost {} s after the beginning of a whole minute.",
+            short.join(" and "),
+            SHORT_MS / 1_000,
+            SHORT_LOST_MS / 1_000
+        )
     };
     vec![
         answers(settings, rows, shown),
         costs(settings, rows, shown),
-        by_size(&format!("Fullest minute of a caller, % of the quota, by number of agents.{limited}"), |of| {
+        by_size(&format!("Fullest minute of a caller, % of the quota, by number of agents.{shortened}"), |of| {
             whole(of.worst())
         }),
         by_size("Admissions past the quota, % of all admissions, by number of agents.", |of| tenth(of.over)),
@@ -50,7 +64,7 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
         ]
     };
     let by_allowance = |name: &str| {
-        let row = rows.iter().find(|row| row.way.name() == name).and_then(|row| row.measures[shown].as_ref());
+        let row = rows.iter().find(|row| row.way.name() == name).map(|row| &row.measures[shown]);
         row.map_or(NO_FIGURE.to_owned(), |of| tenth(of.by_allowance))
     };
     ResultTable {
@@ -71,7 +85,7 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
             by_allowance("store, allowances"),
         ),
         header: ["way", "over", "under", "even", "burst", "one", "lag", "wait"].map(str::to_owned).to_vec(),
-        rows: rows.iter().map(|row| table_row(row, shown, 7, cells)).collect(),
+        rows: rows.iter().map(|row| table_row(row, shown, cells)).collect(),
     }
 }
 
@@ -97,7 +111,7 @@ fn costs(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable {
             settings.shown_agents, settings.calls_per_node_s
         ),
         header: ["way", "growth", "messages", "bytes", "store", "B/node", "B/store"].map(str::to_owned).to_vec(),
-        rows: rows.iter().map(|row| table_row(row, shown, 6, cells)).collect(),
+        rows: rows.iter().map(|row| table_row(row, shown, cells)).collect(),
     }
 }
 
@@ -108,7 +122,7 @@ fn table_by_size(
     figure: fn(&Measures) -> String,
 ) -> ResultTable {
     let row = |row: &WayRow| {
-        let cells = row.measures.iter().map(|of| of.as_ref().map_or(NO_FIGURE.to_owned(), figure));
+        let cells = row.measures.iter().map(figure);
         std::iter::once(row.way.name().to_owned()).chain(cells).collect()
     };
     ResultTable {
@@ -119,8 +133,8 @@ fn table_by_size(
 }
 
 /// Returns the cells of a way in the fleet of this place.
-fn table_row(row: &WayRow, size: usize, columns: usize, cells: impl Fn(&Way, &Measures) -> Vec<String>) -> Vec<String> {
-    let cells = row.measures[size].as_ref().map_or(vec![NO_FIGURE.to_owned(); columns], |of| cells(&row.way, of));
+fn table_row(row: &WayRow, size: usize, cells: impl Fn(&Way, &Measures) -> Vec<String>) -> Vec<String> {
+    let cells = cells(&row.way, &row.measures[size]);
     std::iter::once(row.way.name().to_owned()).chain(cells).collect()
 }
 
