@@ -140,8 +140,8 @@ impl Engine {
     /// Loses the store: it is unreachable.
     #[cfg(test)]
     pub(crate) fn lose_store(&self) {
-        let (now, deadline) = (Timestamp::default(), crate::operation::UNATTENDED_DEADLINE);
-        self.unanswered(now, deadline, now, StoreError::Unreachable);
+        let now = Timestamp::default();
+        self.unanswered(now, Duration::ZERO, now, StoreError::Unreachable);
     }
 
     /// Records that the connection to the store was lost. A ping makes the next one.

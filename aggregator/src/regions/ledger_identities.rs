@@ -20,9 +20,9 @@ const IDENTITY_INTERVAL: Duration = Duration::from_secs(5);
 /// Identities that one round of questions has found; 0 for one that is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FoundIdentities {
-    /// That of the topic from which records are read.
+    /// Identity of the topic from which records are read.
     pub(super) source: LogId,
-    /// That of the ledger at home, if records are read from a mirror of it.
+    /// Identity of the ledger at home, if records are read from a mirror of it.
     pub(super) home: LogId,
 }
 
