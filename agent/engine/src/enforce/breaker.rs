@@ -8,9 +8,9 @@
 //! error after which no request can succeed opens it at once.
 //!
 //! A miss calls for pings, whose misses count like those of calls: an agent with few calls loses a silent store by its
-//! pings, and not by four callers. So, at any rate of calls, the breaker is open within [`OPEN_WITHIN_DEADLINES`] of the
-//! first call that the store does not answer. A ping closes it only if it was answered within the deadline that calls missed: they would miss it
-//! again.
+//! pings, and not by four callers. So, at any rate of calls, the breaker is open within [`OPEN_WITHIN_DEADLINES`]
+//! deadlines of the first call that the store does not answer. A ping closes it only if it was answered within the
+//! deadline that calls missed: they would miss it again.
 //!
 //! **Deadlines.** Rules may have different deadlines. Four misses open the breaker for all calls whose deadline is at
 //! most the shortest of the missed ones. So a rule with a short deadline does not take the store from a rule that waits
@@ -42,7 +42,7 @@ const ALL_DEADLINES_MS: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     misses: AtomicU32,
-    /// Instant of the agent's own clock at which the last of them was counted, in ms.
+    /// Instant of the agent's own clock, which never steps back, at which the last of them was counted, in ms.
     missed_at_ms: AtomicU64,
     /// Shortest deadline of these misses, in ms.
     missed_ms: AtomicU32,
