@@ -1,5 +1,4 @@
 -- Applies the evaluated charges, writes the counters, and answers.
-local TTL_MS_MAX = 3155760000000
 
 -- Keeps the id of a request on a counter.
 local function keep_id(c, name)
@@ -44,8 +43,7 @@ for i = 1, #ARGV do
   end
 end
 
--- A counter lives until it would be idle, at most a hundred years: a huge burst may take longer to refill than Redis accepts
--- as a TTL. The TTL is text, because Redis does not read a large number of Lua as a whole one.
+-- A counter lives until it would be idle. The TTL is text, because Redis does not read a large number of Lua as a whole one.
 for i = 1, #ARGV do
   local c = charges[i][1]
   if c.is_kept then

@@ -13,5 +13,6 @@ local CHARGE, HEADER, HEADER_LEN, LAST_PLACE = '<I1I1I1I6I7I7I7I7I7', '<I1I1I6I7
 local INTERPOLATED, CONSERVATIVE, FIXED, TOKEN_BUCKET, LOG, SLOTS = 49, 50, 51, 54, 56, 57
 local EXPIRED, REFUSED, CHARGED, STALE, LEFT = 0, 1, 2, 3, 4
 local LEASE, LEASE_PLACE = 7, 45
-local COUNT_MAX, CLOCK_ERROR_MAX_MS = 2 ^ 53, 1000
+-- A TTL is at most a hundred years: a huge burst may take longer to refill than Redis accepts as a TTL.
+local COUNT_MAX, CLOCK_ERROR_MAX_MS, TTL_MS_MAX = 2 ^ 53, 1000, 3155760000000
 local pack, parse, rep = struct.pack, struct.unpack, string.rep

@@ -25,6 +25,9 @@ use crate::store::StoreError;
 /// Maximum number of steps of one script.
 pub(super) const STEPS_OF_SCRIPT_MAX: usize = 16;
 
+/// Maximum quota of a log whose value is short enough for `lua/log_step.lua`.
+const SHORT_LOG_UNITS_MAX: u64 = 240;
+
 /// Maximum number of calls that wait for an answer.
 const CALLS_LEN_MAX: usize = 10_000;
 
@@ -137,11 +140,13 @@ fn tell(step: GatheredStep<Caller>, answer: &StepResult) {
 
 /// Returns true if charges may be a step of a script of many steps.
 fn is_simple(charges: &[Charge]) -> bool {
-    let is_window = |limit: &Limit| {
-        limit.burst == 0 && matches!(limit.algorithm, Algorithm::SlidingWindow(_) | Algorithm::FixedWindow)
+    let is_short = |limit: &Limit| match limit.algorithm {
+        Algorithm::SlidingWindow(_) => limit.burst == 0,
+        Algorithm::SlidingLog => limit.units <= SHORT_LOG_UNITS_MAX,
+        _ => true,
     };
     let is_plain = |charge: &Charge| charge.request.is_none() && charge.budget.is_none();
-    matches!(charges, [charge] if is_plain(charge) && charge.mode.is_enforced() && is_window(&charge.limit))
+    matches!(charges, [charge] if is_plain(charge) && charge.mode.is_enforced() && is_short(&charge.limit))
 }
 
 impl RoundInProgress {

@@ -18,12 +18,23 @@ use super::codec::{self, StepAnswer, StepScope, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
+/// Lua of the steps that need no functions and tables.
+macro_rules! short_steps {
+    () => {
+        concat!(
+            include_str!("../lua/window_step.lua"),
+            include_str!("../lua/bucket_step.lua"),
+            include_str!("../lua/log_step.lua"),
+        )
+    };
+}
+
 /// Lua of a step of one call, after the layout.
 macro_rules! one_call {
     () => {
         concat!(
             include_str!("../lua/one_call.lua"),
-            include_str!("../lua/window_step.lua"),
+            short_steps!(),
             include_str!("../lua/counter.lua"),
             include_str!("../lua/log.lua"),
             include_str!("../lua/meter.lua"),
@@ -49,7 +60,7 @@ const CHARGE_BUDGETED: &str = concat!(
 const CHARGE_EACH: &str = concat!(
     include_str!("../lua/layout.lua"),
     include_str!("../lua/many_calls.lua"),
-    include_str!("../lua/window_step.lua"),
+    short_steps!(),
     "dones[i] = done or pack('<I1', LEFT)\nend\nreturn table.concat(dones)\n",
 );
 const REPLACE: &str = include_str!("../lua/replace.lua");
