@@ -18,12 +18,12 @@ local function used(c)
   if estimate == 0 then
     local part = c.width / parts
     local covered = part - c.last % part
-    if oldest * covered < 2 ^ 53 then return sum + math.ceil(oldest * covered / part) end
+    if oldest * covered < 2 ^ 53 then return sum + math.floor(oldest * covered / part) end
     -- A product that is not exact, in two halves that are.
     local rest = oldest % part
     local high = rest * math.floor(covered / 65536)
     local low = high % part * 65536 + rest * (covered % 65536)
-    oldest = math.floor(oldest / part) * covered + math.floor(high / part) * 65536 + math.ceil(low / part)
+    oldest = math.floor(oldest / part) * covered + math.floor(high / part) * 65536 + math.floor(low / part)
   end
   return sum + oldest
 end

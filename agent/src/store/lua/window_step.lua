@@ -27,7 +27,7 @@ if is_sole and kind <= FIXED and #first_value > HEADER_LEN then
     for slot = 1, slots do used = used + ring[slot] end
     if used * part < COUNT_MAX then
       if kind ~= CONSERVATIVE and slots > n then
-        used = used - ring[slots] + (kind == FIXED and 0 or math.ceil(ring[slots] * (part - now % part) / part))
+        used = used - ring[slots] + (kind == FIXED and 0 or math.floor(ring[slots] * (part - now % part) / part))
       end
       room = cost == 0 or used + cost <= quota
       newest = ring[1] + cost

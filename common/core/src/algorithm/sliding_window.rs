@@ -59,7 +59,7 @@ impl SlidingWindow {
             Some(reserve) => reserve.left(used),
         };
         if let Some(remaining) = left.checked_sub(cost) {
-            let reset_at = self.reset_after(limit.window, estimate, now, cost);
+            let reset_at = self.reset_after(estimate, now, cost);
             return Verdict::admission(now, remaining, reset_at);
         }
         let retry_at = match &self.reserve {
@@ -149,13 +149,12 @@ impl SlidingWindow {
 
     /// Returns [`Self::reset_at`] after a charge of `cost`.
     #[inline]
-    fn reset_after(&self, window: Window, estimate: Estimate, now: Timestamp, cost: u64) -> Timestamp {
+    fn reset_after(&self, estimate: Estimate, now: Timestamp, cost: u64) -> Timestamp {
         if cost == 0 {
             return self.reset_at(estimate, now);
         }
         if self.reserve.is_none() {
-            let kept = u64::from(estimate != Estimate::Ignored);
-            return window.start_of(window.sub_window(now) + u64::from(window.parts()) + kept);
+            return self.ring.empties_after(cost, now, estimate);
         }
         let mut after = self.clone();
         after.charge(now, cost);

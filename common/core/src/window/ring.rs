@@ -14,7 +14,7 @@ use crate::clock::Timestamp;
 /// Method of counting the oldest sub-window, which the window covers in part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Estimate {
-    /// In proportion to its overlap with the window. Exact on average; error of at most its content.
+    /// In proportion to its overlap with the window, rounded down. Error of at most its content.
     #[default]
     Interpolated,
     /// Whole. Never below the true count; admits n/(n+1) of the quota under steady demand.
@@ -109,7 +109,7 @@ impl Ring {
         (oldest..=self.newest).map(|sub_window| (sub_window, self.get(sub_window))).filter(|(_, units)| *units > 0)
     }
 
-    /// Returns the units in the window that ends at `now`, rounded up. An instant before the newest sub-window is
+    /// Returns the units in the window that ends at `now`. An instant before the newest sub-window is
     /// treated as its start.
     #[must_use]
     #[inline]
@@ -119,7 +119,7 @@ impl Ring {
         let part_ms = self.window().part_ms();
         match estimate {
             Estimate::Conservative => whole.saturating_add(oldest),
-            Estimate::Interpolated => whole.saturating_add(scale_up(oldest, part_ms - offset_ms, part_ms)),
+            Estimate::Interpolated => whole.saturating_add(share(oldest, part_ms - offset_ms, part_ms)),
             Estimate::Ignored => whole,
         }
     }
@@ -136,9 +136,10 @@ impl Ring {
                 return from;
             }
             if estimate == Estimate::Interpolated && whole <= units {
-                // oldest * (S - o) <= (units - whole) * S, solved for the smallest offset o.
+                // oldest * (S - o) < (units - whole + 1) * S, solved for the smallest offset o.
                 let part_ms = self.window().part_ms();
-                let covered_ms = scale_down(part_ms, units - whole, oldest);
+                let product = u128::from(part_ms) * (u128::from(units - whole) + 1);
+                let covered_ms = narrow((product - 1) / u128::from(oldest));
                 if covered_ms > 0 {
                     return self.window().start_of(current).plus_ms(part_ms - covered_ms).max(from);
                 }
@@ -147,6 +148,24 @@ impl Ring {
             oldest = current.checked_sub(self.len() - 1).map_or(0, |sub_window| self.get(sub_window));
             whole = whole.saturating_sub(oldest);
         }
+    }
+
+    /// Returns the earliest instant at which the window is empty if `units`, at least one, are added at `now`, and nothing
+    /// after them.
+    #[must_use]
+    #[inline]
+    pub fn empties_after(&self, units: u64, now: Timestamp, estimate: Estimate) -> Timestamp {
+        let (window, (current, _)) = (self.window(), self.locate(now));
+        let oldest_from = window.start_of(current + u64::from(self.parts.get()));
+        oldest_from.plus_ms(match estimate {
+            Estimate::Ignored => 0,
+            Estimate::Conservative => window.part_ms(),
+            // units * (S - o) < S, solved for the smallest offset o.
+            Estimate::Interpolated => {
+                let covered_ms = (window.part_ms() - 1) / self.get(current).saturating_add(units).max(1);
+                window.part_ms() - covered_ms
+            }
+        })
     }
 
     /// Returns true if the window that ends at `now` is empty.
@@ -229,16 +248,8 @@ impl PartialEq for Ring {
 
 impl Eq for Ring {}
 
-/// Computes units * part / whole, rounded up.
-fn scale_up(units: u64, part: u64, whole: u64) -> u64 {
-    match units.checked_mul(part) {
-        Some(product) => product.div_ceil(whole),
-        None => narrow((u128::from(units) * u128::from(part)).div_ceil(u128::from(whole))),
-    }
-}
-
 /// Computes units * part / whole, rounded down.
-fn scale_down(units: u64, part: u64, whole: u64) -> u64 {
+fn share(units: u64, part: u64, whole: u64) -> u64 {
     match units.checked_mul(part) {
         Some(product) => product / whole,
         None => narrow(u128::from(units) * u128::from(part) / u128::from(whole)),

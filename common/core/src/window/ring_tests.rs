@@ -57,7 +57,7 @@ fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estima
     let oldest = current.checked_sub(parts).map_or(0, of);
     match estimate {
         Estimate::Conservative => whole + oldest,
-        Estimate::Interpolated => whole + (oldest * (part - now.as_ms() % part)).div_ceil(part),
+        Estimate::Interpolated => whole + oldest * (part - now.as_ms() % part) / part,
         Estimate::Ignored => whole,
     }
 }

@@ -212,7 +212,7 @@ fn table(counts: &[Count], errors: &[Errors], limit: u64) -> ResultTable {
         caption: format!(
             "Errors in calls, at the instants of the calls; the limit is {limit} a minute. passed: part of the calls past the limit \
              that the count would admit. denied: part of the others that it would deny. conservative: the oldest sub-window counts \
-             whole. Estimates are rounded up to whole calls."
+             whole. Estimates are rounded down to whole calls."
         ),
         header: ["count", "reads", "mean", "bias", "least", "most", "passed", "denied"].map(str::to_owned).to_vec(),
         rows: rows.map(row).collect(),
