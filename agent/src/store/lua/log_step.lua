@@ -1,5 +1,6 @@
 -- One charge on a short log that is new, or that was charged under this policy, as window_step.lua has it for windows. It decides
--- as the log of log.lua does. A step that finds many entries that have left needs more: log.lua finds them faster.
+-- as the log of log.lua does, which finds the rest faster if many entries have left. A denial leaves the TTL, which covers the
+-- newest entry.
 if is_sole and mode == 0 and kind >= LOG and now <= time and #first_value < 1024 then
   local value, gone, count, place = first_value, 0, 0, HEADER_LEN + 5
   if value == '' then value = string.sub(first_charge, 2, 30) .. pack('<I6I6I1', now, now, 1) end

@@ -2,7 +2,7 @@
 //! instead of its two to five).
 //!
 //! Error: `conservative` never admits more than the quota in any true window, and admits n/(n+1) of it under steady
-//! demand; `interpolated` is exact under steady demand, with an error of at most the content of the oldest sub-window.
+//! demand; `interpolated` is right to a unit under steady demand, with an error of at most the content of the oldest sub-window.
 //!
 //! A rule with a burst also has a [reserve](super::reserve).
 
