@@ -17,7 +17,7 @@ use std::time::Duration;
 use smallvec::smallvec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResults};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
@@ -30,7 +30,7 @@ use crate::matched_rule::Charges;
 use crate::renewed_request::results_of;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
-use crate::view::{hold, update_in_step};
+use crate::view::{hold, next_denial, update_in_step};
 use tollgate_core::counter::StoreError;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
@@ -247,8 +247,8 @@ impl Engine {
         self.table.charge(charges, now).unwrap_or_default()
     }
 
-    /// Learns from the results of a request: units that it carried are charged, and denials are cached. Returns the
-    /// results of the operation itself.
+    /// Learns from the results of a request: units that it carried are charged, and denials are cached, also those that would follow
+    /// an admission of the last units. Returns the results of the operation itself.
     pub(crate) fn learn(
         &self,
         sent: Timestamp,
@@ -260,11 +260,14 @@ impl Engine {
             self.confirm_carried(carried);
             results.drain(..carried.len().min(results.len()));
         }
-        // A line of credit is never denied, and its counter has no view.
-        let is_denied = |result: &ChargeResult| !result.charged && !result.verdict.admitted;
-        for (charge, result) in own.iter().zip(&mut results).filter(|(_, result)| is_denied(result)) {
-            hold(charge, result);
-            self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
+        for (charge, result) in own.iter().zip(&mut results) {
+            // A line of credit is never denied, and its counter has no view.
+            if !result.charged && !result.verdict.admitted {
+                hold(charge, result);
+                self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
+            } else if let Some(denial) = next_denial(charge, result) {
+                self.table.with(charge.counter, |view| update_in_step(view, charge, &denial, sent));
+            }
         }
         results
     }

@@ -187,7 +187,7 @@ fn part_of(result: &ChargeResult, place: usize, cost: u64) -> ChargeResult {
         let has_room = before <= result.leased;
         part.verdict.remaining = part.verdict.remaining.saturating_sub(before.min(result.leased));
         (part.charged, part.verdict.admitted) = (has_room, has_room);
-        if has_room {
+        if has_room && part.verdict.remaining >= cost {
             part.verdict.retry_at = part.at;
         }
     }

@@ -18,7 +18,7 @@ mod lost_units;
 mod update;
 
 pub(crate) use acknowledgement::Acknowledgement;
-pub(crate) use cached_denial::{CachedDenial, hold};
+pub(crate) use cached_denial::{CachedDenial, hold, next_denial};
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use credit_line::{LineNumber, LineRequest};
 pub(crate) use flow::Flow;

@@ -82,14 +82,14 @@ pub enum ChargeMode {
 /// Answer of a store (or of the engine's own table) to one [`Charge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargeResult {
-    /// The counter's verdict.
+    /// The counter's verdict. If an enforced charge on a window without a burst leaves no room for another one of its cost,
+    /// `retry_at` is the instant from which there is room again.
     pub verdict: Verdict,
     /// True if the counter was charged.
     pub charged: bool,
     /// True if the request had been charged before: it is admitted again and costs nothing.
     pub repeated: bool,
-    /// Units that were charged beyond the cost, by [`ChargeMode::Lease`]. The verdict counts them as left. If one agent asked
-    /// for more of them, `retry_at` of the verdict is the time from which another charge of this cost has room.
+    /// Units that were charged beyond the cost, by [`ChargeMode::Lease`]. The verdict counts them as left.
     pub leased: u64,
     /// Store time of the step.
     pub at: Timestamp,

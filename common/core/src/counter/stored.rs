@@ -141,21 +141,27 @@ impl StoredCounter {
             ChargeMode::Lease { units_max, agents, .. } if verdict.admitted && !repeated && self.limit.leases() => {
                 let units = (verdict.remaining / u64::from(agents.max(1))).min(units_max.into());
                 // What is left after the last call of this cost would be spent by none.
-                let leased = units - units.checked_rem(charge.cost).unwrap_or(0);
-                if agents <= 1 && leased < units_max.into() {
-                    let mut after = self.state.clone();
-                    after.charge(now, charge.cost.saturating_add(leased));
-                    verdict.retry_at = after.evaluate(&self.limit, now, charge.cost).retry_at;
-                }
-                leased
+                units - units.checked_rem(charge.cost).unwrap_or(0)
             }
             _ => 0,
         };
+        let is_last = verdict.remaining - leased < charge.cost;
+        if is_last && verdict.admitted && !repeated && self.limit.leases() && charge.mode.is_enforced() {
+            verdict.retry_at = self.has_room_at(charge, leased, now);
+        }
         let (limit, previous) = (self.limit.units, if is_new { now } else { last });
         let is_of_window = charge.limit.window == self.limit.window;
         let (born, limit_until) =
             if is_of_window { (self.born, None) } else { (Timestamp::default(), Some(self.leases_until(now))) };
         ChargeResult { verdict, charged: false, repeated, leased, at: now, limit, limit_until, born, previous }
+    }
+
+    /// Returns the instant from which another charge of the same cost has room, after this one and its lease at `now`.
+    #[cold]
+    fn has_room_at(&self, charge: &Charge, leased: u64, now: Timestamp) -> Timestamp {
+        let mut after = self.state.clone();
+        after.charge(now, charge.cost.saturating_add(leased));
+        after.evaluate(&self.limit, now, charge.cost).retry_at
     }
 
     /// Returns the instant from which units that are charged at `now` may not be spent any more, for an agent that does not know

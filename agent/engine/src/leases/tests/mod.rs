@@ -2,6 +2,7 @@
 
 mod budgets;
 mod credit_lines;
+mod denials;
 mod generations;
 
 use std::collections::HashMap;
@@ -284,21 +285,4 @@ fn an_explanation_names_the_lease_or_the_cached_denial() {
     let identified = both.clone().identified("once".to_owned());
     assert_eq!(world.engine.local_answers(world.now, &identified), [], "its charge must be looked up");
     assert_eq!(world.engine.local_answers(world.now, &Call::new().with("user", "new")), []);
-}
-
-/// DESIGN 6: the charge of a denied call becomes a lease, which ends the denial that a thread remembers of another call.
-#[test]
-fn a_lease_ends_the_denial_that_a_thread_remembers() {
-    let mut world = World::new([per_key("1/min")]);
-    let Progress::NeedsStore(mut late) = world.engine.begin(world.now, Operation::check(&call())) else {
-        panic!("the store is asked")
-    };
-    let charged = step(&mut world.store, late.charges(), store_time(world.now)).expect("in time");
-    assert!(!sole(world.engine.finish(world.now, &mut late, Err(StoreError::TimedOut))).allowed);
-    let denied = (0..4).map(|_| world.check(&call())).map(|decision| (decision.allowed, decision.by));
-    let cached = (false, Some(LocalAnswer::CachedDenial));
-    assert_eq!(denied.collect::<Vec<_>>(), [(false, None), cached, cached, cached]);
-    world.engine.late_answer(world.now, late, Ok(charged));
-    let decision = world.check(&call());
-    assert_eq!((decision.allowed, decision.by), (true, Some(LocalAnswer::Lease)));
 }

@@ -154,6 +154,38 @@ fn a_lease_takes_at_most_a_part_of_the_free_units() {
     }
 }
 
+/// A window tells the call that takes its last units when the next one has room: as the denial of that one would tell it.
+#[test]
+fn an_admission_that_leaves_no_room_says_from_when_there_is_room() {
+    let of = |algorithm, charge: Charge| Charge { limit: Limit { algorithm, ..charge.limit }, ..charge };
+    let lease = |units_max, agents| ChargeMode::Lease { expires_at: FOREVER, units_max, agents };
+    // Name, cost, mode, true if the next call of the cost has no room.
+    let cases = [
+        ("the last unit", 4, None, true),
+        ("all but one unit", 3, None, true),
+        ("room for one more", 2, None, false),
+        ("the rest is leased", 1, Some(lease(9, 1)), true),
+        ("a part is leased", 1, Some(lease(9, 2)), false),
+    ];
+    for algorithm in [
+        Algorithm::SlidingWindow(Estimate::Conservative),
+        Algorithm::SlidingWindow(Estimate::Interpolated),
+        Algorithm::FixedWindow,
+    ] {
+        for (name, cost, mode, is_last) in &cases {
+            let mut map = Map(HashMap::new(), 1);
+            step(&mut map, &[of(algorithm, enforce(1, 9, 5))], NOW.minus_ms(17_000)).unwrap();
+            let next = of(algorithm, enforce(1, 9, *cost));
+            let charge = mode.map_or(next.clone(), |mode| with_mode(&next, mode));
+            let admitted = step(&mut map, &[charge], NOW).unwrap()[0];
+            let (after, now) = (step(&mut map, &[next], NOW).unwrap()[0].verdict, admitted.at);
+            assert_eq!((admitted.charged, after.admitted), (true, !is_last), "{algorithm:?}: {name}");
+            let expected = if *is_last { after.retry_at } else { now };
+            assert_eq!(admitted.verdict.retry_at, expected, "{algorithm:?}: {name}");
+        }
+    }
+}
+
 #[test]
 fn an_expired_request_and_one_without_a_place_charge_nothing() {
     let mut map = Map(HashMap::new(), 1);
