@@ -54,7 +54,12 @@ impl Admitted {
         observation: &Observation<'_>,
     ) -> Result<(), String> {
         match observation {
-            Observation::StoreClockStepped { .. } | Observation::StoreLost(_) => self.disturbed = Some(sim.now()),
+            Observation::StoreClockStepped { .. } => {
+                self.disturbed = Some(sim.now());
+                // Their instants are those of the clock before the step.
+                self.counters.clear();
+            }
+            Observation::StoreLost(_) => self.disturbed = Some(sim.now()),
             Observation::Executed { charges, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
                     if let Some(limit) = sim.store().limit(charge.counter) {

@@ -100,13 +100,15 @@ impl HeldUnits {
         self.of(key).iter().any(|entry| (entry.at, entry.steps) == (at, self.steps()))
     }
 
-    /// Returns the time at which a refund counts of units that no charge made at `at`: that of the charge which contains them,
-    /// within a sub-window. The charge of a call that a line of credit admitted comes after its decision, and units that the
-    /// store had lost are opened again at a later instant of their sub-window.
-    pub(crate) fn refunded_at(&self, key: CounterKey, at: u64, units: i64, part_ms: u64) -> u64 {
+    /// Returns the time at which a refund counts of units that were decided at `at`: that of the charge which contains them. The
+    /// charge of a call that a line of credit admitted comes after its decision, in an instant at which other calls may have been
+    /// charged, and units that the store had lost are opened again at a later instant of their sub-window. A charge of the next
+    /// sub-window keeps its units; the refund counts until its own sub-window ends.
+    pub(crate) fn refunded_at(&self, key: CounterKey, at: Timestamp, units: i64, window: Window) -> u64 {
+        let end = window.start_of(window.sub_window(at) + 1).as_ms();
         let left = |at: u64| self.of(key).iter().filter(|entry| entry.at == at).map(|entry| entry.units).sum::<i64>();
-        let later = self.of(key).iter().filter(|entry| (at..at + part_ms).contains(&entry.at));
-        later.map(|entry| entry.at).filter(|at| left(*at) >= units).min().unwrap_or(at)
+        let later = self.of(key).iter().filter(|entry| (at.as_ms()..end).contains(&entry.at));
+        later.map(|entry| entry.at).filter(|at| left(*at) >= units).min().unwrap_or(end - 1)
     }
 
     /// Returns the time of units that were admitted without the store, and the number of steps back before it: the most

@@ -15,7 +15,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::ListMatch;
 use tollgate_core::window::{SubWindow, Window};
-use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Simulation};
+use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Simulation, Ticket};
 
 use super::facts::Facts;
 
@@ -26,6 +26,8 @@ const NOTICED_MS: u64 = 3_000;
 #[derive(Default)]
 pub(crate) struct Leases {
     free: HashMap<(usize, CounterId, Window, SubWindow), i64>,
+    /// Sub-windows in which requests were charged.
+    charged: HashMap<(Ticket, CounterId), (Window, SubWindow)>,
     lives: HashMap<usize, u64>,
     /// Number of admissions by leases.
     pub(crate) compared: usize,
@@ -45,13 +47,14 @@ impl Leases {
             Observation::Started(SimNode::Agent(agent)) => *self.lives.entry(*agent).or_default() += 1,
             Observation::Ended(SimNode::Agent(agent)) => self.free.retain(|(of, ..), _| of != agent),
             Observation::StoreClockStepped { .. } => self.stepped = sim.now(),
-            Observation::Executed { agent, life, charges, answer: Ok(results), .. }
+            Observation::Executed { agent, life, ticket, charges, answer: Ok(results), .. }
                 if self.lives.get(agent).is_none_or(|current| current == life) =>
             {
                 let charged = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
                 for (charge, result) in charged.filter(|(charge, _)| charge.mode.is_enforced()) {
                     let window = sim.store().limit(charge.counter).map_or(charge.limit.window, |limit| limit.window);
                     let key = (*agent, charge.counter, window, window.sub_window(result.at));
+                    self.charged.insert((*ticket, charge.counter), (key.2, key.3));
                     let of_call = if charge.request.is_none() { charge.cost } else { 0 };
                     *self.free.entry(key).or_default() += signed(of_call.saturating_add(result.leased));
                 }
@@ -100,7 +103,9 @@ impl Leases {
                 self.free.get(&(agent, applied.counter, window, place)).copied().unwrap_or_default()
             };
             let mut places: Vec<(Window, SubWindow)> = places.collect();
-            let enough = places.iter().copied().find(|place| free(*place) >= cost);
+            let charged = answered.ticket.and_then(|ticket| self.charged.get(&(ticket, applied.counter))).copied();
+            let enough = charged.filter(|_| !by_lease);
+            let enough = enough.or_else(|| places.iter().copied().find(|place| free(*place) >= cost));
             // A lease has the units of several grants, which may be of two windows. Those that end first are spent first.
             places.sort_by_key(|(window, place)| window.end_of(*place));
             let mut rest = cost;

@@ -123,7 +123,12 @@ impl LineAccounts {
         for applied in applied.filter(|applied| !lines.is_charged(ticket, applied.counter)) {
             let (counter, units) = (applied.counter, signed(applied.cost));
             let lines = self.held.entry((agent, counter)).or_insert_with(|| vec![Line::default()]);
-            let line = lines.last_mut().expect("lines of a counter are not empty");
+            // While the answer with the newest line is on its way, a call draws on the one before.
+            let newest = lines.last().expect("lines of a counter are not empty").at;
+            let is_known = answered.decision.at.ms_since(newest) > ANSWER_MS_MAX;
+            let has_units = |line: &Line| !is_known && line.units >= units;
+            let drawn = lines.iter().rposition(has_units).unwrap_or(lines.len() - 1);
+            let line = &mut lines[drawn];
             line.units -= units;
             self.drawn.entry(ticket).or_default().push(Draw { agent, counter, grant: line.grant, units });
             if line.units < 0 {

@@ -211,7 +211,7 @@ impl Invariants {
 
     /// Checks what must hold after a quiet time, in which nothing failed and no call came.
     pub(crate) fn finish(&mut self, sim: &Simulation<'_>) -> Result<Totals, String> {
-        self.answers.finish(sim)?;
+        self.answers.finish(&self.facts, sim)?;
         self.exactly_counted.finish(sim)?;
         HandOver::finish(sim)?;
         Ledger::finish(&self.facts, sim)?;

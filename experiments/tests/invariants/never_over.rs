@@ -6,9 +6,10 @@
 //! counter begins to follow another window, units that have already left the earlier one do not come back: a counter of
 //! 2 s does not know what was admitted 3 s ago, so this part of a wider window is excused. A charge of no
 //! units is not compared, because the quota may have been lowered below the units in the window. A refund of units from
-//! before a step back of the clock counts at its own time. Units that the store loses count again once they are opened
-//! again, unless the counter has changed its window meanwhile. Excused: callers that share an overflow counter, up to twice
-//! the quota; interpolated windows, bursts over a window, and `concurrency`. Lines of credit are counters like others.
+//! before a step back of the clock counts at its own time, and one of units that the store has lost counts nothing. Units
+//! that the store loses count again once they are opened again, unless the counter has changed its window meanwhile.
+//! Excused: callers that share an overflow counter, up to twice the quota; interpolated windows, bursts over a window, and
+//! `concurrency`. Lines of credit are counters like others.
 
 use std::collections::{HashMap, HashSet};
 
@@ -118,12 +119,13 @@ impl NeverOver {
         let (steps, now) = (self.units.steps(), result.at.min(store_time).as_ms());
         let (at, units) = match charge.mode {
             ChargeMode::Refund { at } => {
-                let (at, is_known) = (at.as_ms(), self.units.knows(key, at.as_ms()));
-                let part_ms = self.limits.get(key).map_or(0, |known| known.limit.window.part_ms());
-                let at = match (is_known, steps) {
-                    (true, _) => at.min(now),
-                    (false, 0) => self.units.refunded_at(key, at, units, part_ms).min(now),
-                    (false, _) => now,
+                // Units that the store has lost are not given back once more.
+                let held = self.units.in_sub_window(key, charge.limit.window, at).max(0);
+                let units = if steps == 0 { units.min(held) } else { units };
+                let at = match steps {
+                    0 => self.units.refunded_at(key, at, units, charge.limit.window).min(now),
+                    _ if self.units.knows(key, at.as_ms()) => at.as_ms().min(now),
+                    _ => now,
                 };
                 (at, -units)
             }

@@ -31,7 +31,7 @@ const HELD_MS_MAX: u64 = 215;
 #[derive(Default)]
 pub(crate) struct TrueDenial {
     refunded: HashMap<CounterId, Timestamp>,
-    /// Denials under the interpolated estimate, and the instants at which the store would admit their calls.
+    /// Steps under the interpolated estimate that left no room, and the instants at which the store would admit their calls.
     denied: HashMap<CounterId, Vec<Timestamp>>,
     charged: HashMap<CounterId, HashMap<Generation, Timestamp>>,
     /// Charges that a failover brings back.
@@ -58,12 +58,18 @@ impl TrueDenial {
             Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
                     let is_interpolated = charge.limit.algorithm == Algorithm::SlidingWindow(Estimate::Interpolated);
-                    if is_interpolated && !result.verdict.admitted {
+                    // An admission of the last units denies the next call, too.
+                    if is_interpolated && result.verdict.retry_at > result.at {
                         let denied = self.denied.entry(charge.counter).or_default();
                         denied.retain(|at| now.ms_since(*at) <= STALE_MS_MAX);
                         denied.extend([now, now.plus_ms(result.verdict.retry_at.ms_since(*store_time))]);
                     }
-                    self.charged.entry(charge.counter).or_default().insert(charge.generation, now);
+                    let generations = self.charged.entry(charge.counter).or_default();
+                    // A counter that had expired follows the rules of this charge.
+                    if result.born == result.at {
+                        generations.clear();
+                    }
+                    generations.insert(charge.generation, now);
                     if matches!(charge.mode, ChargeMode::Refund { .. }) {
                         self.refunded.insert(charge.counter, now);
                     }
@@ -120,7 +126,8 @@ impl TrueDenial {
         let now = state.advance(&applied.policy.limit(), decided);
         // A counter that another call has charged since shows no earlier instant.
         if now <= decided && state.evaluate(&applied.policy.limit(), now, applied.cost).admitted {
-            return Err(format!("true-denial: the store had room under {}", applied.rule.name));
+            let (rule, counter, agent) = (&applied.rule.name, applied.counter, answered.agent);
+            return Err(format!("true-denial: the store had room for {counter} of {rule}, which agent {agent} denied"));
         }
         Ok(())
     }
