@@ -3,8 +3,9 @@
 //!
 //! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
 //! while the breaker of an agent is closed, it admits no call before the store has charged it. A request
-//! id that was charged before counts as charged. Excused: rules in shadow or with `on_failure: open`, callers on a list, callers that share an overflow
-//! counter, and calls of an agent that takes the store for down.
+//! id that was charged before counts as charged. Excused: rules in shadow or with `on_failure: open`, callers on a list, callers that
+//! share an overflow counter, calls of an agent that takes the store for down, and those of an agent that was paused in its
+//! backfill: a counter with more units than a call carries is decided without the store until they are sent.
 //!
 //! The store is never charged by a rule under `consistency: eventual`.
 
@@ -37,6 +38,8 @@ pub(crate) struct Charged {
     pub(crate) late: usize,
     /// Last instant at which the breaker of each agent was seen open.
     open_at: Vec<Timestamp>,
+    /// Agents that were paused and have had unsynced units since.
+    paused: BTreeSet<usize>,
 }
 
 impl Charged {
@@ -44,9 +47,12 @@ impl Charged {
     /// a step that nothing is observed of.
     pub(crate) fn note_breakers(&mut self, sim: &Simulation<'_>) {
         self.open_at.resize(sim.agents().len(), Timestamp::default());
-        for (agent, open_at) in sim.agents().iter().zip(&mut self.open_at) {
+        for (index, (agent, open_at)) in sim.agents().iter().zip(&mut self.open_at).enumerate() {
             if agent.engine().is_none_or(Engine::is_degraded) {
                 *open_at = sim.now();
+            }
+            if !agent.engine().is_some_and(Engine::has_unsynced) {
+                self.paused.remove(&index);
             }
         }
     }
@@ -61,6 +67,10 @@ impl Charged {
             self.asked.extend(charges.iter().map(|charge| charge.counter));
         }
         match observation {
+            Observation::AgentPaused(agent, _) => {
+                self.paused.insert(*agent);
+                Ok(())
+            }
             Observation::Executed { ticket, charges, answer: Ok(results), is_part, .. } => {
                 self.coalesced += usize::from(*is_part);
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
@@ -110,7 +120,8 @@ impl Charged {
         // A call of a joint request may be decided while the breaker is open for its deadline, and answered after
         // another call of the request, when the breaker has closed.
         let is_down = self.open_at[answered.agent] >= answered.arrived;
-        if is_down || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
+        let is_excused = is_down || self.paused.contains(&answered.agent);
+        if is_excused || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());
         }
         let applied = facts.applied(answered.generation, &answered.call);

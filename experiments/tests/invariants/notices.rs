@@ -1,6 +1,6 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in
-//! turns, and recovered only once nothing is unsynced that the store has room for; the agents of the fleet are saved
-//! when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
+//! turns, and recovered only once nothing is unsynced that the store has room for, unless the agent was paused, because a backfill
+//! that lasts a second goes on later; the agents of the fleet are saved when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
 //! change within 10 s. A loss of data is told only if the store has lost some.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,6 +25,8 @@ pub(crate) struct Notices {
     changed: BTreeSet<usize>,
     /// Agents with a counter that the store had no room for.
     refused: BTreeSet<usize>,
+    /// Agents that were paused since their last notice.
+    paused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
     /// True if the store's clock has stepped.
     has_stepped: bool,
@@ -57,6 +59,9 @@ impl Notices {
             {
                 self.refused.insert(*agent);
             }
+            Observation::AgentPaused(agent, _) => {
+                self.paused.insert(*agent);
+            }
             Observation::StoreClockStepped { .. } => self.has_stepped = true,
             Observation::StoreLost(_) => self.losses += 1,
             Observation::Notified(agent, notice) => {
@@ -82,7 +87,8 @@ impl Notices {
                 self.changed.insert(*agent);
                 let engine = sim.agents()[*agent].engine();
                 let has_unsynced = engine.is_some_and(tollgate_engine::Engine::has_unsynced);
-                let may_be_unsynced = *notice != Notice::StoreRecovered || self.refused.remove(agent);
+                let (is_refused, was_paused) = (self.refused.remove(agent), self.paused.remove(agent));
+                let may_be_unsynced = *notice != Notice::StoreRecovered || is_refused || was_paused;
                 // A notice that was held back is late: it may repeat the state that was told last.
                 let is_in_time = !self.held_back.remove(agent);
                 if is_in_time && (!is_in_turn || (has_unsynced && !may_be_unsynced)) {
