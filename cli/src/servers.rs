@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
-use tollgate_redis::{RedisSettings, Slots};
+use tollgate_redis::{RedisAddressError, RedisSettings, Slots};
 
 use crate::secret;
 
@@ -17,7 +17,7 @@ const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RedisArgs {
     /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`; put a password into the variable
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = redis_address)]
     redis: Option<String>,
     /// Prefix of keys in Redis
     #[arg(long, value_name = "TEXT", default_value = "tollgate:")]
@@ -97,6 +97,10 @@ impl KafkaArgs {
         }
         Ok(kafka)
     }
+}
+
+fn redis_address(text: &str) -> Result<String, RedisAddressError> {
+    RedisSettings::new(text).check().map(|()| text.to_owned())
 }
 
 fn kafka_set(text: &str) -> Result<KafkaSet, &'static str> {

@@ -39,7 +39,7 @@ pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(Ar
         Some(file) => with_defaults(command, file),
         None => command,
     };
-    match command.try_get_matches_from(args) {
+    match command.try_get_matches_from(&args) {
         Ok(matches) => {
             secret::refuse_on_command_line(&matches)?;
             Ok((matches, file))
@@ -49,7 +49,7 @@ pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(Ar
             output::written(error.print().and_then(|()| std::io::stdout().flush()))?;
             std::process::exit(Exit::Done as i32)
         }
-        Err(error) => match refused_value(&error, file.as_ref()) {
+        Err(error) => match refused_value(&error, &args, file.as_ref()) {
             Some(text) => Err(Usage(text).into()),
             None => error.exit(),
         },
@@ -113,8 +113,9 @@ fn path(args: &[OsString]) -> Option<PathBuf> {
     std::env::var_os("TOLLGATE_CONFIG").filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
-/// Returns the error of a refused value of the file, with its place. A value that may be a secret is not repeated.
-fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<String> {
+/// Returns the error of a refused value of the file or of a variable, with its place. A value that may be a secret is not
+/// repeated.
+fn refused_value(error: &clap::Error, args: &[OsString], file: Option<&ConfigFile>) -> Option<String> {
     if !matches!(error.kind(), ErrorKind::ValueValidation | ErrorKind::InvalidValue) {
         return None;
     }
@@ -124,10 +125,23 @@ fn refused_value(error: &clap::Error, file: Option<&ConfigFile>) -> Option<Strin
     let reason = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
     let in_file =
         file.and_then(|file| Some((file, file.settings.get(&name).filter(|setting| setting.values.contains(value))?)));
-    let place = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));
+    let in_file = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));
+    let place = in_variable(&name, args).or(in_file);
     if secret::FLAGS.contains(&&*name) {
         let place = place.unwrap_or_else(|| format!("--{}", name.replace('_', "-")));
         return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));
     }
     Some(format!("{}: `{name}` cannot be `{value}`{reason}", place?))
+}
+
+/// Returns the variable that gives the value of a flag, if the command line does not.
+fn in_variable(name: &str, args: &[OsString]) -> Option<String> {
+    let flag = format!("--{}", name.replace('_', "-"));
+    let is_flag = |arg: &OsString| {
+        let rest = arg.to_str().and_then(|arg| arg.strip_prefix(&*flag));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
+    };
+    let variable = format!("TOLLGATE_{}", name.to_uppercase());
+    let is_set = std::env::var_os(&variable).is_some_and(|value| !value.is_empty());
+    (is_set && !args.iter().any(is_flag)).then_some(variable)
 }

@@ -88,6 +88,14 @@ impl RedisSettings {
         Self { key_fingerprint: key.fingerprint(), ..self }
     }
 
+    /// Checks the form of the address; nothing is connected.
+    ///
+    /// # Errors
+    /// If the address cannot be used.
+    pub fn check(&self) -> Result<(), RedisAddressError> {
+        self.client().map(drop)
+    }
+
     /// A client that is not yet connected, and the address without the password.
     pub(crate) fn client(&self) -> Result<(Client, String), RedisAddressError> {
         let scheme = self.url.split("://").next().unwrap_or_default();

@@ -93,7 +93,8 @@ impl<'f> YamlReader<'f> {
         loader.early_parse(false);
         let parsed: Result<(), ScanError> = Parser::new_from_str(text).load(&mut loader, true);
         if let Some(error) = parsed.err().as_ref().or(loader.error()) {
-            self.refuse(error.marker().line().max(1), format!("this YAML cannot be read: {}", error.info()));
+            let (reason, remedy) = (error.info(), remedy(error.info()));
+            self.refuse(error.marker().line().max(1), format!("this YAML cannot be read: {reason}; {remedy}"));
             return None;
         }
         let mut documents = loader.into_documents();
@@ -198,6 +199,17 @@ impl<'f> YamlReader<'f> {
     pub fn flag(&mut self, fields: &Fields<'_>, name: &str) -> bool {
         let flag = fields.get(name).and_then(|node| self.parse(node, &format!("`{name}`"), "true or false"));
         flag.unwrap_or_default()
+    }
+}
+
+/// Returns the remedy of a text that is no YAML, by the reason of the parser.
+fn remedy(reason: &str) -> &'static str {
+    if reason.contains("tab") {
+        "indent with spaces"
+    } else if reason.contains("duplicated key") {
+        "keep one of the two lines"
+    } else {
+        "check the indentation, the closing quotes and brackets, and the space after each `:` on this line and the one before it"
     }
 }
 

@@ -119,10 +119,13 @@ impl NeverOver {
         let (steps, now) = (self.units.steps(), result.at.min(store_time).as_ms());
         let (at, units) = match charge.mode {
             ChargeMode::Refund { at } => {
-                // Units that the store has lost are not given back once more. The sub-windows are those of the counter, which may
-                // follow newer rules than the agent.
-                let window = self.limits.get(key).map_or(charge.limit.window, |known| known.limit.window);
-                let held = self.units.in_sub_window(key, window, at).max(0);
+                // Units that the store has lost are not given back once more. The sub-window is one of the counter, which may
+                // follow newer rules than the agent, or one of the agent, whose units the newer sub-window contains.
+                let own = charge.limit.window;
+                let of_counter = self.limits.get(key).map_or(own, |known| known.limit.window);
+                let held = |window| self.units.in_sub_window(key, window, at).max(0);
+                let window = if held(of_counter) < units { own } else { of_counter };
+                let held = held(window);
                 let units = if steps == 0 { units.min(held) } else { units };
                 let at = match steps {
                     0 => self.units.refunded_at(key, at, units, window).min(now),

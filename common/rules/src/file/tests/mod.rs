@@ -100,7 +100,17 @@ fn all_problems_are_reported_at_once() {
 #[test]
 fn broken_yaml_names_its_line() {
     assert!(refusal("rules:\n  - name: [a\n").starts_with("rules.yaml:"));
-    assert!(refusal("a: 1\na: 2\n").contains("rules.yaml:2: this YAML cannot be read: duplicated key"));
+    for (text, told) in [
+        (
+            "a: 1\na: 2\n",
+            "rules.yaml:2: this YAML cannot be read: duplicated key in mapping; keep one of the two lines",
+        ),
+        ("rules:\n\t- name: a\n", "(block indentation); indent with spaces"),
+        ("rules: [a\nb: 1\n", "check the indentation, the closing quotes and brackets"),
+    ] {
+        let refused = refusal(text);
+        assert!(refused.contains(told), "{refused}");
+    }
     assert!(refusal("").contains("empty"));
     assert!(refusal("[]").contains("must be a mapping"));
     assert!(refusal("rules: 5").contains("must be a mapping"), "a word is no rule");
