@@ -89,7 +89,7 @@ fn command() -> clap::Command {
 
 /// Parses the command line, with the environment and the settings file below it.
 fn parse() -> anyhow::Result<Cli> {
-    let (matches, _) = config::layer(command(), std::env::args_os().collect())?;
+    let (matches, _) = config::layer(command(), &std::env::args_os().collect::<Vec<_>>())?;
     Cli::from_arg_matches(&matches).map_err(|error| error.exit())
 }
 

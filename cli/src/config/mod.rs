@@ -33,13 +33,13 @@ const FLAG: &str = "--config";
 /// # Errors
 /// If the file cannot be read or contains unknown keys, or if the command line contains a password. A wrong command line
 /// ends the process, as clap does.
-pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(ArgMatches, Option<ConfigFile>)> {
-    let file = path(&args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
+pub(crate) fn layer(command: Command, args: &[OsString]) -> anyhow::Result<(ArgMatches, Option<ConfigFile>)> {
+    let file = path(args).map(|path| ConfigFile::read(path, &keys(&command))).transpose()?;
     let command = match &file {
         Some(file) => with_defaults(command, file),
         None => command,
     };
-    match command.try_get_matches_from(&args) {
+    match command.try_get_matches_from(args) {
         Ok(matches) => {
             secret::refuse_on_command_line(&matches)?;
             Ok((matches, file))
@@ -49,7 +49,7 @@ pub(crate) fn layer(command: Command, args: Vec<OsString>) -> anyhow::Result<(Ar
             output::written(error.print().and_then(|()| std::io::stdout().flush()))?;
             std::process::exit(Exit::Done as i32)
         }
-        Err(error) => match refused_value(&error, &args, file.as_ref()) {
+        Err(error) => match refused_value(&error, args, file.as_ref()) {
             Some(text) => Err(Usage(text).into()),
             None => error.exit(),
         },

@@ -38,7 +38,7 @@ pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     }
     line.push(args.command.clone().into());
     line.extend(args.flags.iter().cloned());
-    let (matches, file) = layer(whole.clone(), line)?;
+    let (matches, file) = layer(whole.clone(), &line)?;
     let Some((_, matches)) = matches.subcommand() else { return Ok(Exit::Usage) };
     let command = whole.find_subcommand(&args.command).expect("it was just run");
     let settings = settings(command, matches, file.as_ref());
