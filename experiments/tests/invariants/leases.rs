@@ -85,7 +85,7 @@ impl Leases {
         if facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());
         }
-        let now = sim.store().time(sim.now());
+        let (now, has_stepped) = (sim.store().time(sim.now()), self.stepped > Timestamp::default());
         let applied = facts.applied(answered.generation, &answered.call);
         // The others are counted in any case.
         for applied in applied.into_iter().filter(|applied| !applied.counts_denials()) {
@@ -96,7 +96,9 @@ impl Leases {
             let places = [applied.policy.window].into_iter().chain(windows).flat_map(|window| {
                 // A counter that was re-based after a step of the clock is charged in an earlier sub-window than others of the call.
                 let parts = if by_lease { 0 } else { window.parts().into() };
-                (place(window).saturating_sub(parts)..=place(window)).rev().map(move |place| (window, place))
+                // A counter whose time the clock has stepped behind charges in a later one.
+                let ahead = if by_lease && has_stepped { window.parts().into() } else { 0 };
+                (place(window).saturating_sub(parts)..=place(window) + ahead).rev().map(move |place| (window, place))
             });
             let own = applied.policy.window;
             let free = |(window, place): (Window, SubWindow)| {
