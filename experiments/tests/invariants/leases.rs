@@ -98,7 +98,9 @@ impl Leases {
                 let parts = if by_lease { 0 } else { window.parts().into() };
                 // A counter whose time the clock has stepped behind charges in a later one.
                 let ahead = if by_lease && has_stepped { window.parts().into() } else { 0 };
-                (place(window).saturating_sub(parts)..=place(window) + ahead).rev().map(move |place| (window, place))
+                let own = place(window);
+                let earlier = (own.saturating_sub(parts)..=own).rev();
+                earlier.chain(own + 1..=own + ahead).map(move |place| (window, place))
             });
             let own = applied.policy.window;
             let free = |(window, place): (Window, SubWindow)| {
@@ -138,7 +140,11 @@ impl Leases {
                 ));
             }
             let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
-            if is_noticed && parts.iter().any(|((window, place), _)| window.sub_window(now) != *place) {
+            let is_other = |window: Window, place| {
+                let own = window.sub_window(now);
+                place < own || place > own && !has_stepped
+            };
+            if is_noticed && parts.iter().any(|((window, place), _)| is_other(*window, *place)) {
                 return Err(format!(
                     "never-over: agent {agent} admits by a lease at {:?} under `{rule}`, but it is {now:?}",
                     decision.at

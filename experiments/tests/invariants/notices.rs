@@ -1,6 +1,6 @@
 //! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in
-//! turns, and recovered only once nothing is unsynced that the store has room for, unless the agent was paused, because a backfill
-//! that lasts a second goes on later; the agents of the fleet are saved when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
+//! turns, and recovered only once nothing is unsynced that the store has room for, or once a backfill has lasted so long that the
+//! rest is sent later, because there is much of it or because the agent was paused; the agents of the fleet are saved when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
 //! change within 10 s. A loss of data is told only if the store has lost some.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -17,6 +17,10 @@ const SAVE_MS: u64 = 10_000;
 const THROTTLE_MS: u64 = 10_000;
 const LINES_MAX: usize = 3;
 
+/// Time from the first answer to a backfill after which the rest may be sent later, in ms. The maintenance counts a second from the
+/// ping before it.
+const BACKFILL_MS: u64 = 500;
+
 /// Notices and saved ids, by agent.
 #[derive(Default)]
 pub(crate) struct Notices {
@@ -25,6 +29,8 @@ pub(crate) struct Notices {
     changed: BTreeSet<usize>,
     /// Agents with a counter that the store had no room for.
     refused: BTreeSet<usize>,
+    /// Instants of the first answers to the backfills that go on, in ms.
+    backfilling_since: BTreeMap<usize, u64>,
     /// Agents that were paused since their last notice.
     paused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
@@ -50,6 +56,7 @@ impl Notices {
                 self.unavailable.remove(agent);
                 self.changed.remove(agent);
                 self.refused.remove(agent);
+                self.backfilling_since.remove(agent);
                 self.saved.remove(agent);
                 self.lines.remove(agent);
                 self.held_back.remove(agent);
@@ -58,6 +65,12 @@ impl Notices {
                 if charges.iter().all(|charge| charge.counter == charges[0].counter) =>
             {
                 self.refused.insert(*agent);
+            }
+            Observation::Finished { agent, is_backfill: true, error: None, .. } => {
+                self.backfilling_since.entry(*agent).or_insert(sim.now().as_ms());
+            }
+            Observation::Finished { agent, is_backfill: true, .. } => {
+                self.backfilling_since.remove(agent);
             }
             Observation::AgentPaused(agent, _) => {
                 self.paused.insert(*agent);
@@ -88,7 +101,9 @@ impl Notices {
                 let engine = sim.agents()[*agent].engine();
                 let has_unsynced = engine.is_some_and(tollgate_engine::Engine::has_unsynced);
                 let (is_refused, was_paused) = (self.refused.remove(agent), self.paused.remove(agent));
-                let may_be_unsynced = *notice != Notice::StoreRecovered || is_refused || was_paused;
+                let since = self.backfilling_since.remove(agent);
+                let was_long = since.is_some_and(|since| sim.now().as_ms() >= since + BACKFILL_MS);
+                let may_be_unsynced = *notice != Notice::StoreRecovered || is_refused || was_paused || was_long;
                 // A notice that was held back is late: it may repeat the state that was told last.
                 let is_in_time = !self.held_back.remove(agent);
                 if is_in_time && (!is_in_turn || (has_unsynced && !may_be_unsynced)) {

@@ -66,7 +66,7 @@ impl TrueDenial {
                     }
                     let generations = self.charged.entry(charge.counter).or_default();
                     // A counter that had expired follows the rules of this charge.
-                    if result.born == result.at {
+                    if result.born == result.at && result.at == *store_time {
                         generations.clear();
                     }
                     generations.insert(charge.generation, now);
