@@ -31,7 +31,7 @@ pub(crate) struct Notices {
     refused: BTreeSet<usize>,
     /// Instants of the first answers to the backfills that go on, in ms.
     backfilling_since: BTreeMap<usize, u64>,
-    /// Agents that were paused since their last notice.
+    /// Agents that were paused since they found the store.
     paused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
     /// True if the store's clock has stepped.
@@ -100,10 +100,8 @@ impl Notices {
                 self.changed.insert(*agent);
                 let engine = sim.agents()[*agent].engine();
                 let has_unsynced = engine.is_some_and(tollgate_engine::Engine::has_unsynced);
-                let (is_refused, was_paused) = (self.refused.remove(agent), self.paused.remove(agent));
-                let since = self.backfilling_since.remove(agent);
-                let was_long = since.is_some_and(|since| sim.now().as_ms() >= since + BACKFILL_MS);
-                let may_be_unsynced = *notice != Notice::StoreRecovered || is_refused || was_paused || was_long;
+                let may_be_unsynced =
+                    *notice != Notice::StoreRecovered || self.may_be_unsynced(*agent, sim.now().as_ms());
                 // A notice that was held back is late: it may repeat the state that was told last.
                 let is_in_time = !self.held_back.remove(agent);
                 if is_in_time && (!is_in_turn || (has_unsynced && !may_be_unsynced)) {
@@ -128,6 +126,13 @@ impl Notices {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns true if units of an agent that has found the store again may be unsynced.
+    fn may_be_unsynced(&mut self, agent: usize, now: u64) -> bool {
+        let (is_refused, was_paused) = (self.refused.remove(&agent), self.paused.remove(&agent));
+        let was_long = self.backfilling_since.remove(&agent).is_some_and(|since| now >= since + BACKFILL_MS);
+        is_refused || was_paused || was_long
     }
 
     /// Counts a notice about a loss of the whole store. Returns true if there were so many losses.
