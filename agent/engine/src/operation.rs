@@ -265,7 +265,7 @@ impl Engine {
             if !result.charged && !result.verdict.admitted {
                 hold(charge, result);
                 self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
-            } else if let Some(denial) = next_denial(charge, result) {
+            } else if let Some(denial) = next_denial(result) {
                 self.table.with(charge.counter, |view| update_in_step(view, charge, &denial, sent));
             }
         }

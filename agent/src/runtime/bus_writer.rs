@@ -86,7 +86,9 @@ impl<L: LogWriter> BusWriter<L> {
                     is_refused |= !is_accepted;
                 }
                 ExchangeEffect::Announce(presence) => {
-                    let _ = self.presence.append(0, presence.encode(), 0);
+                    if self.presence.append(0, presence.encode(), 0).is_err() {
+                        self.poll(ExchangeInput::Unannounced);
+                    }
                     self.presence.reports();
                 }
             }

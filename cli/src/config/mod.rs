@@ -122,7 +122,11 @@ fn refused_value(error: &clap::Error, args: &[OsString], file: Option<&ConfigFil
     let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else { return None };
     let Some(ContextValue::String(value)) = error.get(ContextKind::InvalidValue) else { return None };
     let name = key(flag.trim_start_matches("--").split([' ', '=']).next()?);
-    let reason = std::error::Error::source(error).map_or_else(String::new, |source| format!(": {source}"));
+    let reason = match (std::error::Error::source(error), error.get(ContextKind::ValidValue)) {
+        (Some(source), _) => format!(": {source}"),
+        (None, Some(ContextValue::Strings(words))) => format!(": write {}", words.join(" or ")),
+        (None, _) => String::new(),
+    };
     let in_file =
         file.and_then(|file| Some((file, file.settings.get(&name).filter(|setting| setting.values.contains(value))?)));
     let in_file = in_file.map(|(file, setting)| format!("{}:{}", file.path.display(), setting.line));

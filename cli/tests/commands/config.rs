@@ -73,6 +73,7 @@ fn a_refused_value_of_a_variable_is_reported_with_its_name() {
     insta::assert_snapshot!(refuse("TOLLGATE_HTTP", "nowhere", &[]), @"error: TOLLGATE_HTTP: `http` cannot be `nowhere`: write HOST:PORT, such as 127.0.0.1:8080");
     insta::assert_snapshot!(refuse("TOLLGATE_HTTP", "nowhere", &["--http", "there"]), @"error: invalid value 'there' for '--http <ADDR>': write HOST:PORT, such as 127.0.0.1:8080");
     insta::assert_snapshot!(refuse("TOLLGATE_REDIS", ":hunter2@host", &[]), @"error: TOLLGATE_REDIS: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[user[:password]@]host[:port][/db] or unix:///path");
+    insta::assert_snapshot!(refuse("TOLLGATE_LOG_FORMAT", "xml", &[]), @"error: TOLLGATE_LOG_FORMAT: `log_format` cannot be `xml`: write text or json");
     insta::assert_snapshot!(refuse("NO_COLOR", "1", &["--redis", "host:hunter2@"]), @"error: --redis: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[user[:password]@]host[:port][/db] or unix:///path");
 }
 

@@ -204,7 +204,8 @@ impl<'f> YamlReader<'f> {
 
 /// Returns the remedy of a text that is no YAML, by the reason of the parser.
 fn remedy(reason: &str) -> &'static str {
-    if reason.contains("tab") {
+    let is_word = |word: &str| reason.split(|c: char| !c.is_alphanumeric()).any(|known| known == word);
+    if is_word("tab") || is_word("tabs") {
         "indent with spaces"
     } else if reason.contains("duplicated key") {
         "keep one of the two lines"

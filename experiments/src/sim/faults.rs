@@ -29,7 +29,7 @@ pub struct Faults {
     pub ack_negated_percent: u8,
     /// Appended records of which their writer never gets a report.
     pub ack_lost_percent: u8,
-    /// Maximum number of records in the queue of a writer to one topic, if it is limited.
+    /// Maximum number of records in the queue of a writer, if it is limited.
     pub queue_len_max: Option<usize>,
 }
 

@@ -33,6 +33,8 @@ use crate::stripes::STRIPES;
 
 /// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
 const REPORTS_INTERVAL_MS_MAX: u64 = 100;
+/// Time after which a heartbeat that found no room is sent again, in ms.
+const ANNOUNCE_AGAIN_MS: u64 = 100;
 const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
 /// Event that the exchange reacts to.
@@ -47,6 +49,8 @@ pub enum ExchangeInput {
     },
     /// The bus has no room for the batch of an [`ExchangeEffect::Append`]. To be reported at once.
     Refused(Batch),
+    /// The bus has no room for the record of an [`ExchangeEffect::Announce`]. To be reported at once.
+    Unannounced,
     /// An accepted batch is in the log, or lost.
     Delivered {
         /// Partition of the batch.
@@ -67,7 +71,8 @@ pub enum ExchangeInput {
 pub enum ExchangeEffect {
     /// Append this record to `calls`; the answer is [`ExchangeInput::Accepted`] or [`ExchangeInput::Refused`].
     Append(Batch),
-    /// Append this record to `presence`. One that finds no room is dropped, because the next one follows in a second.
+    /// Append this record to `presence`. If it finds no room, which is [`ExchangeInput::Unannounced`], the next one follows soon: without
+    /// heartbeats, the others take the agent for gone.
     Announce(Presence),
 }
 
@@ -156,6 +161,7 @@ impl Exchange {
                 }
             }
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
+            ExchangeInput::Unannounced => self.announce_at = now.plus_ms(ANNOUNCE_AGAIN_MS),
             ExchangeInput::Refused(batch) => {
                 let (partition, sequence, rows) = (batch.name.partition, batch.name.sequence, batch.rows.len());
                 let Some((_, rounds)) = self.in_flight.refuse((partition, sequence)) else { return };

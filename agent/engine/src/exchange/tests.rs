@@ -264,6 +264,20 @@ fn an_idle_exchange_wakes_for_presence_and_empty_batches_only() {
     assert_eq!(fixture.announced.len(), 11);
 }
 
+/// Batches that fill the queue to the bus at each second must not starve the heartbeats.
+#[test]
+fn a_heartbeat_that_finds_no_room_is_sent_again_soon() {
+    let mut fixture = Fixture::new();
+    fixture.tick(0);
+    fixture.poll(0, ExchangeInput::Unannounced);
+    assert_eq!((fixture.wake_ms(0), fixture.announced.len()), (100, 1));
+    fixture.tick(100);
+    assert_eq!(fixture.announced.len(), 2);
+    fixture.acknowledge_all(100);
+    fixture.tick(1_000);
+    assert_eq!(fixture.announced.len(), 2, "the next one is due a second after it");
+}
+
 #[test]
 fn the_first_row_wakes_a_shell_that_sleeps() {
     let mut fixture = Fixture::new();

@@ -9,7 +9,7 @@
 //! call that costs more than the counter ever admits, no unit that comes back makes a difference.
 //!
 //! A call that takes the last units is told from when there is room again. The agent caches the denial of the next call at once,
-//! so that it need not ask ([`next_denial`]).
+//! so that it need not ask ([`next_denial`]). Such a denial is not held: the store has denied nobody yet.
 //!
 //! A window with the interpolated estimate frees a unit as often as its quota has units: of 1,000 per second, each ms. The
 //! calls of a caller far past such a quota would all ask the store. A denial by the store is therefore held for at least
@@ -149,15 +149,13 @@ pub(crate) fn hold(charge: &Charge, result: &mut ChargeResult) {
 }
 
 /// Returns the denial of the next call of the same cost, if a charge that was admitted has left it no room.
-pub(crate) fn next_denial(charge: &Charge, result: &ChargeResult) -> Option<ChargeResult> {
+pub(crate) fn next_denial(result: &ChargeResult) -> Option<ChargeResult> {
     let Verdict { admitted, remaining, retry_at, .. } = result.verdict;
     if !result.charged || !admitted || retry_at <= result.at {
         return None;
     }
     let verdict = Verdict { admitted: false, remaining: remaining - result.leased, ..result.verdict };
-    let mut denial = ChargeResult { verdict, charged: false, leased: 0, ..*result };
-    hold(charge, &mut denial);
-    Some(denial)
+    Some(ChargeResult { verdict, charged: false, leased: 0, ..*result })
 }
 
 /// Returns true if units leave the window one by one, and none is lost if it is used late.

@@ -68,6 +68,8 @@ pub(crate) enum ViewEvent<'a> {
     },
     /// The store has lost units of the counter.
     Lost,
+    /// The store has made an [`ViewEvent::UnsyncedRefund`].
+    RefundMade,
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
         /// Instant at which they count.
@@ -207,8 +209,12 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.lease_or_pace.line_mut().into_iter().for_each(|line| line.restore(units, of, sent_at));
         }
         ViewEvent::Lost => view.lease_or_pace.end_lease(),
+        ViewEvent::RefundMade => view.denial = None,
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
-        ViewEvent::UnsyncedRefund(refund) => view.unsynced.get_or_insert_default().add_refund(refund),
+        ViewEvent::UnsyncedRefund(refund) => {
+            view.denial = None;
+            view.unsynced.get_or_insert_default().add_refund(refund);
+        }
         ViewEvent::Refunded { at, units, slots_of, by_store } => {
             view.local(policy).refund(at, units);
             view.lease_or_pace.pace_mut().into_iter().for_each(|pace| pace.refund(at, units));

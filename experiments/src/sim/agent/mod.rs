@@ -272,7 +272,9 @@ impl<'c> AgentLife<'c> {
                         let incoming = Incoming::Presence { appended: env.now(), presence: &presence };
                         let _ = self.engine.receive(self.now(env), incoming, &mut Vec::new());
                     }
-                    env.produce(self.writer(), RecordName::PRESENCE, presence.encode());
+                    if !env.produce(self.writer(), RecordName::PRESENCE, presence.encode()) {
+                        self.exchange(env, ExchangeInput::Unannounced);
+                    }
                 }
             }
         }

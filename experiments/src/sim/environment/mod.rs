@@ -50,8 +50,8 @@ pub(super) struct Environment<'c> {
     pub(super) saved_emergencies: BTreeMap<usize, EmergencySwitch>,
     /// The source of all delays and random faults.
     rng: Rng,
-    /// Number of records in the queue of each writer: a node has one for each topic.
-    queued: BTreeMap<(SimNode, &'static str), usize>,
+    /// Number of records in the queue of each writer.
+    queued: BTreeMap<SimNode, usize>,
     tickets: Ticket,
 }
 
@@ -138,7 +138,7 @@ impl<'c> Environment<'c> {
 
     /// Puts a record into its writer's queue; returns false if the queue is full.
     pub(super) fn produce(&mut self, writer: Writer, name: RecordName, payload: Vec<u8>) -> bool {
-        let queued = self.queued.entry((writer.node, name.topic.as_str())).or_default();
+        let queued = self.queued.entry(writer.node).or_default();
         let has_room = self.faults.queue_len_max.is_none_or(|len_max| *queued < len_max);
         *queued += usize::from(has_room);
         if name.topic != Topic::Presence {
@@ -177,7 +177,7 @@ impl<'c> Environment<'c> {
                 self.scheduler.after(delay_ms, SimEvent::AppendCopy(record.name, record.payload));
             }
             if self.strikes(faults.ack_lost_percent) {
-                return self.dequeue(record.writer.node, record.name.topic);
+                return self.dequeue(record.writer.node);
             }
             offset = offset.filter(|_| !self.strikes(faults.ack_negated_percent));
         }
@@ -203,21 +203,21 @@ impl<'c> Environment<'c> {
 
     /// The report on a record reaches its writer, and the record leaves the writer's queue.
     pub(super) fn report(&mut self, node: SimNode, name: RecordName, offset: Option<Offset>) {
-        self.dequeue(node, name.topic);
+        self.dequeue(node);
         if name.topic != Topic::Presence {
             self.observe(Observation::Reported(node, name, offset));
         }
     }
 
-    fn dequeue(&mut self, node: SimNode, topic: Topic) {
-        if let Some(queued) = self.queued.get_mut(&(node, topic.as_str())) {
+    fn dequeue(&mut self, node: SimNode) {
+        if let Some(queued) = self.queued.get_mut(&node) {
             *queued = queued.saturating_sub(1);
         }
     }
 
     /// A node ends; the records of its queue may still reach the bus.
     pub(super) fn end(&mut self, node: SimNode) {
-        self.queued.retain(|(of, _), _| *of != node);
+        self.queued.remove(&node);
         self.observe(Observation::Ended(node));
     }
 }

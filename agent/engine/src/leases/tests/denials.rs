@@ -27,6 +27,68 @@ fn the_call_after_the_last_unit_does_not_ask_the_store() {
     }
 }
 
+/// Nobody has been denied yet, so the denial ends when the store has room, and not after the minimum time of a denial.
+#[test]
+fn the_denial_after_the_last_unit_is_not_held() {
+    let rule = per_key("6000/min").with(|policy| {
+        policy.algorithm = Algorithm::SlidingWindow(Estimate::Interpolated);
+        policy.leases = false;
+    });
+    let mut world = World::new([rule]);
+    assert!(world.check(&call().costing(6_000)).allowed);
+    let wait_ms = |denied: &Decision| denied.status.as_ref().expect("a rule denies").retry_after_ms;
+    // The units of the first sub-window leave one by one, fewer than the calls take.
+    let call = call().costing(10);
+    let first = world.check(&call);
+    world.now = world.now.plus_ms(wait_ms(&first) + 50);
+    let denied = loop {
+        let decision = world.check(&call);
+        if !decision.allowed {
+            break decision;
+        }
+    };
+    let asked = world.requests;
+    assert!(denied.by == Some(LocalAnswer::CachedDenial) && (1..=20).contains(&wait_ms(&denied)), "{denied:?}");
+    world.now = world.now.plus_ms(wait_ms(&denied));
+    assert!(world.check(&call).allowed && world.requests == asked + 1);
+}
+
+/// A lease may hold the last units of the store. They are spent before the denial holds, and a smaller cost asks the store.
+#[test]
+fn leased_units_are_spent_before_the_denial() {
+    let mut world = World::new([per_key("100/min")]);
+    let decisions: Vec<_> = (0..110).map(|_| world.check(&call())).collect();
+    assert_eq!(decisions.iter().filter(|decision| decision.allowed).count(), 100);
+    let last = decisions.iter().rposition(|decision| decision.allowed).expect("an admission");
+    assert_eq!(last, 99, "no call is denied before the last unit");
+    let (cached, denied) = (Some(LocalAnswer::CachedDenial), &decisions[100..]);
+    assert!(denied.iter().all(|decision| decision.by == cached), "{denied:?}");
+
+    let mut world = World::new([per_key("10/min").with(|policy| policy.leases = false)]);
+    assert!(world.check(&call().costing(8)).allowed);
+    assert_eq!(world.check(&call().costing(8)).by, cached);
+    assert!(world.check(&call().costing(2)).allowed, "it has room");
+}
+
+/// A late charge of a denied call is refunded where it cannot be a lease: the agent's own refund ends the denial.
+#[test]
+fn the_refund_of_a_late_charge_ends_the_denial_that_it_brought() {
+    let mut world = World::new([per_key("1/min").with(|policy| policy.leases = false)]);
+    let Progress::NeedsStore(mut late) = world.engine.begin(world.now, Operation::check(&call())) else {
+        panic!("the store is asked")
+    };
+    let charged = step(&mut world.store, late.charges(), store_time(world.now)).expect("in time");
+    assert!(!sole(world.engine.finish(world.now, &mut late, Err(StoreError::TimedOut))).allowed);
+    world.engine.late_answer(world.now, late, Ok(charged));
+    assert!(!world.check(&call()).allowed, "the unit is charged");
+    let Progress::NeedsStore(mut refund) = world.engine.begin(world.now, Operation::Backfill) else {
+        panic!("the unit is given back")
+    };
+    let refunded = step(&mut world.store, refund.charges(), store_time(world.now)).expect("in time");
+    let _ = world.engine.finish(world.now, &mut refund, Ok(refunded));
+    assert!(world.check(&call()).allowed);
+}
+
 /// DESIGN 6: the charge of a denied call becomes a lease, which ends the denial that a thread remembers of another call.
 #[test]
 fn a_lease_ends_the_denial_that_a_thread_remembers() {

@@ -106,6 +106,7 @@ fn broken_yaml_names_its_line() {
             "rules.yaml:2: this YAML cannot be read: duplicated key in mapping; keep one of the two lines",
         ),
         ("rules:\n\t- name: a\n", "(block indentation); indent with spaces"),
+        ("rules: \0\n", "check the"),
         ("rules: [a\nb: 1\n", "check the indentation, the closing quotes and brackets"),
     ] {
         let refused = refusal(text);
