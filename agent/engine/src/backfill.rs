@@ -13,7 +13,7 @@ use crate::carried_units::{BACKFILL_CHARGES_MAX, backfill_charge};
 use crate::engine::Engine;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::unsynced_queue::{UnsyncedCounter, UnsyncedTurn};
-use crate::view::{UnsyncedRefund, ViewEvent, send_unsynced, update};
+use crate::view::{UnsyncedRefund, ViewEvent, end_denial, send_unsynced, update};
 use tollgate_core::counter::StoreError;
 
 #[cfg(test)]
@@ -73,22 +73,16 @@ impl Engine {
         let error = answer.as_ref().err().copied();
         let is_unreadable = error == Some(StoreError::Unreadable) && counters.len() == 1;
         for charge in charges {
-            let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
-            match (charge.mode, counter) {
-                (ChargeMode::Backfill { .. }, _) if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
-                (ChargeMode::Refund { at }, Some(UnsyncedCounter { matched, .. })) => {
-                    let event = match error {
-                        None => ViewEvent::RefundMade,
-                        Some(error) if !is_unreadable && may_repeat(charge, error) => {
-                            ViewEvent::UnsyncedRefund(UnsyncedRefund {
-                                at,
-                                units: charge.cost,
-                                request: charge.request,
-                            })
-                        }
-                        Some(_) => continue,
-                    };
-                    self.counting_unsynced(charge.counter, |view| update(&matched.policy, view, event));
+            match charge.mode {
+                ChargeMode::Backfill { .. } if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
+                ChargeMode::Refund { .. } if answer.is_ok() => self.table.with(charge.counter, end_denial),
+                ChargeMode::Refund { at } if error.is_some_and(|error| !is_unreadable && may_repeat(charge, error)) => {
+                    let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
+                    let event =
+                        ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units: charge.cost, request: charge.request });
+                    if let Some(UnsyncedCounter { matched, .. }) = counter {
+                        self.counting_unsynced(charge.counter, |view| update(&matched.policy, view, event));
+                    }
                 }
                 _ => {}
             }

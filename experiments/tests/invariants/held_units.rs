@@ -100,10 +100,9 @@ impl HeldUnits {
         self.of(key).iter().any(|entry| (entry.at, entry.steps) == (at, self.steps()))
     }
 
-    /// Returns the time at which a refund counts of units that were decided at `at`: that of the charge which contains them. The
-    /// charge of a call that a line of credit admitted comes after its decision, in an instant at which other calls may have been
-    /// charged, and units that the store had lost are opened again at a later instant of their sub-window. A charge of the next
-    /// sub-window keeps its units; the refund counts until its own sub-window ends.
+    /// Returns the time at which the refund of units that were decided at `at` counts. It is the time of the charge of the same
+    /// sub-window that contains them. This charge may be later: a line of credit is charged after the decision, and units that
+    /// the store had lost are opened again. If no charge contains them, the refund counts at the end of the sub-window.
     pub(crate) fn refunded_at(&self, key: CounterKey, at: Timestamp, units: i64, window: Window) -> u64 {
         let end = window.start_of(window.sub_window(at) + 1).as_ms();
         let left = |at: u64| self.of(key).iter().filter(|entry| entry.at == at).map(|entry| entry.units).sum::<i64>();

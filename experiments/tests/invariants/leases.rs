@@ -8,7 +8,7 @@
 //! the store's clock, after which the agent believes the old time until it gets an answer; and agents that keep their own table,
 //! which have no leases.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tollgate::{LocalAnswer, Source};
 use tollgate_core::clock::Timestamp;
@@ -22,18 +22,23 @@ use super::facts::Facts;
 /// Time after which an agent has noticed a step of the store's clock, in ms: it asks the store each second.
 const NOTICED_MS: u64 = 3_000;
 
+/// Maximum number of charges that are kept, for calls that are answered later.
+const REQUESTS_LEN_MAX: usize = 10_000;
+
 /// Units that the store charged to an agent for its calls, less those of calls that the store decided.
 #[derive(Default)]
 pub(crate) struct Leases {
     free: HashMap<(usize, CounterId, Window, SubWindow), i64>,
     /// Sub-windows in which requests were charged.
-    charged: HashMap<(Ticket, CounterId), (Window, SubWindow)>,
+    charged: BTreeMap<(Ticket, CounterId), (Window, SubWindow)>,
     lives: HashMap<usize, u64>,
     /// Number of admissions by leases.
     pub(crate) compared: usize,
     /// Number of answers to calls with a request id.
     pub(crate) named: usize,
     stepped: Timestamp,
+    /// Store time before the steps back of its clock, which counters may still show.
+    shown: Timestamp,
 }
 
 impl Leases {
@@ -46,7 +51,11 @@ impl Leases {
         match observation {
             Observation::Started(SimNode::Agent(agent)) => *self.lives.entry(*agent).or_default() += 1,
             Observation::Ended(SimNode::Agent(agent)) => self.free.retain(|(of, ..), _| of != agent),
-            Observation::StoreClockStepped { .. } => self.stepped = sim.now(),
+            Observation::StoreClockStepped { by_ms, store_time } => {
+                self.stepped = sim.now();
+                let back_ms = if *by_ms < 0 { by_ms.unsigned_abs() } else { 0 };
+                self.shown = self.shown.max(store_time.plus_ms(back_ms));
+            }
             Observation::Executed { agent, life, ticket, charges, answer: Ok(results), .. }
                 if self.lives.get(agent).is_none_or(|current| current == life) =>
             {
@@ -55,6 +64,9 @@ impl Leases {
                     let window = sim.store().limit(charge.counter).map_or(charge.limit.window, |limit| limit.window);
                     let key = (*agent, charge.counter, window, window.sub_window(result.at));
                     self.charged.insert((*ticket, charge.counter), (key.2, key.3));
+                    if self.charged.len() > REQUESTS_LEN_MAX {
+                        self.charged.pop_first();
+                    }
                     let of_call = if charge.request.is_none() { charge.cost } else { 0 };
                     *self.free.entry(key).or_default() += signed(of_call.saturating_add(result.leased));
                 }
@@ -85,7 +97,9 @@ impl Leases {
         if facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());
         }
-        let (now, has_stepped) = (sim.store().time(sim.now()), self.stepped > Timestamp::default());
+        let (now, shown) = (sim.store().time(sim.now()), self.shown);
+        // After a step back, a counter may be ahead of the clock. It then charges a later sub-window.
+        let may_be_ahead = |window: Window| now < shown.plus_ms(window.part_ms());
         let applied = facts.applied(answered.generation, &answered.call);
         // The others are counted in any case.
         for applied in applied.into_iter().filter(|applied| !applied.counts_denials()) {
@@ -96,8 +110,7 @@ impl Leases {
             let places = [applied.policy.window].into_iter().chain(windows).flat_map(|window| {
                 // A counter that was re-based after a step of the clock is charged in an earlier sub-window than others of the call.
                 let parts = if by_lease { 0 } else { window.parts().into() };
-                // A counter whose time the clock has stepped behind charges in a later one.
-                let ahead = if by_lease && has_stepped { window.parts().into() } else { 0 };
+                let ahead = if by_lease && may_be_ahead(window) { window.parts().into() } else { 0 };
                 let own = place(window);
                 let earlier = (own.saturating_sub(parts)..=own).rev();
                 earlier.chain(own + 1..=own + ahead).map(move |place| (window, place))
@@ -142,7 +155,7 @@ impl Leases {
             let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
             let is_other = |window: Window, place| {
                 let own = window.sub_window(now);
-                place < own || place > own && !has_stepped
+                place < own || place > own && !may_be_ahead(window)
             };
             if is_noticed && parts.iter().any(|((window, place), _)| is_other(*window, *place)) {
                 return Err(format!(

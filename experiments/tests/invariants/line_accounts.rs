@@ -127,7 +127,8 @@ impl LineAccounts {
             let newest = lines.last().expect("lines of a counter are not empty").at;
             let is_known = answered.decision.at.ms_since(newest) > ANSWER_MS_MAX;
             let has_units = |line: &Line| !is_known && line.units >= units;
-            let drawn = lines.iter().rposition(has_units).unwrap_or(lines.len() - 1);
+            let before = lines.iter().rposition(has_units).filter(|place| place + 2 >= lines.len());
+            let drawn = before.unwrap_or(lines.len() - 1);
             let line = &mut lines[drawn];
             line.units -= units;
             self.drawn.entry(ticket).or_default().push(Draw { agent, counter, grant: line.grant, units });

@@ -119,8 +119,8 @@ impl NeverOver {
         let (steps, now) = (self.units.steps(), result.at.min(store_time).as_ms());
         let (at, units) = match charge.mode {
             ChargeMode::Refund { at } => {
-                // Units that the store has lost are not given back once more. The sub-window is one of the counter, which may
-                // follow newer rules than the agent, or one of the agent, whose units the newer sub-window contains.
+                // Units that the store has lost are not given back once more. The counter may follow newer rules than the agent.
+                // Its sub-windows then contain the units, unless they were charged under the older rules.
                 let own = charge.limit.window;
                 let of_counter = self.limits.get(key).map_or(own, |known| known.limit.window);
                 let held = |window| self.units.in_sub_window(key, window, at).max(0);

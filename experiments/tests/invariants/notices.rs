@@ -1,7 +1,9 @@
-//! notices: the log and the state directory of an agent agree with its state. The store is unavailable and recovered in
-//! turns, and recovered only once nothing is unsynced that the store has room for, or once a backfill has lasted so long that the
-//! rest is sent later, because there is much of it or because the agent was paused; the agents of the fleet are saved when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most, and a
-//! change within 10 s. A loss of data is told only if the store has lost some.
+//! notices: the log and the state directory of an agent agree with its state.
+//!
+//! The store is unavailable and recovered in turns. It is recovered only once nothing is unsynced that the store has room for.
+//! Excused: a backfill that lasts long, or in which the agent is paused, because the rest is then sent later. The agents of the
+//! fleet are saved when they are others, at most each 10 s. A store that comes and goes is logged three times in 10 s at most,
+//! and a change within 10 s. A loss of data is told only if the store has lost some.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -31,7 +33,7 @@ pub(crate) struct Notices {
     refused: BTreeSet<usize>,
     /// Instants of the first answers to the backfills that go on, in ms.
     backfilling_since: BTreeMap<usize, u64>,
-    /// Agents that were paused since they found the store.
+    /// Agents that were paused since they told that the store is unavailable.
     paused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
     /// True if the store's clock has stepped.
@@ -57,6 +59,7 @@ impl Notices {
                 self.changed.remove(agent);
                 self.refused.remove(agent);
                 self.backfilling_since.remove(agent);
+                self.paused.remove(agent);
                 self.saved.remove(agent);
                 self.lines.remove(agent);
                 self.held_back.remove(agent);
@@ -66,13 +69,13 @@ impl Notices {
             {
                 self.refused.insert(*agent);
             }
-            Observation::Finished { agent, is_backfill: true, error: None, .. } => {
+            Observation::Finished { agent, is_backfill: true, error: None, .. } if self.unavailable.contains(agent) => {
                 self.backfilling_since.entry(*agent).or_insert(sim.now().as_ms());
             }
             Observation::Finished { agent, is_backfill: true, .. } => {
                 self.backfilling_since.remove(agent);
             }
-            Observation::AgentPaused(agent, _) => {
+            Observation::AgentPaused(agent, _) if self.unavailable.contains(agent) => {
                 self.paused.insert(*agent);
             }
             Observation::StoreClockStepped { .. } => self.has_stepped = true,

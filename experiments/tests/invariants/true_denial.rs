@@ -59,7 +59,8 @@ impl TrueDenial {
                 for (charge, result) in charges.iter().zip(results) {
                     let is_interpolated = charge.limit.algorithm == Algorithm::SlidingWindow(Estimate::Interpolated);
                     // An admission of the last units denies the next call, too.
-                    if is_interpolated && result.verdict.retry_at > result.at {
+                    let has_denied = result.charged || !result.verdict.admitted;
+                    if is_interpolated && has_denied && result.verdict.retry_at > result.at {
                         let denied = self.denied.entry(charge.counter).or_default();
                         denied.retain(|at| now.ms_since(*at) <= STALE_MS_MAX);
                         denied.extend([now, now.plus_ms(result.verdict.retry_at.ms_since(*store_time))]);

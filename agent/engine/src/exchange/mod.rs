@@ -22,7 +22,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::in_flight::InFlight;
 use tollgate_core::messages::calls::Batch;
-use tollgate_core::messages::presence::{INTERVAL_MS, Presence};
+use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::Offset;
 
 use crate::batcher::{BatchRounds, Batcher, ClosedBatch};
@@ -33,8 +33,6 @@ use crate::stripes::STRIPES;
 
 /// Bounds of the interval at which a shell that must poll fetches delivery reports, in ms.
 const REPORTS_INTERVAL_MS_MAX: u64 = 100;
-/// Time after which a heartbeat that found no room is sent again, in ms.
-const ANNOUNCE_AGAIN_MS: u64 = 100;
 const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
 /// Event that the exchange reacts to.
@@ -152,16 +150,10 @@ impl Exchange {
                 if self.collecting.is_some() || is_due || self.engine.rows.is_any_full() {
                     self.collect(now, self.stripes_per_tick, effects);
                 }
-                // Aggregators adapt to an outage of the store once it is announced.
-                let is_degraded = self.engine.is_degraded();
-                if now >= self.announce_at || is_degraded != self.announced_degraded {
-                    self.announce_at = now.plus_ms(INTERVAL_MS);
-                    self.announced_degraded = is_degraded;
-                    effects.push(ExchangeEffect::Announce(self.presence(now)));
-                }
+                self.announce_if_due(now, effects);
             }
             ExchangeInput::Accepted { partition } => self.append_next(partition, effects),
-            ExchangeInput::Unannounced => self.announce_at = now.plus_ms(ANNOUNCE_AGAIN_MS),
+            ExchangeInput::Unannounced => self.announce_again(now),
             ExchangeInput::Refused(batch) => {
                 let (partition, sequence, rows) = (batch.name.partition, batch.name.sequence, batch.rows.len());
                 let Some((_, rounds)) = self.in_flight.refuse((partition, sequence)) else { return };

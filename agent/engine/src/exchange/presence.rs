@@ -1,11 +1,30 @@
 //! Announcements of the agent to the fleet.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::messages::presence::{INTERVAL_MS, Presence, Role};
 
-use super::Exchange;
+use super::{Exchange, ExchangeEffect};
+
+/// Time after which a heartbeat that found no room is sent again, in ms.
+const ANNOUNCE_AGAIN_MS: u64 = 100;
 
 impl Exchange {
+    /// Announces the agent each second, and at once when it loses the store or finds it: aggregators adapt to an outage of the
+    /// store once it is announced.
+    pub(super) fn announce_if_due(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
+        let is_degraded = self.engine.is_degraded();
+        if now >= self.announce_at || is_degraded != self.announced_degraded {
+            self.announce_at = now.plus_ms(INTERVAL_MS);
+            self.announced_degraded = is_degraded;
+            effects.push(ExchangeEffect::Announce(self.presence(now)));
+        }
+    }
+
+    /// Brings the next announcement forward, because the last one found no room.
+    pub(super) fn announce_again(&mut self, now: Timestamp) {
+        self.announce_at = now.plus_ms(ANNOUNCE_AGAIN_MS);
+    }
+
     pub(super) fn presence(&self, now: Timestamp) -> Presence {
         let engine = &self.engine;
         Presence {

@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
 
 use super::{PLACE_KEPT_MS, PLACE_KEPT_STEP_MS, RuleTag};
-use crate::view::{CounterView, count_stranded, rebase, update_in_step};
+use crate::view::{CounterView, rebase, update_in_step};
 
 /// Number of entries in a chunk.
 const CHUNK_LEN: usize = 256;
@@ -88,7 +88,7 @@ impl TableShard {
         for position in (0..self.positions.len()).rev() {
             let position = u32::try_from(position).expect("positions are small");
             let swept = entry_mut(&mut self.chunks, position);
-            count_stranded(&mut swept.view, now);
+            swept.view.count_stranded(now);
             if swept.is_idle_at(now) {
                 dropped.push(self.swap_remove(position).rule);
             }

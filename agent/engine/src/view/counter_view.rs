@@ -151,6 +151,11 @@ impl CounterView {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_units())
     }
 
+    /// Counts the unspent units of a lease that is over at `now`, the earliest that the store's time may be.
+    pub(crate) fn count_stranded(&mut self, now: Timestamp) {
+        self.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.count_stranded(now));
+    }
+
     /// Returns the size of the units that were admitted and that the store does not know.
     pub(crate) fn unsynced_size(&self) -> UnsyncedSize {
         self.unsynced.as_ref().map_or(UnsyncedSize::default(), |unsynced| unsynced.size())

@@ -28,5 +28,5 @@ pub(crate) use uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 pub(crate) use unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 pub(crate) use update::{
-    ViewEvent, carry_unsynced, count_stranded, end_backfill, rebase, send_unsynced, spend_lease, update, update_in_step,
+    ViewEvent, carry_unsynced, end_backfill, end_denial, rebase, send_unsynced, spend_lease, update, update_in_step,
 };

@@ -68,8 +68,6 @@ pub(crate) enum ViewEvent<'a> {
     },
     /// The store has lost units of the counter.
     Lost,
-    /// The store has made an [`ViewEvent::UnsyncedRefund`].
-    RefundMade,
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
         /// Instant at which they count.
@@ -209,10 +207,9 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.lease_or_pace.line_mut().into_iter().for_each(|line| line.restore(units, of, sent_at));
         }
         ViewEvent::Lost => view.lease_or_pace.end_lease(),
-        ViewEvent::RefundMade => view.denial = None,
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::UnsyncedRefund(refund) => {
-            view.denial = None;
+            end_denial(view);
             view.unsynced.get_or_insert_default().add_refund(refund);
         }
         ViewEvent::Refunded { at, units, slots_of, by_store } => {
@@ -225,9 +222,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 view.denial = None;
             }
         }
-        ViewEvent::LeavesQueue => {
-            view.unsynced.take_if(|unsynced| unsynced.is_empty());
-        }
+        ViewEvent::LeavesQueue => drop(view.unsynced.take_if(|unsynced| unsynced.is_empty())),
         ViewEvent::Forgotten => view.unsynced = None,
         ViewEvent::Signal { signal, flow, latest } => {
             let Signal { newest_at, charged_at, .. } = *signal;
@@ -241,9 +236,8 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 }
 
 /// Changes a view by the result of a charge: keeps a denial, and drops it after a refund. Units that were charged are
-/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the
-/// instant of the agent's own clock at which the charge was sent. Returns true if a cached denial ended before its
-/// time.
+/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant of
+/// the agent's own clock at which the charge was sent. Returns true if a cached denial ended before its time.
 #[inline]
 pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &ChargeResult, sent: Timestamp) -> bool {
     let was_live = view.denial.as_ref().is_some_and(|denial| denial.check_at() > sent);
@@ -257,8 +251,7 @@ pub(crate) fn update_in_step(view: &mut CounterView, charge: &Charge, result: &C
     was_live
 }
 
-/// Changes a view by a call that its lease admits: [`ViewEvent::LeaseSpent`] and [`ViewEvent::Admitted`] in one step, which most
-/// admitted calls take.
+/// Changes a view by a call that its lease admits: [`ViewEvent::LeaseSpent`] and [`ViewEvent::Admitted`] in one step.
 #[inline]
 pub(crate) fn spend_lease(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, round: RoundNumber) {
     if let Some(lease) = view.lease_or_pace.lease_mut() {
@@ -291,9 +284,9 @@ pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
     view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }
 
-/// Counts the unspent units of a lease that is over at `now`, the earliest that the store's time may be.
-pub(crate) fn count_stranded(view: &mut CounterView, now: Timestamp) {
-    view.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.count_stranded(now));
+/// Drops the cached denial, because the store has given units back.
+pub(crate) fn end_denial(view: &mut CounterView) {
+    view.denial = None;
 }
 
 /// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next

@@ -98,7 +98,8 @@ pub struct Verdict {
     /// Units left, after this charge if it is admitted.
     pub remaining: u64,
     /// Earliest instant at which the same charge would be admitted if no other arrives; `now` if it is admitted. A cost
-    /// above the quota is never admitted; its `retry_at` is one window later.
+    /// above the quota is never admitted; its `retry_at` is one window later. A store may set it for an admission, too: see
+    /// `ChargeResult::verdict`.
     pub retry_at: Timestamp,
     /// Earliest instant at which the whole quota is free again if no other charge arrives.
     pub reset_at: Timestamp,

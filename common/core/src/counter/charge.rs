@@ -82,8 +82,8 @@ pub enum ChargeMode {
 /// Answer of a store (or of the engine's own table) to one [`Charge`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChargeResult {
-    /// The counter's verdict. If an enforced charge on a window without a burst leaves no room for another one of its cost,
-    /// `retry_at` is the instant from which there is room again.
+    /// The counter's verdict. If an enforced charge on a window without a burst is made and leaves no room for another one of its
+    /// cost, `retry_at` is the instant from which there is room again. The verdict of a repeated request has no such instant.
     pub verdict: Verdict,
     /// True if the counter was charged.
     pub charged: bool,
