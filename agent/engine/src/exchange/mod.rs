@@ -69,8 +69,8 @@ pub enum ExchangeInput {
 pub enum ExchangeEffect {
     /// Append this record to `calls`; the answer is [`ExchangeInput::Accepted`] or [`ExchangeInput::Refused`].
     Append(Batch),
-    /// Append this record to `presence`. If it finds no room, which is [`ExchangeInput::Unannounced`], the next one follows soon: without
-    /// heartbeats, the others take the agent for gone.
+    /// Append this record to `presence`; if it finds no room, the answer is [`ExchangeInput::Unannounced`], and the next one
+    /// follows soon. Without heartbeats, the others take the agent for gone.
     Announce(Presence),
 }
 
