@@ -217,27 +217,46 @@ fn a_hot_counter_costs_the_store_the_same_at_any_rate() {
 }
 
 /// B9: at ten times the quota, the store gets at most one request for each admission, and for each agent and sub-window. Where a
-/// small quota has a long window, the checks of denials are more: one for each agent and 250 ms, in which a refund at another
-/// agent must show.
+/// call may be settled and a small quota has a long window, the checks of denials are more: one for each agent and 250 ms, in which
+/// a refund at another agent must show.
 #[test]
 fn a_caller_past_its_quota_costs_the_store_its_admissions() {
     const AGENTS: u64 = 4;
-    const SUB_WINDOWS: u64 = 12;
-    // Quota, window in s, and true if the requests are within B9.
-    let cases = [(60, 60, false), (600, 60, false), (6_000, 60, true), (12, 3, true), (100, 3, true), (1_000, 3, true)];
-    for (quota, width_s, is_within) in cases {
-        let rules = format!(
-            "version: 1\nrules: [{{ name: key, per: [api_key], quota: {quota}/{width_s}s, sub_windows: {SUB_WINDOWS}, consistency: strict }}]"
-        );
+    let (settled, flat) = ("consistency: strict", "consistency: strict, cost: 1");
+    let flat_bounded = "estimate: conservative, cost: 1";
+    let fixed_window = "consistency: strict, algorithm: fixed_window, cost: 1";
+    // Settings, quota, window in s, and true if the requests are within B9.
+    let cases = [
+        (settled, 60, 60, false),
+        (settled, 600, 60, false),
+        (settled, 6_000, 60, true),
+        (settled, 12, 3, true),
+        (settled, 100, 3, true),
+        (settled, 1_000, 3, true),
+        (flat, 12, 60, true),
+        (flat, 60, 60, true),
+        (flat, 600, 60, true),
+        (flat, 6_000, 60, true),
+        (flat, 1_200, 600, true),
+        (flat_bounded, 60, 60, true),
+        (flat_bounded, 600, 60, true),
+        (fixed_window, 60, 60, true),
+        (fixed_window, 600, 60, true),
+    ];
+    for (settings, quota, width_s, is_within) in cases {
+        let rules =
+            format!("version: 1\nrules: [{{ name: key, per: [api_key], quota: {quota}/{width_s}s, {settings} }}]");
         let (mut fleet, mut rng) = (Fleet::new(AGENTS as usize, &rules), Rng::with_seed(2));
-        let windows = scaled(600) / width_s;
+        let windows = scaled(600).div_ceil(width_s);
         for _ in 0..windows * 10 * quota {
             fleet.call(10.0 * quota as f64 / width_s as f64, rng.usize(0..AGENTS as usize), "key".into());
         }
         let tally = fleet.take();
-        let b9 = tally.admitted + windows * SUB_WINDOWS * AGENTS;
-        println!("{quota}/{width_s}s: {tally:?}; B9 allows {b9}");
+        // A fixed window is one sub-window, and a denial is checked at least each 10 s.
+        let checks = if settings == fixed_window { width_s / 10 } else { 12 };
+        let b9 = tally.admitted + windows * checks * AGENTS;
+        println!("{quota}/{width_s}s, {settings}: {tally:?}; B9 allows {b9}");
         let most = if is_within { b9 } else { tally.admitted + windows * width_s * 4 * AGENTS };
-        assert!(tally.requests <= most, "{quota}/{width_s}s: {tally:?}");
+        assert!(tally.requests <= most, "{quota}/{width_s}s, {settings}: {tally:?}");
     }
 }

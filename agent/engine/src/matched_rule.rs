@@ -17,7 +17,7 @@ use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule}
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
 use crate::row_buffer::ChargedCounter;
-use crate::view::{LineNumber, LineRequest};
+use crate::view::{CHECKED_MS, LineNumber, LineRequest};
 
 /// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms. Units follow
 /// the calls, so a caller that waited for its window would be away when they come, and they would leave again.
@@ -107,6 +107,18 @@ impl MatchedRule<'_> {
     /// Returns true if each call holds a slot.
     pub(crate) fn is_slot(&self) -> bool {
         is_of_slots(&self.policy)
+    }
+
+    /// Returns true if units of the counter leave it by the passage of time only, and no agent ever gives any back. Calls of a rule
+    /// with costs of its own cannot be settled. A late charge of a denied call becomes a lease, whose units are never given back;
+    /// in a shorter sub-window than [`CHECKED_MS`] it may be refunded, as denials are checked so often anyway. A region may be
+    /// granted units.
+    pub(crate) fn keeps_units(&self) -> bool {
+        let policy = &self.policy;
+        !self.rule.goes_by_call_cost()
+            && policy.may_lease()
+            && policy.global_quota.is_none()
+            && policy.window.part_ms() > CHECKED_MS
     }
 
     /// Returns a charge of this cost and mode.

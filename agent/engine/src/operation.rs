@@ -30,7 +30,6 @@ use crate::matched_rule::Charges;
 use crate::renewed_request::results_of;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
-use crate::view::{hold, next_denial, update_in_step};
 use tollgate_core::counter::StoreError;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
@@ -237,7 +236,7 @@ impl Engine {
             (_, Err(error)) => self.unanswered(sent.at, *deadline, now, *error),
         }
         let (carried, charges) = charges.split_at(*carried);
-        let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
+        let answer = answer.map(|results| self.learn(sent.at, carried, charges, pending, results));
         let context = Context { now, bounds: self.store_time(now), active };
         self.complete(&context, calls, charges, pending, sent, answer)
     }
@@ -245,31 +244,6 @@ impl Engine {
     /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
     pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
         self.table.charge(charges, now).unwrap_or_default()
-    }
-
-    /// Learns from the results of a request: units that it carried are charged, and denials are cached, also those that would follow
-    /// an admission of the last units. Returns the results of the operation itself.
-    pub(crate) fn learn(
-        &self,
-        sent: Timestamp,
-        carried: &[Charge],
-        own: &[Charge],
-        mut results: ChargeResults,
-    ) -> ChargeResults {
-        if !carried.is_empty() {
-            self.confirm_carried(carried);
-            results.drain(..carried.len().min(results.len()));
-        }
-        for (charge, result) in own.iter().zip(&mut results) {
-            // A line of credit is never denied, and its counter has no view.
-            if !result.charged && !result.verdict.admitted {
-                hold(charge, result);
-                self.table.with(charge.counter, |view| update_in_step(view, charge, result, sent));
-            } else if let Some(denial) = next_denial(result) {
-                self.table.with(charge.counter, |view| update_in_step(view, charge, &denial, sent));
-            }
-        }
-        results
     }
 
     /// Runs the second half of an operation.

@@ -13,7 +13,7 @@ use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
 use crate::leases::Sending;
 use crate::losses::LostCounter;
-use crate::matched_rule::Charges;
+use crate::matched_rule::{Charges, MatchedRule};
 use crate::planned_call::PlannedCall;
 use crate::settle_release::Adjustment;
 use crate::unsynced_queue::UnsyncedCounter;
@@ -48,6 +48,12 @@ pub(crate) enum Pending<'a> {
 }
 
 impl Pending<'_> {
+    /// Returns the rule of a charge on the counter of a call.
+    pub(crate) fn rule_of(&self, charge: &Charge) -> Option<&MatchedRule<'_>> {
+        let Self::Check(planned) = self else { return None };
+        planned.iter().flat_map(|planned| &planned.matched).find(|matched| matched.counter == charge.counter)
+    }
+
     /// Returns the same without a borrow.
     pub(crate) fn into_owned(self) -> Pending<'static> {
         match self {

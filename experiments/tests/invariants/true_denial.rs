@@ -3,8 +3,8 @@
 //! must be true at their arrival.
 //!
 //! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a
-//! loss of its data excuse a denial for 250 ms. Under the interpolated estimate, a denial of the store is held for a
-//! moment. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
+//! loss of its data excuse a denial for 250 ms. Where no unit ever comes back, all but a refund excuse it for a sub-window. Under
+//! the interpolated estimate, a denial of the store is held for a moment. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
 //! the store.
 
 use std::collections::HashMap;
@@ -18,10 +18,13 @@ use tollgate_core::rules::{Generation, ListMatch};
 use tollgate_core::window::Estimate;
 use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, StoreLoss, StoreState};
 
-use super::facts::Facts;
+use super::facts::{Applied, Facts};
 
 /// Time for which an agent may repeat a denial that the store would not give any more, in ms.
 const STALE_MS_MAX: u64 = 250;
+
+/// Maximum time between two checks of a denial, in ms, where no unit ever comes back.
+const RESYNC_MS: u64 = 10_000;
 
 /// Maximum time for which an agent holds a denial of the store, in ms: twice the minimum time, and the time in which an answer is
 /// awaited. It counts from the denial, and from the instant at which the store would admit the call.
@@ -113,12 +116,13 @@ impl TrueDenial {
                 .find(|applied| *applied.rule.name == *status.rule)
                 .ok_or("true-denial: by a rule that does not apply")
         };
-        let counter = of(answered.generation)?.counter;
-        // The store goes by the newest rules that have charged the counter.
-        let newest = self.charged.get(&counter).and_then(|charged| charged.keys().max());
+        // The cost is that of the agent's rules. The store goes by the newest rules that have charged the counter.
+        let own = of(answered.generation)?;
+        let newest = self.charged.get(&own.counter).and_then(|charged| charged.keys().max());
         let applied = of(newest.copied().unwrap_or(answered.generation))?;
         let owns_table = sim.agents()[answered.agent].settings.owns_table;
-        if !answers || owns_table || self.excuses(answered.arrived, applied.counter, answered.generation) {
+        let is_excused = self.excuses(answered.arrived, applied.counter, answered.generation, stale_ms_max(&own));
+        if !answers || owns_table || is_excused {
             return Ok(());
         }
         let state = sim.store().peek(applied.counter);
@@ -126,21 +130,29 @@ impl TrueDenial {
         let decided = sim.store().time(if answered.is_joint { answered.arrived } else { sim.now() });
         let now = state.advance(&applied.policy.limit(), decided);
         // A counter that another call has charged since shows no earlier instant.
-        if now <= decided && state.evaluate(&applied.policy.limit(), now, applied.cost).admitted {
+        if now <= decided && state.evaluate(&applied.policy.limit(), now, own.cost).admitted {
             let (rule, counter, agent) = (&applied.rule.name, applied.counter, answered.agent);
             return Err(format!("true-denial: the store had room for {counter} of {rule}, which agent {agent} denied"));
         }
         Ok(())
     }
 
-    fn excuses(&self, arrived: Timestamp, counter: CounterId, generation: Generation) -> bool {
+    fn excuses(&self, arrived: Timestamp, counter: CounterId, generation: Generation, stale_ms: u64) -> bool {
         let is_held = |at: &Timestamp| *at <= arrived && arrived.ms_since(*at) <= HELD_MS_MAX;
-        let is_recent = |at: &Timestamp| arrived.ms_since(*at) <= STALE_MS_MAX;
+        let is_recent = |at: &Timestamp| arrived.ms_since(*at) <= stale_ms;
+        let is_refunded = |at: &Timestamp| arrived.ms_since(*at) <= STALE_MS_MAX;
         let others = self.charged.get(&counter).into_iter().flatten();
         let mut others = others.filter(|(other, _)| **other != generation).map(|(_, at)| at);
         self.denied.get(&counter).is_some_and(|denied| denied.iter().any(is_held))
             || self.disturbed.as_ref().is_some_and(is_recent)
-            || self.refunded.get(&counter).is_some_and(is_recent)
+            || self.refunded.get(&counter).is_some_and(is_refunded)
             || others.any(is_recent)
     }
+}
+
+/// Returns the maximum time for which an agent may repeat a denial that the store would not give any more, in ms.
+fn stale_ms_max(applied: &Applied) -> u64 {
+    let policy = &applied.policy;
+    let keeps_units = !applied.rule.goes_by_call_cost() && policy.may_lease() && policy.global_quota.is_none();
+    if keeps_units { policy.window.part_ms().clamp(STALE_MS_MAX, RESYNC_MS) } else { STALE_MS_MAX }
 }

@@ -26,6 +26,7 @@ rules:
   - { name: stream, match: { endpoint: /search* }, per: [ip], quota: 9/1s, consistency: eventual }
   - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, consistency: bounded, estimate: conservative, max_excess: 8% }
   - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window }
+  - { name: flat, match: { endpoint: /other }, per: [ip], quota: 12/4s, sub_windows: 4, cost: 2 }
   - { name: tiered, match: { endpoint: { not: [/hot] } }, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
 lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
 tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }
@@ -42,14 +43,16 @@ const CHANGES: [&[(&str, &str)]; 2] = [
         ("quota: 20/2s }", "quota: 24/2s, sub_windows: 4 }"),
         ("quota: 150/3s, sub_windows: 3", "quota: 170/3s, sub_windows: 6"),
         ("quota: 9/1s, algorithm", "quota: 7/1s, algorithm"),
+        ("quota: 12/4s, sub_windows: 4, cost: 2", "quota: 16/4s, sub_windows: 4"),
     ],
     &[
         ("version: 5", "version: 7"),
         ("quota: 20/2s }", "quota: 16/3s }"),
         ("quota: 150/3s, sub_windows: 3", "quota: 110/2s, sub_windows: 5"),
-        ("sub_windows: 4", "sub_windows: 8"),
+        ("sub_windows: 4, on_failure", "sub_windows: 8, on_failure"),
         ("quota: 11/1s", "quota: 15/2s"),
         ("quota: 6/3s, algorithm: sliding_log", "quota: 6/3s"),
+        ("quota: 12/4s, sub_windows: 4, cost: 2", "quota: 24/4s, sub_windows: 4, costs: { endpoint: { /other: 3 } }"),
     ],
 ];
 

@@ -39,7 +39,7 @@ impl Engine {
         let PendingRequest { active, charges, carried, sent, pending, .. } = *request.0;
         self.note_time_of(sent.at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
-        let answer = answer.map(|results| self.learn(sent.at, carried, charges, results));
+        let answer = answer.map(|results| self.learn(sent.at, carried, charges, &pending, results));
         let generation = active.set.generation;
         let outcome = match &pending {
             Pending::Check(planned) => {

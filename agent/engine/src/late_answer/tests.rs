@@ -140,24 +140,35 @@ fn a_call_whose_caller_has_left_is_refunded() {
     }
 }
 
-/// A charge of a denied call is spent by the agent where units are leased, as long as its sub-window lasts.
+fn policy(rule: &mut Rule) -> &mut LimitPolicy {
+    rule.policy.as_mut().expect("a policy")
+}
+
+/// A charge of a denied call is spent by the agent where units are leased, as long as its sub-window lasts. Where no unit ever comes
+/// back, it is not refunded after that either.
 #[test]
 fn a_charge_of_a_denied_call_becomes_a_lease_or_is_refunded() {
-    let late = |change: fn(&mut LimitPolicy), late_ms: u64| {
-        let rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict().with(change);
+    let late = |change: fn(&mut Rule), late_ms: u64| {
+        let mut rule = Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()).strict();
+        change(&mut rule);
         let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
         engine.note_store_time(START, START, START);
         let mut request = request(&engine, &Call::new().with("api_key", "k"));
         let _ = engine.finish(START.plus_ms(15), &mut request, Err(StoreError::TimedOut));
         let answer = answer(&request, true);
         engine.late_answer(START.plus_ms(late_ms), request, Ok(answer));
-        (outcomes(&engine), backfill(&engine))
+        let stranded =
+            engine.metrics().rules().iter().map(|(_, counts)| counts.lease_units_stranded.get()).sum::<u64>();
+        (outcomes(&engine), backfill(&engine), stranded)
     };
-    let refunded = (vec![("refunded", 1)], vec![(ChargeMode::Refund { at: AT }, false)]);
-    assert_eq!(late(|policy| policy.leases = false, 20), refunded);
-    assert_eq!(late(|policy| *policy = policy.counted_by(Algorithm::SlidingLog), 20), refunded);
+    let refunded = (vec![("refunded", 1)], vec![(ChargeMode::Refund { at: AT }, false)], 0);
+    let leased = |stranded| (vec![("leased", 1)], vec![], stranded);
+    assert_eq!(late(|rule| policy(rule).leases = false, 20), refunded);
+    assert_eq!(late(|rule| *policy(rule) = policy(rule).counted_by(Algorithm::SlidingLog), 20), refunded);
     assert_eq!(late(|_| {}, 5_000), refunded, "the sub-window has ended");
-    assert_eq!(late(|_| {}, 4_900), (vec![("leased", 1)], vec![]));
+    assert_eq!(late(|_| {}, 4_900), leased(0));
+    assert_eq!(late(|rule| rule.cost = Some(1), 4_900), leased(0));
+    assert_eq!(late(|rule| rule.cost = Some(1), 5_000), leased(1), "no unit comes back");
 }
 
 /// One late answer costs one decision without the store: the next call asks it, and carries what it does not know.

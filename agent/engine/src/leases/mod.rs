@@ -14,6 +14,7 @@ use tollgate_core::rules::LimitPolicy;
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
 use crate::engine::{Context, Engine};
+use crate::engine_settings::ChargeableRules;
 use crate::lease_epoch::LeaseEpoch;
 use crate::matched_rule::MatchedRule;
 use crate::planned_call::{PlannedCall, Verdicts};
@@ -187,8 +188,8 @@ impl Engine {
         is_live
     }
 
-    /// Takes the units of a charge that was made for a call and stands for none; returns false if they cannot be spent
-    /// any more.
+    /// Takes the units of a charge that was made for a call and stands for none; returns false if they are to be given back, because
+    /// they cannot be spent any more. Where no units are given back, they leave the window unspent.
     pub(crate) fn take_charge(
         &self,
         now: Timestamp,
@@ -199,7 +200,18 @@ impl Engine {
         sent: Sending,
     ) -> bool {
         let grant = grant(active, matched, charge, result, charge.cost, sent);
-        matched.policy.may_lease() && self.take_lease(now, matched, grant)
+        let is_taken = matched.policy.may_lease() && self.take_lease(now, matched, grant);
+        if !is_taken && self.keeps_units(matched) {
+            grant.strand();
+            return true;
+        }
+        is_taken
+    }
+
+    /// Returns true if no agent gives units of the rule's counters back: see [`MatchedRule::keeps_units`].
+    pub(crate) fn keeps_units(&self, matched: &MatchedRule<'_>) -> bool {
+        // Other stores charge a call in several steps, and take some of them back.
+        self.settings.charges == ChargeableRules::All && matched.keeps_units()
     }
 
     /// Ends all leases: they may not be charged any more, or the store's time is not known.

@@ -189,7 +189,7 @@ impl LockedTable<'_> {
         for (charge, result) in charges.iter().zip(&results) {
             let table = self.table;
             if let Some(entry) = self.shard(charge.counter).find(charge.counter)
-                && update_in_step(&mut entry.view, charge, result, now)
+                && update_in_step(&mut entry.view, charge, result, now, false)
             {
                 table.end_denials(charge.counter);
             }

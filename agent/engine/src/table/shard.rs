@@ -154,7 +154,7 @@ impl TableEntry {
     #[inline]
     pub(crate) fn charge(&mut self, charge: &Charge, now: Timestamp) -> Result<(ChargeResult, bool), StoreError> {
         let result = step_one(self, charge, now)?;
-        let ends_denial = update_in_step(&mut self.view, charge, &result, now);
+        let ends_denial = update_in_step(&mut self.view, charge, &result, now, false);
         Ok((result, ends_denial))
     }
 

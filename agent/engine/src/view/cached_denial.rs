@@ -1,12 +1,15 @@
 //! Cached denials: denials of the store that the agent repeats without asking again.
 //!
 //! As long as no unit is given back, a count falls only as time passes: until the earliest instant at which the counter
-//! could admit, the store would deny again. But any agent may give units back at any time (by a settlement, a release,
-//! or the refund of a call that was denied elsewhere), change the rules, or restart the store. A region may be granted units.
-//! No message tells the agents. So an agent checks a denial again after [`CHECKED_MS`] by its own clock, which no step of the
-//! store's clock moves. That is one request for each denied counter in use, at any rate of calls: the first call that finds the
-//! check due asks, and the denial holds for the others for another [`ANSWER_MS`], in which the answer should come. Only for a
-//! call that costs more than the counter ever admits, no unit that comes back makes a difference.
+//! could admit, the store would deny again. But any agent may give units of most counters back at any time (by a settlement, a
+//! release, or the refund of a call that was denied elsewhere), and a region may be granted units. No message tells the agents.
+//! So an agent checks such a denial again after [`CHECKED_MS`] by its own clock, which no step of the store's clock moves. That
+//! is one request for each denied counter in use, at any rate of calls: the first call that finds the check due asks, and the
+//! denial holds for the others for another [`ANSWER_MS`], in which the answer should come.
+//!
+//! Where units never come back, the denial is checked once per sub-window, and at least after [`RESYNC_MS`]: see
+//! [`MatchedRule::keeps_units`](crate::matched_rule::MatchedRule::keeps_units). So is the denial of a call that costs more than
+//! the counter ever admits. Newer rules at another agent, a loss of data and a forward step of the store's clock show then.
 //!
 //! A call that takes the last units is told from when there is room again. The agent caches the denial of the next call at once,
 //! so that it need not ask ([`next_denial`]). Such a denial is not held: the store has denied nobody yet.
@@ -24,7 +27,7 @@ use tollgate_core::window::Estimate;
 use crate::time_bounds::TimeBounds;
 
 /// Maximum time for which a denial is repeated that a refund may end, in ms.
-const CHECKED_MS: u64 = 250;
+pub(crate) const CHECKED_MS: u64 = 250;
 /// Part of [`CHECKED_MS`] in which the answer to a check is awaited, in ms.
 const ANSWER_MS: u64 = 15;
 /// Minimum time for which a denial under the interpolated estimate is repeated, in ms.
@@ -78,13 +81,14 @@ impl Check {
 }
 
 impl CachedDenial {
-    /// Creates the cached denial of a charge, which was sent at this instant of the agent's own clock.
-    pub(super) fn new(charge: &Charge, result: &ChargeResult, sent: Timestamp) -> Self {
+    /// Creates the cached denial of a charge, which was sent at this instant of the agent's own clock. `keeps_units` is true if no
+    /// unit of the counter ever comes back.
+    pub(super) fn new(charge: &Charge, result: &ChargeResult, sent: Timestamp, keeps_units: bool) -> Self {
         let Verdict { remaining, retry_at, reset_at, .. } = result.verdict;
         let Charge { limit, generation, cost, .. } = *charge;
         // The store may know the limit of a newer generation, and a region may be granted units.
         let never_fits = cost > limit.capacity() && result.limit == limit.units && charge.budget.is_none();
-        let checked_ms = if never_fits { RESYNC_MS } else { CHECKED_MS };
+        let checked_ms = if never_fits || keeps_units { RESYNC_MS } else { CHECKED_MS };
         let checked_ms = checked_ms.min(limit.window.part_ms());
         let check = Check::due(sent.plus_ms(checked_ms - answer_ms(&limit)));
         Self { remaining, retry_at, reset_at, cost, generation, limit, check }
@@ -121,8 +125,8 @@ impl CachedDenial {
         self.check.at()
     }
 
-    /// Returns true if the store would deny a charge of this cost, too, or would have at most [`CHECKED_MS`] ago. `now`
-    /// is the agent's own time.
+    /// Returns true if the store would deny a charge of this cost, too, or would have when the denial was checked last. `now` is the
+    /// agent's own time.
     pub(crate) fn holds(
         &self,
         policy: &LimitPolicy,
@@ -187,7 +191,7 @@ mod tests {
     }
 
     /// The denial of a call of this cost, which has room 40 s later.
-    fn denial(policy: &LimitPolicy, cost: u64) -> CachedDenial {
+    fn denial(policy: &LimitPolicy, cost: u64, keeps_units: bool) -> CachedDenial {
         let charge = Charge::enforce(CounterId::from_u128(1), policy.limit(), 3, cost, STORE_SENT);
         let retry_at = STORE_SENT.plus_ms(40_000);
         let verdict = Verdict { admitted: false, remaining: 1, retry_at, reset_at: retry_at, delay_ms: 0 };
@@ -203,13 +207,13 @@ mod tests {
             born: at,
             previous: at,
         };
-        CachedDenial::new(&charge, &result, SENT)
+        CachedDenial::new(&charge, &result, SENT, keeps_units)
     }
 
     /// B9: one call checks a denial. For the others it holds while the answer is awaited, within 250 ms of its sending.
     #[test]
     fn a_denial_holds_while_it_is_checked() {
-        let (policy, mut denial) = (policy("10/min"), denial(&policy("10/min"), 2));
+        let (policy, mut denial) = (policy("10/min"), denial(&policy("10/min"), 2, false));
         let holds = |denial: &CachedDenial, ms| {
             let store_now = TimeBounds::exactly(STORE_SENT.plus_ms(ms));
             denial.holds(&policy, 3, 2, SENT.plus_ms(ms), store_now)
@@ -224,11 +228,12 @@ mod tests {
     /// C7, true-denial: every condition that ends a cached denial.
     #[test]
     fn a_cached_denial_ends_with_each_of_its_conditions() {
-        // Name; the quota and the cost of the denial; generation, cost, quota, and own and store time since; true if it
-        // holds.
-        type Case = (&'static str, (&'static str, u64), u64, u64, &'static str, u64, u64, bool);
-        let (minute, second) = (("10/min", 2), ("10/1s", 2));
-        let cases: [Case; 12] = [
+        // Name; the quota and the cost of the denial, and true if units never come back; generation, cost, quota, and own and store
+        // time since; true if it holds.
+        type Case = (&'static str, (&'static str, u64, bool), u64, u64, &'static str, u64, u64, bool);
+        let (minute, second) = (("10/min", 2, false), ("10/1s", 2, false));
+        let (keeps_units, keeps_units_of_hours) = (("10/min", 2, true), ("10/h", 2, true));
+        let cases: [Case; 16] = [
             ("at once", minute, 3, 2, "10/min", 0, 0, true),
             ("until it is checked", minute, 3, 2, "10/min", 234, 234, true),
             ("it is checked", minute, 3, 2, "10/min", 235, 235, false),
@@ -239,12 +244,16 @@ mod tests {
             ("an override of the caller", minute, 3, 2, "20/min", 0, 0, false),
             ("a smaller cost", minute, 3, 1, "10/min", 0, 0, false),
             ("a greater cost", minute, 3, 3, "10/min", 0, 0, true),
-            ("a cost that never fits", ("10/min", 11), 3, 11, "10/min", 4_984, 4_984, true),
-            ("a cost that never fits is checked, too", ("10/h", 11), 3, 11, "10/h", 9_985, 9_985, false),
+            ("no unit comes back", keeps_units, 3, 2, "10/min", 4_984, 4_984, true),
+            ("a sub-window has nearly passed since the check", keeps_units, 3, 2, "10/min", 4_985, 4_985, false),
+            ("newer rules, and no unit comes back", keeps_units, 4, 2, "10/min", 0, 0, false),
+            ("its sub-windows are long", keeps_units_of_hours, 3, 2, "10/h", 9_985, 9_985, false),
+            ("a cost that never fits", ("10/min", 11, false), 3, 11, "10/min", 4_984, 4_984, true),
+            ("a cost that never fits is checked, too", ("10/h", 11, false), 3, 11, "10/h", 9_985, 9_985, false),
         ];
-        for (name, (quota, denied), generation, cost, now_quota, own_ms, store_ms, holds) in cases {
+        for (name, (quota, denied, keeps_units), generation, cost, now_quota, own_ms, store_ms, holds) in cases {
             let store_now = TimeBounds::exactly(STORE_SENT.plus_ms(store_ms));
-            let denial = denial(&policy(quota), denied);
+            let denial = denial(&policy(quota), denied, keeps_units);
             let seen = denial.holds(&policy(now_quota), generation, cost, SENT.plus_ms(own_ms), store_now);
             assert_eq!(seen, holds, "{name}");
         }

@@ -15,12 +15,14 @@ mod lease_size;
 mod lease_or_pace;
 mod counter_view;
 mod lost_units;
+mod event;
 mod update;
 
 pub(crate) use acknowledgement::Acknowledgement;
-pub(crate) use cached_denial::{CachedDenial, hold, next_denial};
+pub(crate) use cached_denial::{CHECKED_MS, CachedDenial, hold, next_denial};
 pub(crate) use counter_view::{CounterView, RemoteCount};
 pub(crate) use credit_line::{LineNumber, LineRequest};
+pub(crate) use event::ViewEvent;
 pub(crate) use flow::Flow;
 pub(crate) use lease::{LeaseFacts, LeaseGrant, LeaseSpan, LeasedCall};
 pub(crate) use lost_units::{LostUnits, reopening};
@@ -28,5 +30,5 @@ pub(crate) use uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 pub(crate) use unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 pub(crate) use update::{
-    ViewEvent, carry_unsynced, end_backfill, end_denial, rebase, send_unsynced, spend_lease, update, update_in_step,
+    carry_unsynced, end_backfill, end_denial, rebase, send_unsynced, spend_lease, update, update_in_step,
 };

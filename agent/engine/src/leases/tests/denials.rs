@@ -1,6 +1,9 @@
 //! Cached denials beside leases.
 
+use std::num::NonZeroU64;
+
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::rules::{CostTable, LimitPolicy};
 use tollgate_core::window::Estimate;
 
 use super::*;
@@ -104,4 +107,41 @@ fn a_lease_ends_the_denial_that_a_thread_remembers() {
     world.engine.late_answer(world.now, late, Ok(charged));
     let decision = world.check(&call());
     assert_eq!((decision.allowed, decision.by), (true, Some(LocalAnswer::Lease)));
+}
+
+/// B9, C7: a denial is checked each 250 ms where units may come back, and else once per sub-window.
+#[test]
+fn a_denial_is_checked_as_often_as_units_may_come_back() {
+    let flat = |change: fn(&mut LimitPolicy)| {
+        let mut rule = per_key("12/min").with(change);
+        rule.cost = Some(1);
+        rule
+    };
+    let by_endpoint = || {
+        let mut rule = per_key("12/min");
+        rule.costs = Some(("endpoint".into(), CostTable::default()));
+        rule
+    };
+    // Requests in the rest of a sub-window of 5 s, after the quota is used up in its first instant.
+    let cases = [
+        ("settlements", per_key("12/min"), ChargeableRules::All, 20),
+        ("costs of its own", flat(|_| {}), ChargeableRules::All, 0),
+        ("a table of costs", by_endpoint(), ChargeableRules::All, 0),
+        ("a fixed window", flat(|policy| policy.algorithm = Algorithm::FixedWindow), ChargeableRules::All, 0),
+        ("late refunds", flat(|policy| policy.leases = false), ChargeableRules::All, 20),
+        ("a log", flat(|policy| *policy = policy.counted_by(Algorithm::SlidingLog)), ChargeableRules::All, 20),
+        ("tentative charges", flat(|_| {}), ChargeableRules::Regional, 20),
+        ("units of regions", flat(|policy| policy.global_quota = NonZeroU64::new(12)), ChargeableRules::All, 20),
+    ];
+    for (name, rule, charges, requests) in cases {
+        let mut world = World::with_charges(RuleSet::new(1, [rule]), charges);
+        while world.check(&call()).allowed {}
+        let (asked, end) = (world.requests, START.plus_ms(4_990));
+        while world.now < end {
+            assert!(!world.check(&call()).allowed, "{name}");
+            world.now = world.now.plus_ms(5);
+        }
+        let asked = world.requests - asked;
+        assert!((requests..=requests + requests / 20).contains(&asked), "{name}: {asked}");
+    }
 }

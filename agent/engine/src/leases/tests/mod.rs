@@ -44,7 +44,13 @@ impl World {
     }
 
     fn with_set(rules: RuleSet) -> Self {
-        let settings = EngineSettings { agents_expected: NonZeroU32::new(1), ..EngineSettings::new("a", START) };
+        Self::with_charges(rules, ChargeableRules::All)
+    }
+
+    /// A world whose store can charge these rules.
+    fn with_charges(rules: RuleSet, charges: ChargeableRules) -> Self {
+        let agents_expected = NonZeroU32::new(1);
+        let settings = EngineSettings { agents_expected, charges, ..EngineSettings::new("a", START) };
         let engine = Engine::new(EngineSettings { region: "eu".into(), ..settings }, rules);
         engine.note_store_time(START, START, store_time(START));
         let granted = (0, Timestamp::default());

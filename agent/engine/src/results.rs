@@ -1,0 +1,41 @@
+//! The results of a request to the store, before its operation continues: denials are cached, and units that it carried are
+//! confirmed.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults};
+
+use crate::engine::Engine;
+use crate::store_request::Pending;
+use crate::view::{hold, next_denial, update_in_step};
+
+impl Engine {
+    /// Learns from the results of a request: units that it carried are charged, and denials are cached, also those that would follow
+    /// an admission of the last units. Returns the results of the operation itself.
+    pub(crate) fn learn(
+        &self,
+        sent: Timestamp,
+        carried: &[Charge],
+        own: &[Charge],
+        pending: &Pending<'_>,
+        mut results: ChargeResults,
+    ) -> ChargeResults {
+        if !carried.is_empty() {
+            self.confirm_carried(carried);
+            results.drain(..carried.len().min(results.len()));
+        }
+        for (charge, result) in own.iter().zip(&mut results) {
+            // A line of credit is never denied, and its counter has no view.
+            let denial = if !result.charged && !result.verdict.admitted {
+                hold(charge, result);
+                Some(*result)
+            } else {
+                next_denial(result)
+            };
+            if let Some(denial) = denial {
+                let keeps_units = pending.rule_of(charge).is_some_and(|matched| self.keeps_units(matched));
+                self.table.with(charge.counter, |view| update_in_step(view, charge, &denial, sent, keeps_units));
+            }
+        }
+        results
+    }
+}
