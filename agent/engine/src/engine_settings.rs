@@ -44,7 +44,8 @@ pub struct EngineSettings {
     pub charges: ChargeableRules,
 }
 
-/// Rules that a store can charge.
+/// Rules that a store can charge. A store that charges [`All`](Self::All) charges a call in one step; any other may charge it in
+/// several steps, and take some of them back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChargeableRules {
     /// All rules.

@@ -51,7 +51,7 @@ mod emergency;
 mod settle_release;
 mod store_request;
 mod renewed_request;
-mod results;
+mod charge_results;
 mod operation;
 mod late_answer;
 mod check_sole;

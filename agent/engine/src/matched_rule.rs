@@ -109,13 +109,15 @@ impl MatchedRule<'_> {
         is_of_slots(&self.policy)
     }
 
-    /// Returns true if units of the counter leave it by the passage of time only, and no agent ever gives any back. Calls of a rule
-    /// with costs of its own cannot be settled. A late charge of a denied call becomes a lease, whose units are never given back;
-    /// in a shorter sub-window than [`CHECKED_MS`] it may be refunded, as denials are checked so often anyway. A region may be
-    /// granted units.
+    /// Returns true if units of the counter leave it by the passage of time only: no agent with these rules ever gives any back.
+    /// Calls of a rule with costs of its own cannot be settled. A late charge of a denied call becomes a lease, whose units are
+    /// never given back; in sub-windows of at most [`CHECKED_MS`] such a charge may be refunded, as denials are checked so often
+    /// anyway. A region may be granted units. Callers of one counter may have different tiers, whose windows drop different units.
     pub(crate) fn keeps_units(&self) -> bool {
-        let policy = &self.policy;
-        !self.rule.goes_by_call_cost()
+        let (policy, rule) = (&self.policy, &self.rule);
+        !rule.goes_by_call_cost()
+            && rule.by_tier.is_empty()
+            && rule.quota_from.is_none()
             && policy.may_lease()
             && policy.global_quota.is_none()
             && policy.window.part_ms() > CHECKED_MS

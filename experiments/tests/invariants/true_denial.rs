@@ -3,9 +3,9 @@
 //! must be true at their arrival.
 //!
 //! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a
-//! loss of its data excuse a denial for 250 ms. Where no unit ever comes back, all but a refund excuse it for a sub-window. Under
-//! the interpolated estimate, a denial of the store is held for a moment. Not checked are callers that share an overflow counter, and agents that keep their own table, which is not
-//! the store.
+//! loss of its data excuse a denial for 250 ms. Where no unit ever comes back, a refund excuses it for 250 ms, and the
+//! others for a sub-window or 10 s. Under the interpolated estimate, a denial of the store is held for a moment. Not
+//! checked are callers that share an overflow counter, and agents that keep their own table, which is not the store.
 
 use std::collections::HashMap;
 
@@ -23,7 +23,7 @@ use super::facts::{Applied, Facts};
 /// Time for which an agent may repeat a denial that the store would not give any more, in ms.
 const STALE_MS_MAX: u64 = 250;
 
-/// Maximum time between two checks of a denial, in ms, where no unit ever comes back.
+/// Maximum time between two checks of a denial, in ms, where no unit ever comes back. The checks state it on their own.
 const RESYNC_MS: u64 = 10_000;
 
 /// Maximum time for which an agent holds a denial of the store, in ms: twice the minimum time, and the time in which an answer is
@@ -153,6 +153,8 @@ impl TrueDenial {
 /// Returns the maximum time for which an agent may repeat a denial that the store would not give any more, in ms.
 fn stale_ms_max(applied: &Applied) -> u64 {
     let policy = &applied.policy;
-    let keeps_units = !applied.rule.goes_by_call_cost() && policy.may_lease() && policy.global_quota.is_none();
+    let has_one_policy = applied.rule.by_tier.is_empty() && applied.rule.quota_from.is_none();
+    let is_unsettled = !applied.rule.goes_by_call_cost() && has_one_policy;
+    let keeps_units = is_unsettled && policy.may_lease() && policy.global_quota.is_none();
     if keeps_units { policy.window.part_ms().clamp(STALE_MS_MAX, RESYNC_MS) } else { STALE_MS_MAX }
 }

@@ -188,8 +188,8 @@ impl Engine {
         is_live
     }
 
-    /// Takes the units of a charge that was made for a call and stands for none; returns false if they are to be given back, because
-    /// they cannot be spent any more. Where no units are given back, they leave the window unspent.
+    /// Takes the units of a charge that was made for a call and stands for none. Returns true if they stay charged: as a lease, or
+    /// unspent where no unit comes back. Returns false if they must be refunded.
     pub(crate) fn take_charge(
         &self,
         now: Timestamp,

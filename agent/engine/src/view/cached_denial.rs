@@ -7,9 +7,9 @@
 //! is one request for each denied counter in use, at any rate of calls: the first call that finds the check due asks, and the
 //! denial holds for the others for another [`ANSWER_MS`], in which the answer should come.
 //!
-//! Where units never come back, the denial is checked once per sub-window, and at least after [`RESYNC_MS`]: see
+//! Where units never come back, the denial is checked once per sub-window, and at least every [`RESYNC_MS`]: see
 //! [`MatchedRule::keeps_units`](crate::matched_rule::MatchedRule::keeps_units). So is the denial of a call that costs more than
-//! the counter ever admits. Newer rules at another agent, a loss of data and a forward step of the store's clock show then.
+//! the counter ever admits. Other rules at another agent, a loss of data and a forward step of the store's clock show then.
 //!
 //! A call that takes the last units is told from when there is room again. The agent caches the denial of the next call at once,
 //! so that it need not ask ([`next_denial`]). Such a denial is not held: the store has denied nobody yet.

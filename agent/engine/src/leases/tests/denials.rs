@@ -122,6 +122,11 @@ fn a_denial_is_checked_as_often_as_units_may_come_back() {
         rule.costs = Some(("endpoint".into(), CostTable::default()));
         rule
     };
+    let tiered = || {
+        let mut rule = flat(|_| {});
+        rule.by_tier = vec![("pro".into(), None)];
+        rule
+    };
     // Requests in the rest of a sub-window of 5 s, after the quota is used up in its first instant.
     let cases = [
         ("settlements", per_key("12/min"), ChargeableRules::All, 20),
@@ -130,6 +135,7 @@ fn a_denial_is_checked_as_often_as_units_may_come_back() {
         ("a fixed window", flat(|policy| policy.algorithm = Algorithm::FixedWindow), ChargeableRules::All, 0),
         ("late refunds", flat(|policy| policy.leases = false), ChargeableRules::All, 20),
         ("a log", flat(|policy| *policy = policy.counted_by(Algorithm::SlidingLog)), ChargeableRules::All, 20),
+        ("callers of several tiers", tiered(), ChargeableRules::All, 20),
         ("tentative charges", flat(|_| {}), ChargeableRules::Regional, 20),
         ("units of regions", flat(|policy| policy.global_quota = NonZeroU64::new(12)), ChargeableRules::All, 20),
     ];
