@@ -255,7 +255,7 @@ fn a_caller_past_its_quota_costs_the_store_its_admissions() {
         // A fixed window is one sub-window, and a denial is checked at least each 10 s.
         let checks = if settings == fixed_window { width_s / 10 } else { 12 };
         let b9 = tally.admitted + windows * checks * AGENTS;
-        println!("{quota}/{width_s}s, {settings}: {tally:?}; B9 allows {b9}");
+        println!("{quota}/{width_s}s, {settings}: {tally:?}; the bound is {b9}");
         let most = if is_within { b9 } else { tally.admitted + windows * width_s * 4 * AGENTS };
         assert!(tally.requests <= most, "{quota}/{width_s}s, {settings}: {tally:?}");
     }

@@ -23,7 +23,8 @@ use super::facts::{Applied, Facts};
 /// Time for which an agent may repeat a denial that the store would not give any more, in ms.
 const STALE_MS_MAX: u64 = 250;
 
-/// Maximum time between two checks of a denial, in ms, where no unit ever comes back. The checks state it on their own.
+/// Maximum time between two checks of a denial, in ms, where no unit ever comes back. It repeats the engine's
+/// limit, so that a change there shows here.
 const RESYNC_MS: u64 = 10_000;
 
 /// Maximum time for which an agent holds a denial of the store, in ms: twice the minimum time, and the time in which an answer is

@@ -2,10 +2,10 @@
 //!
 //! The caller has its decision by then. Units that were admitted and not charged are backfilled, unless a line
 //! of credit admitted them and the store had no room: then they are burned. Units that were
-//! charged for a denied call, or for one that a lease has admitted, become a lease, or are refunded where there are
-//! none, or stay unspent where no unit comes back; unless the call has a request id: then the charge stays for the retry, which would pass without a charge
-//! otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it has one. A late
-//! answer takes back no miss, because no call waits for it.
+//! charged for a denied call, or for one that a lease has admitted, become a lease. If they cannot, they are refunded, or
+//! stay unspent where no unit comes back. If the call has a request id, the charge stays for the retry, which would pass
+//! without a charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it
+//! has one. A late answer takes back no miss, because no call waits for it.
 
 #[cfg(test)]
 mod tests;
