@@ -223,7 +223,7 @@ fn a_hot_counter_costs_the_store_the_same_at_any_rate() {
 fn a_caller_past_its_quota_costs_the_store_its_admissions() {
     const AGENTS: u64 = 4;
     let (settled, flat) = ("consistency: strict", "consistency: strict, cost: 1");
-    let flat_bounded = "estimate: conservative, cost: 1";
+    let (flat_default, flat_bounded) = ("cost: 1", "estimate: conservative, cost: 1");
     let fixed_window = "consistency: strict, algorithm: fixed_window, cost: 1";
     // Settings, quota, window in s, and true if the requests are within B9.
     let cases = [
@@ -238,6 +238,10 @@ fn a_caller_past_its_quota_costs_the_store_its_admissions() {
         (flat, 600, 60, true),
         (flat, 6_000, 60, true),
         (flat, 1_200, 600, true),
+        // Under the interpolated estimate, units become free one by one, and several agents ask for each of them.
+        (flat_default, 60, 60, false),
+        (flat_default, 600, 60, true),
+        (flat_default, 6_000, 60, true),
         (flat_bounded, 60, 60, true),
         (flat_bounded, 600, 60, true),
         (fixed_window, 60, 60, true),

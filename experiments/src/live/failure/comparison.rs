@@ -91,10 +91,12 @@ mod tests {
         for (fleet, runs) in simulated(&history).iter().enumerate() {
             for strike in &history.strikes {
                 let bounds = FaultBounds::of(strike.fault, history.has_kafka[fleet], Duration::ZERO);
+                // The histories of the simulation have no openings, but a breaker opens if the store is away.
+                let most = bounds.admitted(u64::from(!strike.fault.is_of_bus()));
                 for measured in runs.iter().map(|run| run.measure(strike, fleet)) {
                     assert!(measured.calls > 2_000 && measured.strict > 90 && measured.bounded > 90, "{measured:?}");
-                    assert!(measured.strict <= bounds.admitted.strict, "{strike:?} {fleet}: {measured:?}");
-                    assert!(measured.bounded <= bounds.admitted.bounded, "{strike:?} {fleet}: {measured:?}");
+                    assert!(measured.strict <= most.strict, "{strike:?} {fleet}: {measured:?}");
+                    assert!(measured.bounded <= most.bounded, "{strike:?} {fleet}: {measured:?}");
                     assert_eq!((measured.bounded_denied, measured.retries_denied), (0, 0), "{strike:?} {measured:?}");
                 }
             }

@@ -100,22 +100,35 @@ impl ServerFault {
         !self.is_of_bus() && !matches!(self, None | Late4 | Late20 | Late200 | EmptyRestart)
     }
 
-    /// Returns the bounds of admissions. `lag_units` are the units that one caller asks for until a signal of them is known.
+    /// Returns the bounds of admissions while no breaker opens. `lag_units` are the units that one caller asks for until a signal of
+    /// them is known.
     pub(super) fn bounds(self, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
         use ServerFault::{EmptyRestart, Late4, Late20, Late200, None};
         let both = |units| AdmittedBounds { strict: units, bounded: units };
         match self {
-            // The store answers, however late: `bounded` may exceed the quota by 5%.
+            // The store answers: `bounded` may exceed the quota by 5%.
             None | Late4 | Late20 | Late200 => AdmittedBounds { strict: QUOTA, bounded: QUOTA + QUOTA / 20 },
             _ if self.is_of_bus() => AdmittedBounds { strict: QUOTA, bounded: QUOTA + QUOTA / 20 },
             EmptyRestart if has_kafka => both(QUOTA + QUOTA / 20 + lag_units),
             // Nobody but the agents themselves knows of the lost units.
             EmptyRestart => both(2 * QUOTA),
             // The store is away and keeps its data.
-            _ if has_kafka => both(QUOTA + QUOTA / 20),
-            _ => both(QUOTA + QUOTA / 10),
+            _ => outage_bounds(has_kafka),
         }
     }
+
+    /// Returns the bounds of admissions once a breaker has opened, because all answers are late or the machine is busy.
+    pub(super) fn bounds_unanswered(self, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
+        let (answered, outage) = (self.bounds(has_kafka, lag_units), outage_bounds(has_kafka));
+        AdmittedBounds { strict: answered.strict.max(outage.strict), bounded: answered.bounded.max(outage.bounded) }
+    }
+}
+
+/// Returns the bounds of admissions while the store is away and keeps its data. Agents divide what their signals leave free, and the
+/// signals of two agents may differ; without signals, they divide the quota.
+fn outage_bounds(has_kafka: bool) -> AdmittedBounds {
+    let units = if has_kafka { QUOTA + QUOTA / 20 } else { QUOTA + QUOTA / 10 };
+    AdmittedBounds { strict: units, bounded: units }
 }
 
 #[cfg(test)]

@@ -25,7 +25,10 @@ const DENIED_PER_OPENING: u64 = 10;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultBounds {
     latency: Duration,
-    pub(super) admitted: AdmittedBounds,
+    /// Bounds while no breaker opens.
+    answered: AdmittedBounds,
+    /// Bounds once a breaker has opened: signals or `on_failure` decide until the store answers in time again.
+    unanswered: AdmittedBounds,
     /// Bounds that `rules validate` prints for an outage; none if the store answers, or has lost its data.
     pub(super) printed: Option<AdmittedBounds>,
     /// Maximum recovery; none if no agent waits for what was away.
@@ -50,10 +53,16 @@ impl FaultBounds {
         };
         Self {
             latency: latency_bound(timer_late),
-            admitted: fault.bounds(has_kafka, units_of_burst(SIGNAL_LAG)),
+            answered: fault.bounds(has_kafka, units_of_burst(SIGNAL_LAG)),
+            unanswered: fault.bounds_unanswered(has_kafka, units_of_burst(SIGNAL_LAG)),
             printed: fault.is_outage().then(printed),
             recovery: (!fault.is_of_bus()).then_some(RECOVERY_MAX),
         }
+    }
+
+    /// Returns the bounds of admissions in a run with so many openings of breakers.
+    pub(super) fn admitted(&self, openings: u64) -> AdmittedBounds {
+        if openings == 0 { self.answered } else { self.unanswered }
     }
 
     /// Returns the bounds that the figures break.
@@ -68,7 +77,7 @@ impl FaultBounds {
             *measured;
         let latency = self.latency;
         expect("worst", worst <= latency, format!("a call took {} ms; at most {}", ms(worst), ms(latency)));
-        let most = self.admitted;
+        let most = self.admitted(measured.openings);
         for (rule, units, most) in [("strict", strict, most.strict), ("bounded", bounded, most.bounded)] {
             expect(rule, units <= most, format!("`{rule}` admitted {units} in a window; at most {most}"));
         }
@@ -134,7 +143,8 @@ mod tests {
         recovery: Duration::from_secs(1),
     };
 
-    /// never-over: `strict` is never over the quota while the store answers, however late; each other bound is judged, too.
+    /// never-over: `strict` is never over the quota while no breaker is open, however late the store answers; each other bound is
+    /// judged, too.
     #[test]
     fn a_figure_past_its_bound_is_rejected() {
         use ServerFault::{AggregatorKill, BrokerKill, Late4, Late20, Late200, None, Pause};
@@ -156,6 +166,12 @@ mod tests {
             (Pause, false, |seen| seen.strict = 110, Option::None),
             (Pause, false, |seen| seen.strict = 111, Some("strict")),
         ];
+        for fault in [Late4, Late20, Late200] {
+            cases.push((fault, true, |seen| (seen.strict, seen.openings) = (105, 1), Option::None));
+            cases.push((fault, true, |seen| (seen.strict, seen.openings) = (106, 1), Some("strict")));
+            cases.push((fault, false, |seen| (seen.strict, seen.openings) = (110, 1), Option::None));
+            cases.push((fault, false, |seen| (seen.strict, seen.openings) = (111, 1), Some("strict")));
+        }
         for fault in [None, Late4, Late20, Late200, BrokerKill, AggregatorKill] {
             cases.push((fault, true, |_| {}, Option::None));
             cases.push((fault, true, |seen| seen.strict = 101, Some("strict")));
@@ -179,7 +195,8 @@ mod tests {
                 let bounds = FaultBounds::of(*fault, has_kafka, Duration::ZERO);
                 let AdmittedBounds { strict, bounded } = bounds.printed.expect("the store is away");
                 assert_eq!((strict, bounded), (printed, printed + 5), "{fault:?}");
-                assert!(bounds.admitted.strict.max(bounds.admitted.bounded) <= printed, "{fault:?}");
+                let AdmittedBounds { strict, bounded } = bounds.admitted(1);
+                assert!(strict.max(bounded) <= printed, "{fault:?}");
                 let over = Measured { strict: printed + 1, ..KEPT };
                 let said = bounds.broken_by(&over).iter().filter(|broken| broken.text.contains("prints")).count();
                 assert_eq!(said, 1, "{fault:?}");

@@ -48,7 +48,7 @@ pub struct FailureRow {
     pub p99_ms: f64,
     /// Units in the fullest window of a caller under `strict`, until the next fault.
     pub strict: u64,
-    /// Bound of `strict`.
+    /// Bound of `strict`, which is that of an outage once a breaker has opened.
     pub strict_bound: u64,
     /// Bound of `strict` in an outage, as `rules validate` prints it.
     pub strict_printed: Option<u64>,
@@ -121,6 +121,7 @@ impl FailureRow {
         bounds: &FaultBounds,
         broken: Vec<&'static str>,
     ) -> Self {
+        let admitted = bounds.admitted(measured.openings);
         Self {
             fault: fault.name(),
             kafka,
@@ -128,10 +129,10 @@ impl FailureRow {
             worst_ms: ms(measured.worst),
             p99_ms: ms(measured.p99),
             strict: measured.strict,
-            strict_bound: bounds.admitted.strict,
+            strict_bound: admitted.strict,
             strict_printed: bounds.printed.map(|printed| printed.strict),
             bounded: measured.bounded,
-            bounded_bound: bounds.admitted.bounded,
+            bounded_bound: admitted.bounded,
             bounded_printed: bounds.printed.map(|printed| printed.bounded),
             strict_denied: measured.strict_denied,
             bounded_denied: measured.bounded_denied,
