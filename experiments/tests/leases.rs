@@ -223,7 +223,8 @@ fn a_hot_counter_costs_the_store_the_same_at_any_rate() {
 fn a_caller_past_its_quota_costs_the_store_its_admissions() {
     const AGENTS: u64 = 4;
     let (settled, flat) = ("consistency: strict", "consistency: strict, cost: 1");
-    let (flat_default, flat_bounded) = ("cost: 1", "estimate: conservative, cost: 1");
+    let (settled_default, flat_default) = ("leases: on", "cost: 1");
+    let flat_bounded = "estimate: conservative, cost: 1";
     let fixed_window = "consistency: strict, algorithm: fixed_window, cost: 1";
     // Settings, quota, window in s, and true if the requests are within B9.
     let cases = [
@@ -239,6 +240,9 @@ fn a_caller_past_its_quota_costs_the_store_its_admissions() {
         (flat, 6_000, 60, true),
         (flat, 1_200, 600, true),
         // Under the interpolated estimate, units become free one by one, and several agents ask for each of them.
+        (settled_default, 60, 60, false),
+        (settled_default, 600, 60, false),
+        (settled_default, 6_000, 60, true),
         (flat_default, 60, 60, false),
         (flat_default, 600, 60, true),
         (flat_default, 6_000, 60, true),

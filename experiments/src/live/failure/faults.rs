@@ -116,11 +116,13 @@ impl ServerFault {
             _ => outage_bounds(has_kafka),
         }
     }
+}
 
-    /// Returns the bounds of admissions once a breaker has opened, because all answers are late or the machine is busy.
-    pub(super) fn bounds_unanswered(self, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
-        let (answered, outage) = (self.bounds(has_kafka, lag_units), outage_bounds(has_kafka));
-        AdmittedBounds { strict: answered.strict.max(outage.strict), bounded: answered.bounded.max(outage.bounded) }
+impl AdmittedBounds {
+    /// Returns these bounds or those of an outage, whichever are larger.
+    pub(super) fn or_outage(self, has_kafka: bool) -> Self {
+        let outage = outage_bounds(has_kafka);
+        Self { strict: self.strict.max(outage.strict), bounded: self.bounded.max(outage.bounded) }
     }
 }
 

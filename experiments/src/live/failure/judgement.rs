@@ -27,7 +27,8 @@ pub(super) struct FaultBounds {
     latency: Duration,
     /// Bounds while no breaker opens.
     answered: AdmittedBounds,
-    /// Bounds once a breaker has opened: signals or `on_failure` decide until the store answers in time again.
+    /// Bounds once a breaker has opened, because all answers are late or the machine is busy: signals or `on_failure` decide until
+    /// the store answers in time again.
     unanswered: AdmittedBounds,
     /// Bounds that `rules validate` prints for an outage; none if the store answers, or has lost its data.
     pub(super) printed: Option<AdmittedBounds>,
@@ -51,10 +52,11 @@ impl FaultBounds {
             strict: printed(&Limiting::Strict.rule(), has_kafka),
             bounded: printed(&Limiting::Bounded.rule(), has_kafka),
         };
+        let answered = fault.bounds(has_kafka, units_of_burst(SIGNAL_LAG));
         Self {
             latency: latency_bound(timer_late),
-            answered: fault.bounds(has_kafka, units_of_burst(SIGNAL_LAG)),
-            unanswered: fault.bounds_unanswered(has_kafka, units_of_burst(SIGNAL_LAG)),
+            answered,
+            unanswered: answered.or_outage(has_kafka),
             printed: fault.is_outage().then(printed),
             recovery: (!fault.is_of_bus()).then_some(RECOVERY_MAX),
         }

@@ -54,7 +54,7 @@ pub struct FailureRow {
     pub strict_printed: Option<u64>,
     /// Units under `bounded`.
     pub bounded: u64,
-    /// Bound of `bounded`.
+    /// Bound of `bounded`, likewise.
     pub bounded_bound: u64,
     /// Bound of `bounded` in an outage, as `rules validate` prints it.
     pub bounded_printed: Option<u64>,
