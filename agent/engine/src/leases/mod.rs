@@ -1,7 +1,9 @@
 //! Leases of calls: which counters of a call ask for units, and what becomes of the units in an answer.
 //!
 //! Only a call that is alone in its request and has no request id asks for units or spends them: another call could
-//! hold it back, or an earlier attempt may have been charged. The lease itself is in [`view`](crate::view).
+//! hold it back, or an earlier attempt may have been charged. A call spends leases of all its counters or of none, so a
+//! call on which several rules count asks for no lease: where one of its counters had none, the leased units of the others
+//! would stay charged and unspent. The lease itself is in [`view`](crate::view).
 
 #[cfg(test)]
 mod tests;
@@ -149,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Sets the units that a call asks for beside its own, for each of its counters: a lease, and a line of credit.
+    /// Sets the units that a call asks for beside its own: a lease of its only counter, and a line of credit of each.
     pub(crate) fn want_leases(
         &self,
         context: &Context<'_>,
@@ -158,11 +160,14 @@ impl Engine {
     ) {
         // A step of its own would have to take back what another one has handed back.
         let has_one_slot = matched.iter().all(|other| other.slot == matched[0].slot);
+        let is_sole = matched.len() == 1;
         for matched in matched {
             if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
                 let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds);
                 let view = table.view(matched.counter);
-                matched.wanted = view.ask_lease(policy, now, context.now, cost);
+                if is_sole {
+                    matched.wanted = view.ask_lease(policy, now, context.now, cost);
+                }
                 if has_one_slot && !matched.is_counted_always() {
                     let line = view.ask_line(&self.lease_facts(context, policy), self.fleet.size());
                     matched.wanted_line = line.map(Box::new);

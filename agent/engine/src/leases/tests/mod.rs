@@ -232,7 +232,9 @@ fn a_call_spends_leases_of_all_its_counters_or_of_none() {
     let per_user = Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")).strict();
     let mut world = World::new([per_key("6000/min"), per_user]);
     let both = call().with("user", "u");
-    world.until_leased(&both);
+    // Calls on which one rule counts bring the leases.
+    world.until_leased(&Call::new().with("user", "u"));
+    world.until_leased(&call());
     let decision = world.check(&both);
     assert_eq!((decision.allowed, decision.by), (true, Some(LocalAnswer::Lease)));
     let requests = world.requests;
@@ -244,6 +246,23 @@ fn a_call_spends_leases_of_all_its_counters_or_of_none() {
     let calls = [both.clone(), both.clone()];
     let several = Operation::Check { calls: &calls, scope: tollgate_core::rules::MatchScope::default() };
     assert!(matches!(world.engine.begin(world.now, several), Progress::NeedsStore(_)));
+}
+
+/// Leased units of one counter would be lost where another counter of the call has no lease. So the store charges no more
+/// than the calls, also beside a rule in shadow.
+#[test]
+fn a_call_on_which_several_rules_count_asks_for_no_lease() {
+    let per_day = || Rule::per("per-day", &["api_key"], "100000/d".parse().expect("a quota")).strict();
+    let mut in_shadow = per_day();
+    in_shadow.shadow = true;
+    for other in [per_day(), in_shadow] {
+        let mut world = World::new([per_key("6000/min"), other]);
+        for _ in 0..300 {
+            world.now = world.now.plus_ms(5);
+            assert_eq!(world.check(&call()).source, Source::Store);
+        }
+        assert_eq!((world.requests, world.charged), (300, 600));
+    }
 }
 
 /// `leases: off` asks the store once for each call.
