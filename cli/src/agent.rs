@@ -12,15 +12,16 @@ use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
 use crate::digest_key::digest_key;
-use crate::exit::{Exit, Usage};
 use crate::limited_calls;
 use crate::limits::Limits;
-use crate::logging::LogArgs;
-use crate::output;
 use crate::process_metrics;
 use crate::serve;
-use crate::servers::{KafkaArgs, RedisArgs};
 use crate::tokens::TokenArgs;
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::logging::LogArgs;
+use tollgate_command::output;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::{command_line, threads};
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
@@ -45,7 +46,7 @@ pub(crate) struct AgentArgs {
     /// reached
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
-    #[arg(long, value_name = "N", value_parser = serve::positive, help = format!(
+    #[arg(long, value_name = "N", value_parser = command_line::positive, help = format!(
         "Number of agents in the fleet to assume until heartbeats arrive [default: {FLEET_EXPECTED_DEFAULT}; 1 for `up` without --kafka]"
     ))]
     agents_expected: Option<NonZeroU32>,
@@ -74,7 +75,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
                 .to_owned()
         ));
     }
-    serve::block_on(agent(args))
+    threads::block_on(agent(args))
 }
 
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {

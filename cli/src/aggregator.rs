@@ -15,13 +15,14 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_redis::RuleMirror;
 
 use crate::digest_key::digest_key;
-use crate::exit::{Exit, Usage};
 use crate::ledger::{LedgerArgs, region_settings};
-use crate::logging::LogArgs;
-use crate::output;
 use crate::process_metrics;
 use crate::serve;
-use crate::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::logging::LogArgs;
+use tollgate_command::output;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::threads;
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
 ///
@@ -64,7 +65,7 @@ pub(crate) struct AggregatorArgs {
 }
 
 pub(crate) fn run(args: AggregatorArgs) -> anyhow::Result<Exit> {
-    serve::block_on(aggregator(args))
+    threads::block_on(aggregator(args))
 }
 
 async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {

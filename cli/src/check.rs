@@ -9,9 +9,9 @@ use serde_json::{Map, Value, json};
 use tollgate_core::call::COST_MAX;
 
 use crate::client;
-use crate::exit::{Exit, Usage};
-use crate::output::{self, Format};
 use crate::serve;
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output::{self, Format};
 
 /// Asks a running agent whether a call may pass
 ///

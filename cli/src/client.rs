@@ -12,8 +12,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use crate::exit::Usage;
-use crate::output;
+use tollgate_command::exit::Usage;
+use tollgate_command::output;
 
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;

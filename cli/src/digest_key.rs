@@ -5,7 +5,7 @@ use std::path::Path;
 use tollgate::read_text;
 use tollgate_core::counter::DigestKey;
 
-use crate::exit::Usage;
+use tollgate_command::exit::Usage;
 
 /// Maximum length of a file with a digest key, in bytes.
 const DIGEST_KEY_LEN_MAX: usize = 1 << 10;

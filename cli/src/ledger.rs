@@ -9,9 +9,9 @@ use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_core::clock::Clock;
 use tollgate_redis::{RedisSettings, RegionLimits, Slots};
 
-use crate::exit::Usage;
 use crate::serve;
-use crate::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::exit::Usage;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
 
 /// Ledger of a command.
 #[derive(Clone, Debug, clap::Args)]

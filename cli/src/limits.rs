@@ -11,7 +11,7 @@ use tollgate_core::clock::Clock;
 use tollgate_rules::import::EnvoySettings;
 use tollgate_rules::{from_shorthand, hint};
 
-use crate::exit::Usage;
+use tollgate_command::exit::Usage;
 
 /// Rule of `tollgate up` without a source.
 pub(crate) const LIMIT_DEFAULT: &str = "100/min per api_key";

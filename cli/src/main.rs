@@ -4,23 +4,19 @@
 
 #![deny(clippy::print_stdout, clippy::print_stderr)] // they panic when the reader of a pipe has ended
 
-mod output;
-mod exit;
-mod logging;
-mod secret;
 mod config;
 mod limits;
 mod digest_key;
 mod serve;
-mod servers;
 mod process_metrics;
 mod tokens;
 mod sample;
 mod limited_calls;
+mod local_regions;
 mod demo;
 mod replay;
 mod agent;
-mod local_regions;
+mod up_regions;
 mod up;
 mod ledger;
 mod aggregator;
@@ -35,8 +31,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::exit::Exit;
-use crate::output::Format;
+use tollgate_command::exit::{self, Exit};
+use tollgate_command::output::{self, Format};
+use tollgate_command::{command_line, logging};
 
 /// Allocator that returns the memory of a flood to the system. That of glibc keeps it, because the few entries that stay
 /// lie scattered over it.
@@ -72,8 +69,8 @@ enum Command {
     Regions(regions::RegionsArgs),
     #[command(subcommand)]
     Rules(rules::RulesCommand),
-    #[command(subcommand)]
-    Experiment(experiment::ExperimentCommand),
+    #[command(hide = true)]
+    Experiment(experiment::ExperimentArgs),
     Config(config::ConfigArgs),
 }
 
@@ -84,7 +81,7 @@ fn main() -> ExitCode {
 
 /// Returns the whole command line, with a variable for each flag.
 fn command() -> clap::Command {
-    config::with_variables(Cli::command())
+    command_line::with_variables(Cli::command())
 }
 
 /// Parses the command line, with the environment and the settings file below it.
@@ -102,7 +99,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     };
     let level = match &cli.command {
         // These commands draw tables and progress bars, which log lines would break.
-        Some(Command::Demo(_) | Command::Experiment(_)) => "error",
+        Some(Command::Demo(_)) => "error",
         _ => "info",
     };
     logging::start(level, format)?;

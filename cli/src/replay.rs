@@ -9,11 +9,11 @@ use anyhow::Context;
 use tollgate::RuleSet;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{parse_duration_ms, show_duration_ms};
-use tollgate_experiments::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
+use tollgate_sim::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 
-use crate::exit::{Exit, Usage};
 use crate::limits::{Limits, unknown_descriptor};
-use crate::output::{self, Format, progress_bar, say};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output::{self, Format, progress_bar, say};
 
 /// Seed of the agents at which the calls arrive.
 const SEED: u64 = 1;

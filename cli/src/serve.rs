@@ -1,12 +1,11 @@
-//! Shared parts of the commands that run for long: threads, address, name, number, and stop signals.
+//! Shared parts of the commands that run for long: address, name, number, and stop signals.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate::Agent;
@@ -14,7 +13,7 @@ use tollgate::store::ChargeStore;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::parse_duration_ms;
 
-use crate::exit::Exit;
+use tollgate_command::exit::Exit;
 
 /// Catches the signals that stop a process; from here on they do not end it. The future waits for the first signal. A
 /// second one ends the process at once.
@@ -55,11 +54,6 @@ pub(crate) fn reload_at<S: ChargeStore>(mut hang_ups: Signal, agents: Vec<Agent<
     });
 }
 
-/// Runs a command on threads of its own.
-pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    tokio::runtime::Runtime::new().context("cannot start threads")?.block_on(command)
-}
-
 /// Binds a socket.
 pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
@@ -93,11 +87,6 @@ pub(crate) fn random_number() -> u64 {
 pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
     found.ok_or_else(|| "write HOST:PORT, such as 127.0.0.1:8080".to_owned())
-}
-
-/// Parses a number above 0.
-pub(crate) fn positive(text: &str) -> Result<NonZeroU32, &'static str> {
-    text.parse().map_err(|_| "write a whole number from 1 to 4294967295")
 }
 
 /// Parses a time above 0.

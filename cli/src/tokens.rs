@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tollgate::Builder;
 use tollgate::request::jwt::TokenRequirements;
 
-use crate::exit::Usage;
+use tollgate_command::exit::Usage;
 
 /// Keys and required claims of bearer tokens.
 #[derive(Clone, Debug, clap::Args)]

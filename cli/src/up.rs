@@ -13,12 +13,13 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::show_duration_ms;
 
 use crate::agent::{AgentArgs, announce, log_totals};
-use crate::exit::Exit;
 use crate::limits::{LIMIT_DEFAULT, Limits};
-use crate::local_regions;
 use crate::process_metrics;
 use crate::serve;
+use crate::up_regions;
 use crate::{output, sample};
+use tollgate_command::exit::Exit;
+use tollgate_command::threads;
 
 const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
@@ -53,9 +54,9 @@ pub(crate) struct UpArgs {
 }
 
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
-    serve::block_on(async {
+    threads::block_on(async {
         match args.regions {
-            Some(count) => local_regions::run(&args.agent, count, args.link_delay).await,
+            Some(count) => up_regions::run(&args.agent, count, args.link_delay).await,
             None => up(args.agent).await,
         }
     })

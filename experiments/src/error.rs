@@ -1,8 +1,8 @@
 //! Reasons why an experiment has no result.
 
 use tollgate::StartError;
-use tollgate::store::RedisAddressError;
 use tollgate_bus::BusError;
+use tollgate_command::shared_servers::SharedServerError;
 use tollgate_servers::ServerError;
 
 /// Reason why an experiment has no result.
@@ -11,13 +11,10 @@ pub enum ExperimentError {
     /// The parameters are not valid.
     #[error("{0}")]
     Plan(&'static str),
-    /// The address of Redis is not valid.
+    /// A shared server does not answer.
     #[error(transparent)]
-    RedisAddress(#[from] RedisAddressError),
-    /// Redis does not answer.
-    #[error("Redis at {0} does not answer; start it, or correct its address")]
-    Redis(String),
-    /// Kafka does not answer or refuses.
+    Shared(#[from] SharedServerError),
+    /// The bus refuses a setting, or does not answer.
     #[error(transparent)]
     Kafka(#[from] BusError),
     /// A server of the experiment does not run.

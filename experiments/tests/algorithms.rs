@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use indicatif::ProgressBar;
 use serde_json::Value;
-use tollgate_experiments::replay::{self, Recording};
+use tollgate_sim::replay::{self, Recording};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
 const QUOTA: u64 = 4;

@@ -5,7 +5,7 @@ use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_engine::{BACKFILL_CHARGES_MAX, Engine, UNSYNCED_ENTRIES_OF_COUNTER_MAX};
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "

@@ -7,7 +7,7 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_engine::Notice;
-use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreLoss, StoreState};
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "

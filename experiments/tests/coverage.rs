@@ -5,7 +5,7 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_experiments::sim::{Faults, Observation, PlantedBug, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Faults, Observation, PlantedBug, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 const RULES: &str = "

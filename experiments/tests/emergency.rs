@@ -3,7 +3,7 @@
 use tollgate::{Call, Decision, Quota, Source};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
-use tollgate_experiments::sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Faults, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
 
 const RULES: &str = "
 version: 1

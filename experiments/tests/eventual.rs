@@ -10,7 +10,7 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::Source;
 use tollgate_engine::Engine;
-use tollgate_experiments::sim::{AnsweredCall, Correction, Faults, Observation, SimSettings, Simulation, StoreState};
+use tollgate_sim::{AnsweredCall, Correction, Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other and have read signals for long enough, in ms.

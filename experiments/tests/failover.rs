@@ -5,8 +5,8 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::{LocalAnswer, Source};
-use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreLoss};
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation, StoreLoss};
 
 /// Begin of a sub-window of the rule.
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);

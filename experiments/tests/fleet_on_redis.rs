@@ -18,8 +18,8 @@ use tollgate::rules::{Algorithm, Estimate};
 use tollgate::{Agent, Builder, Call, Rule};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::decision::{LocalAnswer, Source};
-use tollgate_experiments::size::scaled;
 use tollgate_servers::Redis;
+use tollgate_servers::scaled;
 
 const AGENTS: NonZeroU32 = NonZeroU32::new(20).unwrap();
 const WIDTH_MS: u64 = 2_000;

@@ -11,8 +11,8 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::FleetPart;
-use tollgate_experiments::sim::{Cut, Faults, Observation, SimNode, SimSettings, Simulation, StoreState};
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::{Cut, Faults, Observation, SimNode, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "rules: [{ name: key, per: [api_key], quota: 100/min, consistency: strict }]";

@@ -6,8 +6,8 @@
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::{HeldEntries, Notice, SKETCH_BYTES_DEFAULT};
-use tollgate_experiments::sim::{Observation, SimAgentSettings, SimSettings, Simulation};
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::{Observation, SimAgentSettings, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 /// Cap on the counters of each agent.

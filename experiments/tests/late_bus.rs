@@ -6,7 +6,7 @@ use fastrand::Rng;
 use invariants::{Invariants, START};
 use tollgate::Call;
 use tollgate_core::counter::{CounterId, DigestKey};
-use tollgate_experiments::sim::{Faults, SimSettings, Simulation};
+use tollgate_sim::{Faults, SimSettings, Simulation};
 
 const RULES: &str = "
 version: 1

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::Engine;
-use tollgate_experiments::sim::{Cut, Faults, Observation, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Cut, Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 const QUOTA: usize = 100;

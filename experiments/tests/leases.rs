@@ -15,8 +15,8 @@ use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, CounterId, StoredCounter, step};
 use tollgate_core::decision::{LocalAnswer, Source};
-use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation};
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other, in ms.

@@ -8,8 +8,8 @@ use tollgate::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_engine::Notice;
-use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreLoss, StoreState};
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const QUOTA: u64 = 100;

@@ -10,7 +10,7 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::OutageBound;
 use tollgate_engine::Engine;
-use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other and have read signals for long enough, in ms.

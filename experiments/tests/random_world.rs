@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use scenario::{Part, Plan, Run, shrink};
 use strum::VariantArray;
-use tollgate_experiments::sim::PlantedBug;
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::PlantedBug;
 
 /// Number of seeds of the full test.
 const SEEDS: u64 = 1_000;

@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use tollgate_experiments::regions::{RegionMistake, RegionsOutcome, RegionsSettings, RegionsWorld};
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
+use tollgate_sim::regions::{RegionMistake, RegionsOutcome, RegionsSettings, RegionsWorld};
 
 use region_worlds::{
     CHANGED_MS, added_region, changed_window, healed_link, interrupted_giver, removed_region, silent_bus,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use indicatif::ProgressBar;
 use serde_json::Value;
 use tollgate::RuleSet;
-use tollgate_experiments::replay::{self, Recording, ReplayFleet, ReplayReport};
+use tollgate_sim::replay::{self, Recording, ReplayFleet, ReplayReport};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
 

@@ -8,7 +8,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LocalAnswer;
-use tollgate_experiments::sim::{Correction, Faults, Observation, SimSettings, Simulation};
+use tollgate_sim::{Correction, Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 const RULES: &str = "

@@ -4,7 +4,7 @@ use tollgate::{Call, DecidedCall};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::decision::{Decision, Source};
-use tollgate_experiments::sim::{Correction, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Correction, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
 /// Time in which an agent notices that the store is back, and sends what the store lacks, in ms.

@@ -5,7 +5,7 @@ use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_engine::{Engine, FleetPart};
-use tollgate_experiments::sim::{Faults, Observation, SimSettings, Simulation, StoreState};
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const RULES: &str = "rules: [{ name: key, per: [api_key], quota: 100/min, consistency: bounded }]";

@@ -9,7 +9,7 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_rules::yaml::{YamlReader, line_of};
 use tollgate_rules::{FILE_LEN_MAX, hint};
 
-use crate::exit::Usage;
+use tollgate_command::exit::Usage;
 
 /// Parsed settings file.
 #[derive(Clone, Debug)]

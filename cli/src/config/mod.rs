@@ -9,16 +9,11 @@ mod show;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::Write;
 use std::path::PathBuf;
 
-use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
-
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::secret;
+use tollgate_command::{command_line, secret};
 
 pub(crate) use file::ConfigFile;
 pub(crate) use show::ConfigArgs;
@@ -39,43 +34,13 @@ pub(crate) fn layer(command: Command, args: &[OsString]) -> anyhow::Result<(ArgM
         Some(file) => with_defaults(command, file),
         None => command,
     };
-    match command.try_get_matches_from(args) {
-        Ok(matches) => {
-            secret::refuse_on_command_line(&matches)?;
-            Ok((matches, file))
-        }
-        // A help text or the version, which clap would end with 0 even if nobody can read it.
-        Err(error) if !error.use_stderr() => {
-            output::written(error.print().and_then(|()| std::io::stdout().flush()))?;
-            std::process::exit(Exit::Done as i32)
-        }
-        Err(error) => match refused_value(&error, args, file.as_ref()) {
-            Some(text) => Err(Usage(text).into()),
-            None => error.exit(),
-        },
-    }
+    let matches = command_line::parse(command, args, |error| refused_value(error, args, file.as_ref()))?;
+    Ok((matches, file))
 }
 
 /// Returns the key of a flag.
 fn key(long: &str) -> String {
     long.replace('-', "_")
-}
-
-/// Gives each flag the variable of its name. Empty variables are ignored, because container and environment files unset a
-/// variable that way.
-pub(crate) fn with_variables(command: Command) -> Command {
-    let with_variable = |arg: Arg| {
-        if arg.get_env().is_some() || arg.get_long().is_none() {
-            return arg;
-        }
-        let variable = format!("TOLLGATE_{}", arg.get_id().as_str().to_uppercase());
-        arg.env(variable).hide_env_values(true)
-    };
-    let is_empty = |arg: &Arg| arg.get_env().and_then(std::env::var_os).is_some_and(|value| value.is_empty());
-    command
-        .mut_args(with_variable)
-        .mut_args(|arg| if is_empty(&arg) { arg.env(Resettable::Reset) } else { arg })
-        .mut_subcommands(with_variables)
 }
 
 /// Returns all keys of the configured commands, and the actions of their flags.
@@ -145,7 +110,7 @@ fn in_variable(name: &str, args: &[OsString]) -> Option<String> {
         let rest = arg.to_str().and_then(|arg| arg.strip_prefix(&*flag));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('='))
     };
-    let variable = format!("TOLLGATE_{}", name.to_uppercase());
+    let variable = command_line::variable(name);
     let is_set = std::env::var_os(&variable).is_some_and(|value| !value.is_empty());
     (is_set && !args.iter().any(is_flag)).then_some(variable)
 }

@@ -8,9 +8,9 @@ use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
 
 use super::{ConfigFile, key, layer};
-use crate::exit::Exit;
-use crate::output::{self, Format};
-use crate::secret;
+use tollgate_command::exit::Exit;
+use tollgate_command::output::{self, Format};
+use tollgate_command::secret;
 
 const SHOWN: [&str; 4] = ["agent", "aggregator", "up", "demo"];
 

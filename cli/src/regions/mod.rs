@@ -6,8 +6,8 @@ use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
 
 use crate::client;
-use crate::exit::Exit;
-use crate::output::{self, Format};
+use tollgate_command::exit::Exit;
+use tollgate_command::output::{self, Format};
 
 mod usage_text;
 

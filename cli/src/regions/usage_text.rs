@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{age, array, text};
-use crate::output;
+use tollgate_command::output;
 
 /// Formats the usage as two tables; nothing if no rule is shown.
 pub(super) fn usage_text(usage: &Value) -> String {

@@ -8,7 +8,7 @@ use tollgate_core::window::Estimate;
 use tollgate_rules::percent_text;
 
 use super::exceptions;
-use crate::output::table;
+use tollgate_command::output::table;
 
 /// Returns the bounds of all rules as a table; nothing if no rule limits.
 pub(super) fn text(set: &RuleSet) -> String {

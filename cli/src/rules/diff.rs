@@ -14,8 +14,8 @@ use tollgate_core::rules::Quota;
 use tollgate_rules::display;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
-use crate::exit::Exit;
-use crate::output::{self, Format, table};
+use tollgate_command::exit::Exit;
+use tollgate_command::output::{self, Format, table};
 
 /// Compares the rules that two files enforce
 ///

@@ -8,9 +8,9 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{Foreign, Imported, from_params};
 
-use crate::exit::Exit;
 use crate::limits::EnvoyFlags;
-use crate::output;
+use tollgate_command::exit::Exit;
+use tollgate_command::output;
 
 /// Writes a rules file from the configuration of another limiter, to standard output
 ///

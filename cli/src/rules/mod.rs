@@ -10,7 +10,7 @@ mod regions;
 mod validate;
 mod show;
 
-use crate::exit::Exit;
+use tollgate_command::exit::Exit;
 
 /// Checks, shows, compares, imports and publishes rules files
 #[derive(clap::Subcommand)]

@@ -8,7 +8,7 @@ use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, OutageBound, Rule, RuleSet, Scope, show_units};
 
 use super::exceptions;
-use crate::output::table;
+use tollgate_command::output::table;
 
 /// Returns the bounds of all rules as a table with its explanation; nothing if no rule limits. Rules with a global scope are
 /// in the table of regions.

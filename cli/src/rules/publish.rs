@@ -17,10 +17,10 @@ use tollgate_redis::RuleMirror;
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_wire::Record;
 
-use crate::exit::{Exit, Usage};
-use crate::output;
-use crate::serve;
-use crate::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::threads;
 
 /// Time that Kafka has to acknowledge.
 const KAFKA_WAIT: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     }
     let mut generation = kafka.map(|kafka| to_kafka(&kafka, &published)).transpose()?;
     if let Some(mirror) = mirror {
-        generation = Some(serve::block_on(to_redis(&mirror, generation, &published))?);
+        generation = Some(threads::block_on(to_redis(&mirror, generation, &published))?);
     }
     let generation = generation.unwrap_or_default();
     output::say(format_args!("{}: published as generation {generation}", args.file.display()))?;

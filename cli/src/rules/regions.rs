@@ -10,7 +10,7 @@ use tollgate_core::rules::{LimitPolicy, OutageBound, RuleSet, Scope, show_units}
 use tollgate_rules::percent_text;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
-use crate::output::table;
+use tollgate_command::output::table;
 
 /// Returns the quotas over all regions as a table with its explanation; nothing if the file has no regions.
 pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {

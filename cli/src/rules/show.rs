@@ -16,8 +16,8 @@ use tollgate_core::counter::DigestKey;
 
 use crate::check::descriptor;
 use crate::client;
-use crate::exit::{Exit, Usage};
-use crate::output::{self, Format, table};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output::{self, Format, table};
 
 /// Time that an agent has to answer.
 const WAIT: Duration = Duration::from_secs(2);

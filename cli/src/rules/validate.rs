@@ -16,8 +16,8 @@ use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 
 use super::{bounds, outage, regions};
-use crate::exit::Exit;
-use crate::output::{self, Format, table};
+use tollgate_command::exit::Exit;
+use tollgate_command::output::{self, Format, table};
 
 /// Shows the rules of a file, or its problems with their lines
 ///

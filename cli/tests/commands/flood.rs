@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
 
 use crate::support::{Client, Up, tollgate, wait_for};
 

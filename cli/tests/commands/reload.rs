@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
 
 use crate::support::{Client, Up, file, wait_for};
 

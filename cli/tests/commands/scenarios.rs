@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::Value;
 #[cfg(feature = "report")]
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
 
 use crate::support::{file, finish, tollgate};
 

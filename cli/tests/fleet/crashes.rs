@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use fastrand::Rng;
 use tollgate_bus::kafka::KafkaBus;
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
 
 use crate::fleet::{Fleet, Member, have_read_all};
 use crate::log;

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
-use tollgate_experiments::size::scaled;
+use tollgate_servers::scaled;
 
 use crate::support::Client;
 

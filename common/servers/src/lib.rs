@@ -3,6 +3,7 @@
 //! A missing server is an error, or fails the test, with the command that installs it. Failures are simulated by signals:
 //! [`kill`](Server::kill) sends SIGKILL, [`pause`](Server::pause) SIGSTOP.
 
+mod size;
 mod server;
 mod proxy;
 mod redis;
@@ -16,6 +17,7 @@ pub use mirror_maker::MirrorMakerKind;
 pub use proxy::Proxy;
 pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
+pub use size::scaled;
 
 /// Running Envoy.
 pub type Envoy = Server<EnvoyKind>;

@@ -4,7 +4,7 @@ use tollgate::Agent;
 use tollgate_aggregator::Aggregator;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 
-use crate::servers::clear_kafka;
+use tollgate_command::shared_servers::clear_kafka;
 
 /// Running agents and their aggregator.
 pub(super) struct LiveFleet {

@@ -2,7 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 
-use crate::sim::{Faults, SimSettings};
+use tollgate_sim::{Faults, SimSettings};
 
 /// Number of seeds of a prediction, which is the range of their numbers.
 pub(super) const SEEDS: u64 = ALL_SEEDS.len() as u64;

@@ -7,9 +7,9 @@ use crate::live::failure::FailureReport;
 use crate::live::lag::LagReport;
 
 /// Command that measures at real servers.
-const COMMAND: &str = "tollgate experiment report --live --redis redis://HOST --kafka HOST:9092";
+const COMMAND: &str = "tollgate-lab report --live --redis redis://HOST --kafka HOST:9092";
 /// Command that measures failures of servers.
-const FAILURE_COMMAND: &str = "tollgate experiment live failure";
+const FAILURE_COMMAND: &str = "tollgate-lab live failure";
 
 /// Measurements at real servers.
 #[derive(Clone, Debug)]

@@ -11,8 +11,8 @@ use tollgate_core::decision::Source;
 use tollgate_core::rules::Quota;
 
 use super::arrivals::BEGIN;
-use crate::oracle::Oracle;
-use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation};
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation};
 
 /// Name of the descriptor that names the caller.
 pub(super) const CALLER: &str = "api_key";

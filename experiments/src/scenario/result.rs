@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde::Serialize;
 
 use super::Scenario;
-use crate::figures::{plain_table, wrapped};
+use tollgate_sim::figures::{plain_table, wrapped};
 
 /// Findings of an experiment.
 #[derive(Clone, Debug, Default)]

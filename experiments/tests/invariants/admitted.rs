@@ -16,7 +16,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
+use tollgate_sim::{AnsweredCall, Observation, Simulation};
 
 use super::facts::{Facts, is_by_store};
 use super::limits_in_force::LimitsInForce;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tollgate::Source;
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation};
 
 use super::facts::Facts;
 
@@ -63,7 +63,7 @@ impl Answers {
     /// agents repeat.
     pub(crate) fn finish(&self, facts: &Facts, sim: &Simulation<'_>) -> Result<(), String> {
         let open: usize = self.open.values().sum();
-        let pending: usize = sim.agents().iter().map(tollgate_experiments::sim::SimAgent::pending).sum();
+        let pending: usize = sim.agents().iter().map(tollgate_sim::SimAgent::pending).sum();
         let is_full = sim.store().counters() >= facts.counters_max();
         if open > 0 || pending > 0 && !is_full {
             return Err(format!("stand-alone: {open} calls have no answer, {pending} requests no end"));

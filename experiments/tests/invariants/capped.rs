@@ -9,7 +9,7 @@ use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation};
 use tollgate_wire::Record;
 
 use super::drift_ms;

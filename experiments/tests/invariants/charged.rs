@@ -17,7 +17,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{ListMatch, OnFailure};
 use tollgate_engine::Engine;
-use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, Ticket};
+use tollgate_sim::{AnsweredCall, Observation, Simulation, Ticket};
 
 use super::facts::{Applied, Facts, is_by_store};
 

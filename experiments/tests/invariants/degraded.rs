@@ -12,7 +12,7 @@ use tollgate::Source;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{LimitPolicy, ListMatch, OnFailure};
-use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode};
+use tollgate_sim::{AnsweredCall, Observation, SimNode};
 
 use super::facts::Facts;
 

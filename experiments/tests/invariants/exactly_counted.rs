@@ -9,7 +9,7 @@ use tollgate_aggregator_engine::counting::Counting;
 use tollgate_aggregator_engine::worker::{AssignedPartition, Worker};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::SignalBatch;
-use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation};
 
 use super::recount::Recount;
 

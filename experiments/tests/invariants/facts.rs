@@ -7,7 +7,7 @@ use tollgate::{Call, RuleSet, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::rules::{ApplicableRule, Charging, Consistency, Generation, LimitPolicy, ListMatch, Rule};
-use tollgate_experiments::sim::{AnsweredCall, CorrectedCall};
+use tollgate_sim::{AnsweredCall, CorrectedCall};
 
 /// All rule sets that agents may be given.
 pub(crate) struct Facts {

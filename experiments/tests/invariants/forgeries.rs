@@ -6,7 +6,7 @@
 //! earlier records were lost, because in the end all aggregators know each other.
 
 use tollgate_bus::Topic;
-use tollgate_experiments::sim::{Observation, Simulation};
+use tollgate_sim::{Observation, Simulation};
 
 /// Number of records by which a forged record may advance the signals that agents follow, for a second.
 const ADVANCE_RECORDS_MAX: u64 = 10_000;

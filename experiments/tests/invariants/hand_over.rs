@@ -12,7 +12,7 @@ use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
-use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation};
 
 /// Maximum time for which an announcement is on its way, in ms.
 const ANNOUNCEMENT_MS_MAX: u64 = 2_000;

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::window::Window;
-use tollgate_experiments::sim::StoreLoss;
+use tollgate_sim::StoreLoss;
 
 use super::limits_in_force::{Bound, CounterKey};
 

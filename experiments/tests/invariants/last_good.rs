@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tollgate_core::rules::Generation;
-use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation};
 
 /// Generations by agent.
 pub(crate) struct LastGood {

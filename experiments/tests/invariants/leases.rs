@@ -15,7 +15,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::ListMatch;
 use tollgate_core::window::{SubWindow, Window};
-use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Simulation, Ticket};
+use tollgate_sim::{AnsweredCall, Observation, SimNode, Simulation, Ticket};
 
 use super::facts::Facts;
 

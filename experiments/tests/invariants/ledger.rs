@@ -22,7 +22,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, Ticket};
+use tollgate_sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation, Ticket};
 
 use super::accounts::{Accounts, Effect, effect_of, signed, take};
 use super::facts::{Facts, is_by_store};

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tollgate::LocalAnswer;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
-use tollgate_experiments::sim::{AnsweredCall, Observation, SimNode, Ticket};
+use tollgate_sim::{AnsweredCall, Observation, SimNode, Ticket};
 
 use super::facts::Facts;
 use super::lines::Lines;

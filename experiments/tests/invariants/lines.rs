@@ -13,7 +13,7 @@ use tollgate::LocalAnswer;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::{LimitPolicy, ListMatch};
-use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, Ticket};
+use tollgate_sim::{AnsweredCall, Observation, Simulation, Ticket};
 
 use super::facts::Facts;
 use super::limits_in_force::LimitsInForce;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::GONE_AFTER_MS;
 use tollgate_engine::AgentIds;
-use tollgate_experiments::sim::{Cut, Observation, SimNode, Simulation};
+use tollgate_sim::{Cut, Observation, SimNode, Simulation};
 
 /// Members by the knowledge of each agent.
 #[derive(Default)]

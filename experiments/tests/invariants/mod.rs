@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use tollgate::{RuleSet, Source};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
-use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation};
+use tollgate_sim::{AnsweredCall, Observation, Simulation};
 
 use admitted::Admitted;
 use answers::Answers;

@@ -18,7 +18,7 @@ use tollgate_core::algorithm::Limit;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation};
+use tollgate_sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation};
 
 use super::facts::Facts;
 use super::held_units::{Entry, HeldUnits};

@@ -8,7 +8,7 @@ use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::window::{Ring, Window};
-use tollgate_experiments::sim::Simulation;
+use tollgate_sim::Simulation;
 use tollgate_wire::Record;
 
 /// The distinct batches of a log up to an offset, and their units.

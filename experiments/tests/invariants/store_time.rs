@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation};
 
 /// Maximum time for which an answer of the store is on its way, in ms.
 const ANSWER_MS_MAX: u64 = 100;

@@ -16,7 +16,7 @@ use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::decision::DENY_LIST;
 use tollgate_core::rules::{Generation, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_experiments::sim::{AnsweredCall, Observation, Simulation, StoreLoss, StoreState};
+use tollgate_sim::{AnsweredCall, Observation, Simulation, StoreLoss, StoreState};
 
 use super::facts::{Applied, Facts};
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_core::counter::Partition;
 use tollgate_core::rules::ListMatch;
-use tollgate_experiments::sim::{AnsweredCall, Observation, RecordName, SimNode, Simulation};
+use tollgate_sim::{AnsweredCall, Observation, RecordName, SimNode, Simulation};
 
 use super::drift_ms;
 use super::facts::Facts;

@@ -9,7 +9,7 @@ use std::ops::Range;
 use fastrand::Rng;
 use tollgate_aggregator_engine::budget::division::{Claim, divide};
 use tollgate_core::messages::ledger::{EntryId, LedgerEntry};
-use tollgate_experiments::regions::{CallerPlan, LinkFaults, ProcessFaults, RegionsOutcome, RegionsSettings};
+use tollgate_sim::regions::{CallerPlan, LinkFaults, ProcessFaults, RegionsOutcome, RegionsSettings};
 
 use super::{NAMES, directed, region, terms};
 

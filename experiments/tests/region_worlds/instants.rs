@@ -1,7 +1,7 @@
 //! Worlds that are made for an instant: terms take another window.
 
 use fastrand::Rng;
-use tollgate_experiments::regions::{CallerPlan, RegionsSettings, TermsChange};
+use tollgate_sim::regions::{CallerPlan, RegionsSettings, TermsChange};
 
 use super::{CALM_MS, NAMES, RUN_MS, WINDOWS, directed, region, terms, with_window};
 

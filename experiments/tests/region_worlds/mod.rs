@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use tollgate_core::messages::ledger::Terms;
-use tollgate_experiments::regions::{
+use tollgate_sim::regions::{
     CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsSettings, StoreFaults, TermsChange,
 };
 

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use indicatif::ProgressBar;
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::replay::Recording;
+use tollgate_sim::replay::Recording;
 
 const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/apache_combined_10k.log.gz");
 

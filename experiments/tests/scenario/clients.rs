@@ -5,7 +5,7 @@ use std::collections::btree_map::{BTreeMap, OccupiedEntry};
 use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{AnsweredCall, Simulation, Workload};
+use tollgate_sim::{AnsweredCall, Simulation, Workload};
 
 /// Number of denials in a row after which a client gives a call up.
 const DENIALS_MAX: u32 = 5;

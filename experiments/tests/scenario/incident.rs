@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 use tollgate_core::clock::CLOCK_ERROR_MAX_MS;
-use tollgate_experiments::sim::{Cut, SimSettings, StoreState};
+use tollgate_sim::{Cut, SimSettings, StoreState};
 
 use super::traffic::Request;
 

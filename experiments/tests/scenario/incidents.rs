@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
-use tollgate_experiments::sim::{Cut, Simulation, StoreLoss, StoreState};
+use tollgate_sim::{Cut, Simulation, StoreLoss, StoreState};
 
 use super::incident::{Incident, What};
 use super::rules;

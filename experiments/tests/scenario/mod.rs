@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use tollgate::Call;
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
-use tollgate_experiments::sim::{Faults, PlantedBug, Simulation, StoreState};
+use tollgate_sim::{Faults, PlantedBug, Simulation, StoreState};
 
 use crate::invariants::{Invariants, START, Totals};
 use clients::Clients;

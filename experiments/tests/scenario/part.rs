@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::str::FromStr;
 
 use strum::{Display as Named, EnumString, VariantArray};
-use tollgate_experiments::sim::Faults;
+use tollgate_sim::Faults;
 
 use super::Plan;
 use super::clients::Retrying;

@@ -3,7 +3,7 @@
 //! A run follows its plan and draws nothing else but delays and random faults of messages, so a part of a plan can be run, too.
 
 use fastrand::Rng;
-use tollgate_experiments::sim::{Faults, SimAgentSettings, SimSettings};
+use tollgate_sim::{Faults, SimAgentSettings, SimSettings};
 
 use super::clients::Retrying;
 use super::incident::{self, Incident};

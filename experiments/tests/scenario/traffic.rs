@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate::Call;
 use tollgate_core::window::Window;
-use tollgate_experiments::sim::{SimSettings, Workload};
+use tollgate_sim::{SimSettings, Workload};
 
 use super::access_log::ARRIVALS;
 use super::rules;

@@ -19,9 +19,9 @@ use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use super::waits::Waits;
 use super::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use crate::error::ExperimentError;
-use crate::figures::{as_us, histogram};
 use crate::live::live_fleet::LiveFleet;
-use crate::servers::connect_kafka;
+use tollgate_command::shared_servers::connect_kafka;
+use tollgate_sim::figures::{as_us, histogram};
 
 /// Time in which all agents must reach both servers after the start.
 const READY_WAIT: Duration = Duration::from_secs(30);

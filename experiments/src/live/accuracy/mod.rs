@@ -22,8 +22,8 @@ use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::error::ExperimentError;
 use crate::live::simulated::SEEDS;
-use crate::servers::{RunName, connect_redis};
 use planned_arrivals::PlannedArrivals;
+use tollgate_command::shared_servers::{RunName, connect_redis};
 
 pub use report::{AccuracyReport, AccuracyRow};
 

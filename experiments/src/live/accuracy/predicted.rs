@@ -9,7 +9,7 @@ use super::CONSISTENCIES;
 use super::planned_arrivals::{PlannedArrivals, call_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use crate::live::simulated::{self, SEEDS};
-use crate::sim::{Observation, Simulation};
+use tollgate_sim::{Observation, Simulation};
 
 /// Time in which every call is answered, in ms.
 const ANSWERED_MS: u64 = 100;

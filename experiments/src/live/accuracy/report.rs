@@ -8,9 +8,9 @@ use super::measured::MeasuredCalls;
 use super::tally::AccuracyTally;
 use super::waits::Waits;
 use super::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
-use crate::figures::{count, plain_table, wrapped};
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
+use tollgate_sim::figures::{count, plain_table, wrapped};
 
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]

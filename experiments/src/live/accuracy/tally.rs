@@ -5,7 +5,7 @@ use tollgate_core::rules::Quota;
 
 use super::planned_arrivals::{PlannedArrivals, consistency_of};
 use super::{CONSISTENCIES, QUOTA, WIDTH_MS};
-use crate::oracle::Oracle;
+use tollgate_sim::oracle::Oracle;
 
 /// Answer to a call.
 #[derive(Clone, Copy, Debug)]

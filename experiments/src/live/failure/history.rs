@@ -10,7 +10,7 @@ use super::faults::ServerFault;
 use super::fleet::{AGENTS, StateChange};
 use super::load::{Answered, FaultedCaller, Limiting, RETRIES_MAX};
 use super::signal_receipts::SignalReceipts;
-use crate::figures::{as_us, histogram};
+use tollgate_sim::figures::{as_us, histogram};
 
 /// Time after a fault whose calls still belong to its latencies, in ms.
 const LATENCY_TAIL_MS: u64 = 1_000;

@@ -12,9 +12,9 @@ use super::history::{History, Measured};
 use super::judgement::{FaultBounds, latency_bound, ms};
 use super::load;
 use super::{FAULT_LENGTH, QUOTA, WIDTH_MS};
-use crate::figures::{count, plain_table, wrapped};
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
+use tollgate_sim::figures::{count, plain_table, wrapped};
 
 /// Results of all faults.
 #[derive(Clone, Debug, Serialize)]

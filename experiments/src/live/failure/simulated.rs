@@ -16,7 +16,7 @@ use super::fleet::AGENTS;
 use super::history::{History, Strike};
 use super::load::{Answered, Limiting, RETRIES_MAX, calls_of};
 use crate::live::simulated;
-use crate::sim::{AnsweredCall, Observation, SimSettings, Simulation, StoreLoss, StoreState};
+use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 
 /// Number of aggregators of the fleet with Kafka.
 const AGGREGATORS: usize = 2;

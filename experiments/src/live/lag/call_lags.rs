@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::calls::{Calls, LEGS};
-use crate::figures::histogram;
+use tollgate_sim::figures::histogram;
 
 /// Lags of the calls of a run, measured or simulated.
 #[derive(Clone, Debug, Serialize)]

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tollgate_core::clock::{Stopwatch, Timestamp};
 
 use super::{DESCRIPTOR, LagPlan};
-use crate::figures::{as_us, histogram};
+use tollgate_sim::figures::{as_us, histogram};
 
 /// Approximate number of keys. At 5,000 calls a second each key has one call in 200 ms, so its calls rarely wait for each
 /// other.

@@ -14,7 +14,7 @@ use tollgate::{Agent, Call, Source};
 
 use super::DESCRIPTOR;
 use super::calls::Calls;
-use crate::figures::{as_us, histogram};
+use tollgate_sim::figures::{as_us, histogram};
 
 /// Running load.
 pub(super) struct LagLoad {

@@ -28,11 +28,11 @@ use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use crate::error::ExperimentError;
-use crate::figures::as_us;
 use crate::live::live_fleet::LiveFleet;
-use crate::servers::{RunName, connect_kafka, connect_redis};
 use calls::Calls;
 use signal_listener::SignalListener;
+use tollgate_command::shared_servers::{RunName, connect_kafka, connect_redis};
+use tollgate_sim::figures::as_us;
 
 pub use call_lags::{CallLags, Lag, LegReport, Quantiles};
 pub use report::{LagReport, LagRun};

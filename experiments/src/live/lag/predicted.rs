@@ -12,7 +12,7 @@ use super::calls::Calls;
 use super::signal_listener::SignalListener;
 use super::{DESCRIPTOR, LagPlan, THRESHOLD_PERMILLE, rules};
 use crate::live::simulated;
-use crate::sim::{Faults, Observation, SimSettings, Simulation};
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 
 /// Maximum delay between any node and Redis or Kafka, one way, and interval at which an agent polls Kafka, in ms.
 pub(super) const NETWORK_MS_MAX: u64 = 1;

@@ -11,8 +11,8 @@ use super::call_lags::{CallLags, Quantiles, ms};
 use super::calls::Calls;
 use super::load::SentCalls;
 use super::predicted::{NETWORK_MS_MAX, SEED};
-use crate::figures::{count, plain_table, wrapped};
 use crate::live::result;
+use tollgate_sim::figures::{count, plain_table, wrapped};
 
 /// Largest 99th percentile of the lag that meets the aim for [`AIM_AGENTS`], in ms.
 const AIM_P99_MS: f64 = 20.0;

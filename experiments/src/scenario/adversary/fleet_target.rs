@@ -11,11 +11,11 @@ use tollgate_core::rules::{Consistency, LimitPolicy, OutageBound, Quota};
 
 use super::attack::{Attack, AttackSpace};
 use super::search::AttackOutcome;
-use crate::figures::ratio;
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::{CALLER, Fleet, rule_per_caller};
-use crate::sim::{AnsweredCall, Faults, SimSettings, StoreState};
+use tollgate_sim::figures::ratio;
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
 
 /// Window of the quota, in ms: short, so that a run is short.
 const WIDTH_MS: u64 = 10_000;

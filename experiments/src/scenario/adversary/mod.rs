@@ -18,10 +18,10 @@ use tollgate_core::messages::signals::FRESH_MS;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use crate::figures::ratio;
 use fleet_target::{FleetTarget, PrintedBound};
 use search::{SearchSize, WorstAttack};
 use store_target::StoreTarget;
+use tollgate_sim::figures::ratio;
 
 /// Captions of the tables.
 const ALGORITHMS: &str = "Algorithms on one store, without agents. found: units of the fullest true window, in percent of the quota. \

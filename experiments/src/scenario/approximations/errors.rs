@@ -1,6 +1,6 @@
 //! Errors of a way of counting.
 
-use crate::figures::ratio;
+use tollgate_sim::figures::ratio;
 
 /// Errors of a way of counting, in calls.
 #[derive(Clone, Debug, Default)]

@@ -18,9 +18,9 @@ use tollgate_core::window::{Estimate, Ring, Window};
 use super::arrivals::{BEGIN, MINUTE_MS};
 use super::file::SettingError;
 use super::result::{ResultTable, ScenarioFindings};
-use crate::oracle::Oracle;
 use errors::Errors;
 use pictures::plots;
+use tollgate_sim::oracle::Oracle;
 
 const PARTS_MAX: u32 = 60;
 const FIXED_WINDOW: &str = "fixed window";

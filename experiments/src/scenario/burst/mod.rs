@@ -17,8 +17,8 @@ use super::fleet::{Fleet, rule_per_caller};
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
 use super::timeline::Timeline;
-use crate::figures::ratio;
-use crate::sim::{Faults, SimSettings};
+use tollgate_sim::figures::ratio;
+use tollgate_sim::{Faults, SimSettings};
 
 /// Time between the end of a burst and the next one, in ms.
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 1_000..=6_000;

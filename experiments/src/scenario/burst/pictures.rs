@@ -1,8 +1,8 @@
 //! Picture of the experiment: the calls of one burst over time.
 
 use super::{BurstSettings, INTERVAL_MS, RuleBursts};
-use crate::figures::ratio;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
+use tollgate_sim::figures::ratio;
 
 /// Draws the first burst under a rule.
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]

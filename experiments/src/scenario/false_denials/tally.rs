@@ -4,8 +4,8 @@ use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::figures::ratio;
-use crate::oracle::Oracle;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::oracle::Oracle;
 
 /// Decisions of a contender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use super::LagSettings;
 use super::callers::{LagCall, LagDemand};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet, FleetTally};
-use crate::sim::{Faults, SimSettings, StoreState};
+use tollgate_sim::{Faults, SimSettings, StoreState};
 
 /// A way of deciding: the consistency of the rule, with the store and after its loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

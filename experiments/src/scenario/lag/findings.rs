@@ -5,9 +5,9 @@ use indexmap::IndexMap;
 use super::callers::LagDemand;
 use super::cell::{Decider, LagCell};
 use super::{LagResult, LagSettings, curve, denied_percent, highest, signalled_to_s, worst_percent};
-use crate::figures::ratio;
 use crate::scenario::ResultTable;
 use crate::scenario::fleet::FleetTally;
+use tollgate_sim::figures::ratio;
 
 /// Returns the numbers of each fleet, and those over all delays.
 #[expect(clippy::cast_precision_loss, reason = "units of a quota")]

@@ -16,10 +16,10 @@ use super::file::SettingError;
 use super::fleet::FleetTally;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
-use crate::figures::ratio;
 use callers::{LagDemand, calls};
 use cell::{Decider, LagCell, LagTallies};
 use findings::{finding, numbers, tables};
+use tollgate_sim::figures::ratio;
 
 /// Largest number of calls of a fleet, which are in memory at once.
 const CALLS_MAX: f64 = 1e6;

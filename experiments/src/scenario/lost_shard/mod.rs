@@ -18,9 +18,9 @@ use super::fleet::rule_per_caller;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
 use super::timeline::Timeline;
-use crate::figures::ratio;
-use crate::sim::StoreState;
 use outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
+use tollgate_sim::StoreState;
+use tollgate_sim::figures::ratio;
 
 /// Rules by name, with their settings.
 const RULES: [(&str, &str); 5] = [

@@ -8,11 +8,11 @@ use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{OnFailure, OutageBound, Quota, RuleSet};
 
 use super::LostShardSettings;
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::Fleet;
 use crate::scenario::timeline::Timeline;
-use crate::sim::{Faults, SimSettings, StoreState};
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{Faults, SimSettings, StoreState};
 
 /// Length of an interval of the pictures, in ms.
 pub(super) const INTERVAL_MS: u64 = 100;

@@ -2,9 +2,9 @@
 
 use super::outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
 use super::{LostShardSettings, seconds};
-use crate::figures::count;
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
+use tollgate_sim::figures::count;
 
 /// Rules whose windows are drawn.
 const DRAWN: [&str; 3] = ["default", "default, no signals", "open, no signals"];

@@ -7,7 +7,7 @@ use tollgate_core::rules::Quota;
 use super::settings::{LeasePlace, PriceSettings};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 use crate::scenario::fleet::{Fleet, FleetTally};
-use crate::sim::{Faults, SimSettings};
+use tollgate_sim::{Faults, SimSettings};
 
 /// Interval at which the agents read the bus, which is down once they know each other, in ms.
 const READ_MS: u64 = 500;

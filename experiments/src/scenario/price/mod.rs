@@ -16,12 +16,12 @@ use indicatif::ProgressBar;
 use super::fleet::FleetTally;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
-use crate::figures::{self, ratio};
 use leases::LeaseCell;
 use record_sizes::RecordSizes;
 use settings::LeasePlace;
 pub(in crate::scenario) use settings::PriceSettings;
 use sizing::{Load, Sizing};
+use tollgate_sim::figures::{self, ratio};
 
 /// Results of the simulations.
 struct Simulated {

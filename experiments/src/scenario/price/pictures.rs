@@ -3,8 +3,8 @@
 use super::leases::LeaseCell;
 use super::settings::LeasePlace;
 use super::{PriceSettings, stranded_percent};
-use crate::figures::ratio;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
+use tollgate_sim::figures::ratio;
 
 /// Draws a line for each quota through the fleets with even traffic.
 pub(super) fn plots(settings: &PriceSettings, cells: &[LeaseCell]) -> Vec<Plot> {

@@ -6,10 +6,10 @@ use tollgate::{Call, RuleSet};
 use tollgate_bus::Topic;
 use tollgate_wire::Record;
 
-use crate::figures::ratio;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::CALLER;
-use crate::sim::{Observation, SimSettings, Simulation};
+use tollgate_sim::figures::ratio;
+use tollgate_sim::{Observation, SimSettings, Simulation};
 
 /// Number of partitions of a fleet by default.
 const PARTITIONS: u32 = 8;

@@ -3,8 +3,8 @@
 use super::leases::LeaseCell;
 use super::settings::LeasePlace;
 use super::{PriceSettings, Simulated, stranded_percent, under_percent};
-use crate::figures::{self, count, ratio};
 use crate::scenario::ResultTable;
+use tollgate_sim::figures::{self, count, ratio};
 
 /// Figures that the sizes would need and nobody has measured.
 const MISSING: &str = "Not measured, and therefore not contained: CPU time of a sidecar for a check, of an agent for a call that asks \

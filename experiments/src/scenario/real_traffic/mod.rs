@@ -16,8 +16,8 @@ use tollgate_core::rules::Quota;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use crate::figures::{self, count, ratio};
-use crate::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
+use tollgate_sim::figures::{self, count, ratio};
+use tollgate_sim::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 
 /// Access log of the repository: 10,000 calls of a web server.
 const LOG: &[u8] = include_bytes!("../../../traces/apache_combined_10k.log.gz");

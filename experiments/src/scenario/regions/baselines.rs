@@ -5,7 +5,7 @@
 
 use super::union::{RegionCall, admit_below, admitted_exactly, exact_list};
 use super::world::REGIONS;
-use crate::oracle::Oracle;
+use tollgate_sim::oracle::Oracle;
 
 /// Returns an exact list for each region.
 fn lists(quota: u64) -> Vec<Oracle> {

@@ -5,8 +5,8 @@ use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, Ledge
 
 use super::settings::CostSettings;
 use super::world::REGIONS;
-use crate::regions::counter_id;
 use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::regions::counter_id;
 
 /// Part of the largest number of counters that ask beyond it, as a divisor.
 const BEYOND_PARTS: u32 = 10;

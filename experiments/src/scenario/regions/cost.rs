@@ -11,9 +11,9 @@ use tollgate_wire::Record;
 
 use super::GlobalQuotaSettings;
 use super::world::{REGIONS, RegionsRun};
-use crate::figures::ratio;
-use crate::regions::{CallerPlan, RegionsOutcome, counter_id};
 use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::regions::{CallerPlan, RegionsOutcome, counter_id};
 
 /// Entries of some counters.
 #[derive(Clone, Copy, Debug, Default)]

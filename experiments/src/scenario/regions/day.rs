@@ -4,8 +4,8 @@ use super::GlobalQuotaSettings;
 use super::cost::EntryTally;
 use super::union::{RegionCall, admitted_exactly, fullest_minute};
 use super::world::{REGIONS, RegionsRun};
-use crate::regions::BudgetSample;
 use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::regions::BudgetSample;
 
 /// Outcome of a day.
 #[derive(Clone, Debug, Default)]

@@ -4,7 +4,7 @@ use indexmap::IndexMap;
 
 use super::world::REGIONS;
 use super::{DayTally, GlobalQuota, GlobalQuotaSettings, RotationTally};
-use crate::figures::ratio;
+use tollgate_sim::figures::ratio;
 
 /// Names of the other ways.
 pub(super) const BASELINES: [&str; 4] = ["static shares", "central store", "free zone", "regional limits"];

@@ -10,8 +10,8 @@ use tollgate_aggregator_engine::budget::coordinator::expires_after_ms;
 use super::GlobalQuotaSettings;
 use super::union::{RegionCall, admit_below, admitted_exactly, exact_list, fullest_minute, number_in};
 use super::world::{REGIONS, RegionsRun};
-use crate::regions::RegionsOutcome;
 use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::regions::RegionsOutcome;
 
 /// Time without connection to a region.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use super::GlobalQuotaSettings;
 use super::baselines::regional_limits;
 use super::union::{admitted_exactly, fullest_minute};
 use super::world::{REGIONS, RegionsRun};
-use crate::regions::CallerPlan;
 use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::regions::CallerPlan;
 
 /// Units that the client got.
 #[derive(Clone, Copy, Debug, Default)]

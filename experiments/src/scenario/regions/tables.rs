@@ -5,8 +5,8 @@ use super::cost::{EntryTally, LedgerCost};
 use super::findings::{BASELINES, percent, seconds};
 use super::world::REGIONS;
 use super::{GlobalQuota, GlobalQuotaSettings};
-use crate::figures::ratio;
 use crate::scenario::ResultTable;
+use tollgate_sim::figures::ratio;
 
 /// Returns all tables.
 pub(super) fn tables(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Vec<ResultTable> {

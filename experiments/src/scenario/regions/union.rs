@@ -3,8 +3,8 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::oracle::Oracle;
 
 /// Time in ms and region of a call or an admission.
 pub(super) type RegionCall = (u64, usize);

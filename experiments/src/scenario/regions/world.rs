@@ -5,11 +5,11 @@ use std::f64::consts::TAU;
 use tollgate_core::messages::ledger::Terms;
 
 use super::GlobalQuotaSettings;
-use crate::regions::{
+use crate::scenario::arrivals::MINUTE_MS;
+use tollgate_sim::regions::{
     CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsOutcome, RegionsSettings, RegionsWorld, StoreFaults,
     TermsChange,
 };
-use crate::scenario::arrivals::MINUTE_MS;
 
 /// Regions by the hour of their noon, each four hours after the one before. The first one is the home of the ledger.
 pub(super) const REGIONS: [&str; 6] = ["eu", "sa", "us", "au", "as", "me"];

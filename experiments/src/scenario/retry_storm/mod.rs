@@ -15,9 +15,9 @@ use serde::Deserialize;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use crate::figures::ratio;
 use client::DeniedClient;
 use storm::{StormOutcome, StormSecond};
+use tollgate_sim::figures::ratio;
 
 /// Largest number of calls of one run.
 const CALLS_MAX: u64 = 100_000_000;

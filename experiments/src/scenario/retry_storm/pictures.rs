@@ -3,9 +3,9 @@
 
 use super::storm::{StormOutcome, StormSecond};
 use super::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, RetryStormSettings, StormCase};
-use crate::figures::{count, ratio};
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
+use tollgate_sim::figures::{count, ratio};
 
 /// Draws the values over time.
 #[expect(clippy::cast_precision_loss, reason = "small times and numbers of calls")]

@@ -11,10 +11,10 @@ use tollgate_core::rules::Quota;
 use super::client::{DeniedClient, retry_after_ms};
 use super::penalty::CoolDown;
 use super::{RetryStormSettings, StormCase};
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{Fleet, rule_per_caller};
-use crate::sim::{AnsweredCall, Faults, SimSettings};
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{AnsweredCall, Faults, SimSettings};
 
 /// Caller of all calls: the jobs share its quota.
 const ORGANIZATION: &str = "organization";

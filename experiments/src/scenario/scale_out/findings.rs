@@ -3,8 +3,8 @@
 use indexmap::IndexMap;
 
 use super::{Course, Courses, RUNS, ScaleOutRun, ScaleOutSettings};
-use crate::figures::ratio;
 use crate::scenario::ResultTable;
+use tollgate_sim::figures::ratio;
 
 /// Returns the numbers of all runs.
 #[expect(clippy::cast_precision_loss, reason = "times of requests")]

@@ -7,7 +7,7 @@ use super::timeline::ScaleOutCall;
 use super::{Course, ScaleOutRun, ScaleOutSettings};
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::Fleet;
-use crate::sim::{Faults, SimSettings, StoreState};
+use tollgate_sim::{Faults, SimSettings, StoreState};
 
 /// Runs a fleet.
 pub(super) fn fleet_course(settings: &ScaleOutSettings, run: ScaleOutRun, seed: u64, calls: &[ScaleOutCall]) -> Course {

@@ -22,8 +22,8 @@ use super::file::SettingError;
 use super::fleet::{CALLER, FleetTally};
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
-use crate::figures::ratio;
 use timeline::calls_while_signals_differ;
+use tollgate_sim::figures::ratio;
 
 /// Largest number of calls, which are in memory at once.
 const CALLS_MAX: f64 = 1e6;

@@ -8,8 +8,8 @@ use tollgate_core::rules::Quota;
 
 use super::timeline::ScaleOutCall;
 use super::{Course, ScaleOutSettings};
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::BEGIN;
+use tollgate_sim::oracle::Oracle;
 
 /// Decides the calls at nodes that count exactly and share nothing. Rendezvous hashing moves as few callers as possible.
 pub(super) fn sticky(settings: &ScaleOutSettings, quota: Quota, calls: &[ScaleOutCall]) -> Course {

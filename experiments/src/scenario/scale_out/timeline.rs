@@ -6,8 +6,8 @@ use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::Quota;
 
 use super::ScaleOutSettings;
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, gap_ms};
+use tollgate_sim::oracle::Oracle;
 
 /// A call of a caller.
 #[derive(Clone, Copy, Debug)]

@@ -5,9 +5,9 @@ use tollgate_core::rules::Quota;
 
 use super::network::{CounterBytes, Trial, TrialResult};
 use super::workload::WayCaller;
-use crate::figures::ratio;
-use crate::oracle::Oracle;
 use crate::scenario::arrivals::BEGIN;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::oracle::Oracle;
 
 /// Figures of a way in a fleet of one size.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,8 +4,8 @@
 //! fleets span three orders of magnitude.
 
 use super::{Measures, WayRow, WaySettings};
-use crate::figures::count;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
+use tollgate_sim::figures::count;
 
 /// Draws the fullest minute and the messages.
 #[expect(clippy::cast_precision_loss, reason = "numbers of agents")]

@@ -9,7 +9,7 @@ use super::network::{CounterBytes, HEADER_BYTES, REQUEST_BYTES, Traffic, Trial, 
 use super::settings::MeasuredBytes;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet};
-use crate::sim::{AnsweredCall, Faults, SimSettings, StoreState};
+use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
 
 /// Time in which the messages of a fleet without calls are counted.
 const IDLE_MS: u64 = 5_000;

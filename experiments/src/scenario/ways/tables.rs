@@ -1,8 +1,8 @@
 //! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
 
 use super::{Measures, SHORT_LOST_MS, SHORT_MS, Way, WayRow, WaySettings};
-use crate::figures::count;
 use crate::scenario::ResultTable;
+use tollgate_sim::figures::count;
 
 /// Cell of a figure that is not measured.
 const NO_FIGURE: &str = "-";

@@ -87,7 +87,7 @@ pub(super) fn calls(settings: &WaySettings, nodes: usize, seed: u64) -> Vec<Arri
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::ratio;
+    use tollgate_sim::figures::ratio;
 
     #[test]
     fn each_caller_has_its_demand_and_its_nodes() {

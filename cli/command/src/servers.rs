@@ -1,0 +1,137 @@
+//! Flags that name Redis and Kafka.
+
+use std::time::Duration;
+
+use tollgate_bus::Bus;
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_redis::{RedisAddressError, RedisSettings, Slots};
+
+use crate::secret;
+
+/// Time that a command waits for Kafka at its start before it continues without.
+const KAFKA_WAIT: Duration = Duration::from_secs(3);
+/// Time that a command waits for a Kafka that it needs.
+const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// Redis of a command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RedisArgs {
+    /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`; put a password into the variable
+    #[arg(long, value_name = "URL", value_parser = redis_address)]
+    redis: Option<String>,
+    /// Prefix of keys in Redis
+    #[arg(long, value_name = "TEXT", default_value = "tollgate:")]
+    redis_prefix: String,
+    /// Steps of a call: one for all counters, or one per slot, for several servers behind one address
+    #[arg(long, value_name = "STEPS", default_value = "together")]
+    redis_slots: SlotsArg,
+}
+
+/// Steps in which the counters of a call are charged.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SlotsArg {
+    /// One step; for one server
+    Together,
+    /// One step per slot; if one refuses, the others are refunded
+    Multi,
+}
+
+/// Kafka of a command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct KafkaArgs {
+    /// Kafka brokers for calls and signals: `broker-1:9092,broker-2:9092`
+    #[arg(long, value_name = "BROKERS")]
+    kafka: Option<String>,
+    /// Partitions of the topics `calls` and `signals`; the same for all agents and aggregators
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    kafka_partitions: u32,
+    /// Prefix of topics
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    kafka_prefix: String,
+    /// Setting of librdkafka, such as `security.protocol=SASL_SSL`; put secrets into the variable or the file
+    #[arg(long, value_name = "NAME=VALUE", value_parser = kafka_set)]
+    kafka_set: Vec<KafkaSet>,
+}
+
+/// Settings of librdkafka from one value: `a=1,b=2`.
+#[derive(Clone, Debug)]
+struct KafkaSet(Vec<(String, String)>);
+
+impl RedisArgs {
+    /// Returns the settings of the named Redis.
+    #[must_use]
+    pub fn settings(&self) -> Option<RedisSettings> {
+        let url = self.redis.clone()?;
+        let slots = match self.redis_slots {
+            SlotsArg::Together => Slots::Together,
+            SlotsArg::Multi => Slots::Multi,
+        };
+        Some(RedisSettings::new(&url).prefixed(self.redis_prefix.clone()).with_slots(slots))
+    }
+}
+
+impl KafkaArgs {
+    /// Returns the settings of the named Kafka.
+    #[must_use]
+    pub fn settings(&self) -> Option<KafkaSettings> {
+        let brokers = self.kafka.as_ref()?;
+        let settings = KafkaSettings::new(brokers).partitioned(self.kafka_partitions);
+        let settings = settings.prefixed(self.kafka_prefix.clone());
+        Some(settings.with(self.kafka_set.iter().flat_map(|set| set.0.clone())))
+    }
+
+    /// Connects to the named Kafka and prepares its topics. If that fails, the process starts without it, and the
+    /// thread that supervises the bus reports the reason and tries again: nothing in Kafka may stop a fleet from
+    /// starting.
+    ///
+    /// # Errors
+    /// If a setting is not valid.
+    pub fn connect(&self) -> anyhow::Result<Option<KafkaBus>> {
+        let kafka = self.settings().map(KafkaBus::new).transpose()?;
+        if let Some(kafka) = &kafka {
+            let _ = kafka.prepare(KAFKA_WAIT);
+        }
+        Ok(kafka)
+    }
+
+    /// Connects to the named Kafka, which must answer.
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn require(&self) -> anyhow::Result<Option<KafkaBus>> {
+        let kafka = self.settings().map(KafkaBus::new).transpose()?;
+        if let Some(kafka) = &kafka {
+            kafka.prepare(KAFKA_WAIT_MAX)?;
+        }
+        Ok(kafka)
+    }
+}
+
+fn redis_address(text: &str) -> Result<String, RedisAddressError> {
+    RedisSettings::new(text).check().map(|()| text.to_owned())
+}
+
+fn kafka_set(text: &str) -> Result<KafkaSet, &'static str> {
+    // Text before `=` that is not a valid name may be part of a value.
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(legal);
+    let name_and_value = |setting: &str| {
+        let (name, value) = setting.trim_start().split_once('=').filter(|(name, _)| is_name(name))?;
+        Some((name.to_owned(), value.to_owned()))
+    };
+    let set: Option<_> = secret::settings(text).into_iter().map(name_and_value).collect();
+    set.map(KafkaSet).ok_or("write NAME=VALUE, such as security.protocol=SSL")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_settings_may_hold_commas() {
+        let KafkaSet(set) = kafka_set("a.hosts=h:1,h:2, sasl.password=p,=w,b=").unwrap();
+        let set: Vec<_> = set.iter().map(|(name, value)| (&**name, &**value)).collect();
+        assert_eq!(set, [("a.hosts", "h:1,h:2"), ("sasl.password", "p,=w"), ("b", "")]);
+        assert!(kafka_set("a").is_err() && kafka_set("=a").is_err() && kafka_set("a,=b").is_err());
+    }
+}

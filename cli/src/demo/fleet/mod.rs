@@ -1,0 +1,132 @@
+//! The demo: a fleet, an abuser and an outage of the store, in ten seconds.
+//!
+//! Three production agents and the production aggregator run in wall time, over embedded parts or over real servers,
+//! for five hundred callers and one abuser. In the middle the store becomes unavailable and recovers; at the end an
+//! exact count of all admissions measures the error. The outage is a switch in this process even with real servers,
+//! because others may use those.
+
+mod store;
+mod load;
+mod summary;
+mod record;
+mod board;
+
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
+use tollgate::{Agent, Quota, Rule, RuleSet};
+use tollgate_aggregator::{Aggregator, WorkerSettings};
+use tollgate_bus::Bus;
+use tollgate_bus::embedded::EmbeddedBus;
+use tollgate_bus::kafka::KafkaSettings;
+use tollgate_command::shared_servers::{RunName, clear_kafka, connect_kafka, connect_redis};
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
+
+use record::SignalLags;
+use store::SwitchedStore;
+
+use crate::demo::board::Board;
+use crate::demo::record::Record;
+
+const AGENTS: u32 = 3;
+const PARTITIONS: u32 = 4;
+const CALLERS: u32 = 500;
+/// Quota of each caller.
+const QUOTA_UNITS: u64 = 100;
+const QUOTA_WIDTH_MS: u64 = 2_000;
+const LENGTH: Duration = Duration::from_secs(10);
+/// Time between two drawings on a terminal.
+const REDRAW: Duration = Duration::from_millis(250);
+const STORE_FAILS_AT: Duration = Duration::from_secs(4);
+const STORE_RECOVERS_AT: Duration = Duration::from_secs(7);
+
+/// Runs the demo inside a tokio runtime and displays it on `out`: as a live table on a terminal, otherwise as plain lines.
+/// A part without a server is embedded. On servers, keys and topics carry a name that only this run uses.
+pub(super) async fn run(
+    out: &mut (dyn Write + Send),
+    terminal: bool,
+    redis: Option<RedisSettings>,
+    kafka: Option<KafkaSettings>,
+) -> anyhow::Result<()> {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let name = RunName::new("demo");
+    let mut addresses = Vec::new();
+    let store = match redis {
+        Some(redis) => {
+            let store = connect_redis(&name.redis(&redis), clock.clone()).await?;
+            addresses.push(store.address().to_owned());
+            AnyStore::Redis(store)
+        }
+        None => AnyStore::Memory(MemoryStore::new(clock.clone())),
+    };
+    let Some(kafka) = kafka else {
+        let bus = EmbeddedBus::new(clock.clone(), PARTITIONS);
+        return run_over(bus, store, clock, Board::new(out, terminal, REDRAW), &addresses).await;
+    };
+    addresses.push(format!("Kafka at {}", kafka.brokers));
+    let kafka = name.kafka(&kafka);
+    let bus = connect_kafka(&kafka)?;
+    let done = run_over(bus.clone(), store, clock, Board::new(out, terminal, REDRAW), &addresses).await;
+    tokio::task::spawn_blocking(move || clear_kafka(&bus, &kafka)).await?;
+    done
+}
+
+fn quota() -> Quota {
+    Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).expect("neither is zero")
+}
+
+async fn run_over<B: Bus>(
+    bus: B,
+    store: AnyStore,
+    clock: Arc<dyn Clock>,
+    mut board: Board<'_>,
+    servers: &[String],
+) -> anyhow::Result<()> {
+    let settings = WorkerSettings::new("aggregator");
+    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
+    let store = Arc::new(SwitchedStore::new(store));
+    let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota()).strict()]);
+    let (record, lags) = (Arc::new(Mutex::new(Record::default())), Arc::new(Mutex::new(SignalLags::new())));
+    let mut agents = Vec::new();
+    for number in 1..=AGENTS {
+        let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());
+        let builder = builder.agents_expected(NonZeroU32::new(AGENTS).unwrap_or(NonZeroU32::MIN)).bus(bus.clone());
+        let (lags, clock) = (lags.clone(), clock.clone());
+        // All agents read the same signals; the lag of each is recorded once.
+        let builder = match number {
+            1 => builder.observe_signals(move |batch, _| lags.lock().received(batch, clock.now())),
+            _ => builder,
+        };
+        agents.push(builder.store(store.clone()).start_with_store()?);
+    }
+    board::begin(&mut board, servers)?;
+    let since = Stopwatch::start();
+    let callers = load::start(&agents, &record, since);
+    let mut ticks = tokio::time::interval(board.interval());
+    // The first tick is immediate.
+    ticks.tick().await;
+    while since.elapsed() < LENGTH {
+        ticks.tick().await;
+        let at = since.elapsed();
+        let up = at < STORE_FAILS_AT || at >= STORE_RECOVERS_AT;
+        if store.switch(up) {
+            board.event(
+                at,
+                if up { "the store recovers, with its old counts" } else { "the store becomes unavailable" },
+            )?;
+        }
+        let (figures, lag_ms) = (record::figures(&mut record.lock()), lags.lock().lag_ms.value_at_quantile(0.5));
+        board::show(&mut board, at, &figures, lag_ms, up)?;
+    }
+    callers.join_all().await;
+    for agent in &agents {
+        agent.shutdown().await;
+    }
+    tokio::task::spawn_blocking(move || aggregator.stop()).await?;
+    let summary = record::summary(&record.lock(), &lags.lock(), quota());
+    Ok(board.write(&format!("\n{summary}"))?)
+}

@@ -1,0 +1,68 @@
+//! The demo's summary.
+
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use tollgate::{Quota, Source};
+
+use tollgate_sim::figures::{count, percent, plain_table};
+
+use crate::demo::record::Judgement;
+
+/// Largest excess of a key over its quota that counts as correct, in percent of the quota.
+const EXCESS_PERCENT_MAX: u64 = 5;
+
+/// Summary of a run.
+pub(super) struct Summary {
+    pub(super) quota: Quota,
+    /// Decisions, in the order of [`Source::ALL`].
+    pub(super) by_source: [SourceSummary; Source::ALL.len()],
+    pub(super) judgement: Judgement,
+    /// Time from a charge to the signal that it caused.
+    pub(super) lag_ms: Histogram<u64>,
+    /// Number of signals that a falling threshold caused.
+    pub(super) caught_up: u64,
+}
+
+/// Decisions of one source.
+pub(super) struct SourceSummary {
+    pub(super) allowed: u64,
+    pub(super) denied: u64,
+    /// Duration of a check.
+    pub(super) latency_us: Histogram<u64>,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut table = plain_table(&["source", "admitted", "denied", "p50 ms", "p99 ms"], 1);
+        for (source, of) in Source::ALL.into_iter().zip(&self.by_source) {
+            let ms = |quantile| {
+                let us = of.latency_us.value_at_quantile(quantile);
+                format!("{}.{:03}", us / 1_000, us % 1_000)
+            };
+            table.add_row([source.to_string(), count(of.allowed), count(of.denied), ms(0.5), ms(0.99)]);
+        }
+        writeln!(f, "{table}\n")?;
+        let Judgement { over_admitted, under_admitted, fullest } = self.judgement;
+        let worst_excess = fullest.saturating_sub(self.quota.units());
+        let is_within = worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX;
+        writeln!(
+            f,
+            "over-admitted   {} calls; the worst key was {} units above {}:\n                {} of its quota, {} the bound of {EXCESS_PERCENT_MAX}%",
+            count(over_admitted),
+            worst_excess,
+            self.quota,
+            percent(worst_excess, self.quota.units()),
+            if is_within { "within" } else { "ABOVE" },
+        )?;
+        writeln!(f, "under-admitted  {} calls were denied although the window had room", count(under_admitted))?;
+        write!(
+            f,
+            "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({});\n                {} more told of older calls when the store became unavailable",
+            self.lag_ms.value_at_quantile(0.5),
+            self.lag_ms.value_at_quantile(0.99),
+            count(self.lag_ms.len()),
+            count(self.caught_up)
+        )
+    }
+}

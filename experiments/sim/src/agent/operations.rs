@@ -1,0 +1,281 @@
+//! The way of an operation: begun at the engine, asked of the store if need be, finished at the engine.
+//!
+//! Requests of the maintenance go the same way. Each request has a deadline; the late answer to charges goes to the
+//! engine, too, and any other is dropped.
+
+use std::time::Duration;
+
+use tollgate::store::StoreError;
+use tollgate::{Call, DecidedCall};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::{Generation, MatchScope};
+use tollgate_engine::{
+    Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE,
+    WitnessAnswer, use_stripe,
+};
+
+use super::{AgentLife, SimAgent, TICK_MS};
+use crate::environment::Environment;
+use crate::event::{StoreAnswer, StoreCommand};
+use crate::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
+
+/// A change to a call after its decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Correction {
+    /// The call cost this many units more than it was charged, or fewer; and its decision, if it is told.
+    Settle(i64, Option<DecidedCall>),
+    /// The call of this decision has ended.
+    Release(DecidedCall),
+}
+
+/// Calls that were asked together, or one alone.
+pub(super) struct AskedCalls<'c> {
+    calls: Vec<Call<'c>>,
+    generation: Generation,
+    arrived: Timestamp,
+}
+
+/// A request that waits for the store.
+pub(super) enum SimRequest<'c> {
+    /// It is late after this instant, if its deadline is later.
+    Ping {
+        late_after: Option<Timestamp>,
+    },
+    Announce,
+    /// True if it belongs to a probe.
+    Witness(bool),
+    Charge(StoreRequest, ChargePurpose<'c>),
+}
+
+/// The operation that charges are for.
+pub(super) enum ChargePurpose<'c> {
+    Check(AskedCalls<'c>),
+    Correct(Box<CorrectedCall<'c>>),
+    Backfill,
+    Reopen,
+}
+
+impl SimAgent<'_> {
+    /// Returns the number of requests with units that wait for the store.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        let Some(running) = &self.running else { return 0 };
+        let pending = running.requests.pending.values().filter(|request| matches!(request, SimRequest::Charge(..)));
+        pending.count() + running.requests.late.len()
+    }
+}
+
+impl<'c> AgentLife<'c> {
+    /// A call arrives, or several that are charged all or none.
+    pub(crate) fn check(&mut self, env: &mut Environment<'c>, calls: Vec<Call<'c>>) {
+        // An agent without a bus does not sleep.
+        if !self.engine.settings().publishes && self.now(env).ms_since(self.ticked_at) >= TICK_MS {
+            self.maintain(env, MaintenanceInput::Tick);
+        }
+        use_stripe(env.stripe());
+        let generation = self.engine.with_rules(|rules| rules.generation);
+        // Every second agent tries the fast way first, so that the invariants hold for both.
+        let call = if self.index.is_multiple_of(2) { <&[Call<'c>; 1]>::try_from(&calls[..]).ok() } else { None };
+        let altered = |bug| match &calls[..] {
+            [call] => self.memory.altered(bug, self.now(env), generation, call),
+            _ => None,
+        };
+        let decided = env.bug.and_then(altered).and_then(|(now, call)| self.engine.decide(now, &call, Some, || None));
+        let decided =
+            decided.or_else(|| call.and_then(|[call]| self.engine.decide(self.now(env), call, Some, || None)));
+        let progress = if let Some(decision) = decided {
+            Progress::Done(Output::Decisions(Decisions::from_iter([decision])))
+        } else {
+            let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
+            self.engine.begin(self.now(env), operation)
+        };
+        let asked = AskedCalls { calls, generation, arrived: env.now() };
+        match progress {
+            Progress::Done(output) => self.answered(env, asked, None, None, output),
+            Progress::Deferred(output, request) => {
+                let ticket = self.charge_afterwards(env, request);
+                self.answered(env, asked, Some(ticket), Some(StoreError::TimedOut), output);
+            }
+            Progress::NeedsStore(request) => {
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Check(asked), deadline);
+            }
+        }
+        self.follow_wakers(env);
+    }
+
+    /// A call is settled or released.
+    pub(crate) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: &Correction) {
+        use_stripe(env.stripe());
+        let generation = self.engine.with_rules(|rules| rules.generation);
+        let (operation, units, decided) = match correction {
+            Correction::Settle(units, decided) => {
+                let decided = decided.as_ref();
+                (Operation::Settle { call: &call, units: *units, decided }, Some(*units), decided)
+            }
+            Correction::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
+        };
+        let decided = decided.map(DecidedCall::at);
+        let progress = self.engine.begin(self.now(env), operation);
+        let (agent, charges, error) = (self.index, Vec::new(), None);
+        let mut corrected = CorrectedCall { agent, call, generation, units, decided, charges, error };
+        match progress {
+            Progress::Done(_) | Progress::Deferred(..) => env.observe(Observation::Corrected(corrected)),
+            Progress::NeedsStore(request) => {
+                corrected.charges = request.charges().to_vec();
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Correct(Box::new(corrected)), deadline);
+            }
+        }
+        self.follow_wakers(env);
+    }
+
+    /// Sends a request of the maintenance to the store, in which no rules are published.
+    pub(super) fn request_for_maintenance(&mut self, env: &mut Environment<'c>, request: MaintenanceRequest) {
+        if matches!(request, MaintenanceRequest::Ping { .. } | MaintenanceRequest::Backfill(_)) {
+            let is_first = matches!(request, MaintenanceRequest::Ping { .. });
+            env.observe(Observation::ProbeSent { agent: self.index, is_first });
+        }
+        match request {
+            MaintenanceRequest::Ping { in_time, deadline } => {
+                let late_after = (in_time < deadline).then(|| env.now().plus_ms(as_ms(in_time)));
+                let ping = SimRequest::Ping { late_after };
+                self.request(env, StoreCommand::Ping, ping, as_ms(deadline));
+            }
+            MaintenanceRequest::Announce => {
+                self.request(env, StoreCommand::Announce, SimRequest::Announce, as_ms(UNATTENDED_DEADLINE));
+            }
+            MaintenanceRequest::Witness(number) => {
+                if self.is_pinged {
+                    env.observe(Observation::ProbeSent { agent: self.index, is_first: false });
+                }
+                let request = SimRequest::Witness(self.is_pinged);
+                self.request(env, StoreCommand::Witness(number), request, as_ms(UNATTENDED_DEADLINE));
+            }
+            MaintenanceRequest::Backfill(request) => {
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Backfill, deadline);
+            }
+            MaintenanceRequest::Reopen(request) => {
+                let deadline = request.deadline();
+                self.charge(env, request, ChargePurpose::Reopen, deadline);
+            }
+            MaintenanceRequest::ReadRules => {}
+        }
+    }
+
+    /// A request is over. The late answer to a request of the maintenance finds none.
+    pub(super) fn finish(
+        &mut self,
+        env: &mut Environment<'c>,
+        ticket: Ticket,
+        answer: Result<StoreAnswer, StoreError>,
+    ) {
+        let (agent, error) = (self.index, answer.as_ref().err().copied());
+        let Some(pending) = self.requests.pending.remove(&ticket) else { return };
+        let (mut request, purpose) = match pending {
+            SimRequest::Ping { late_after } => {
+                let answer = answer.map(|answer| answer.time);
+                let is_late = late_after.is_some_and(|after| env.now() > after);
+                self.has_late_ping = is_late;
+                env.observe(Observation::Probed { agent, is_answered: error.is_none(), is_late });
+                self.is_pinged = true;
+                self.maintain(env, MaintenanceInput::Pinged { answer, is_late });
+                self.is_pinged = false;
+                return;
+            }
+            SimRequest::Announce => {
+                return self.maintain(env, MaintenanceInput::Announced(answer.map(|answer| answer.presence)));
+            }
+            SimRequest::Witness(is_probe) => {
+                if is_probe {
+                    env.observe(Observation::Probed {
+                        agent,
+                        is_answered: error.is_none(),
+                        is_late: self.has_late_ping,
+                    });
+                }
+                let witnessed = |StoreAnswer { time, witness, run, .. }| WitnessAnswer {
+                    at: time,
+                    before: witness,
+                    run_id: Some(run),
+                };
+                return self.maintain(env, MaintenanceInput::Witnessed(answer.map(witnessed)));
+            }
+            SimRequest::Charge(request, purpose) => (request, purpose),
+        };
+        use_stripe(env.stripe());
+        let results = answer.map(|answer| answer.results);
+        // The timer of the request goes on.
+        if self.engine.renew(self.now(env), &mut request, &results).is_some() {
+            env.observe(Observation::Renewed(ticket));
+            return self.send_charge(env, ticket, request, purpose);
+        }
+        let (charges, is_backfill) = (request.charges().to_vec(), matches!(purpose, ChargePurpose::Backfill));
+        env.observe(Observation::Finished { agent, ticket, charges, is_backfill, error });
+        match purpose {
+            ChargePurpose::Check(asked) => {
+                if let Ok(results) = &results {
+                    let sent = self.at(asked.arrived);
+                    self.memory.leased(request.charges(), results, sent, self.now(env));
+                }
+                let output = self.engine.finish(self.now(env), &mut request, results);
+                self.keep_late(ticket, request, error);
+                self.answered(env, asked, Some(ticket), error, output);
+            }
+            ChargePurpose::Correct(corrected) => {
+                // An error is the caller's to know; the observation tells it.
+                let _ = self.engine.finish(self.now(env), &mut request, results);
+                self.keep_late(ticket, request, error);
+                env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
+            }
+            ChargePurpose::Backfill => {
+                let is_answered = error.is_none_or(StoreError::is_of_counter);
+                env.observe(Observation::Probed { agent, is_answered, is_late: self.has_late_ping });
+                self.maintain(env, MaintenanceInput::Backfilled(request, results));
+            }
+            ChargePurpose::Reopen => self.maintain(env, MaintenanceInput::Reopened(request, results)),
+        }
+    }
+
+    fn keep_late(&mut self, ticket: Ticket, request: StoreRequest, error: Option<StoreError>) {
+        if error == Some(StoreError::TimedOut) {
+            self.requests.late.insert(ticket, request);
+        }
+    }
+
+    fn answered(
+        &mut self,
+        env: &mut Environment<'c>,
+        asked: AskedCalls<'c>,
+        ticket: Option<Ticket>,
+        error: Option<StoreError>,
+        output: Output,
+    ) {
+        let (agent, answered) = (self.index, env.now());
+        let AskedCalls { calls, generation, arrived } = asked;
+        let decisions = output.into_decisions();
+        if let ([call], [decision]) = (&calls[..], &decisions[..]) {
+            self.memory.answered(call, generation, self.at(arrived), ticket, decision);
+        }
+        let (is_joint, is_held_back) = (calls.len() > 1, decisions.iter().any(|decision| !decision.allowed));
+        for (call, decision) in calls.into_iter().zip(decisions) {
+            env.observe(Observation::Answered(AnsweredCall {
+                agent,
+                call,
+                generation,
+                arrived,
+                answered,
+                ticket,
+                error,
+                is_joint,
+                is_admitted: !is_held_back,
+                decision,
+            }));
+        }
+    }
+}
+
+pub(super) fn as_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,144 @@
+//! Requests of an agent to the store: tickets, timers, steps that wait for others, and the answers.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tollgate::store::StoreError;
+use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_engine::{GATHER_MAX, GatherRound, GatheredStep, Gatherer, RoundSteps, StoreRequest, use_stripe};
+
+use super::AgentLife;
+use super::operations::{ChargePurpose, SimRequest, as_ms};
+use crate::environment::Environment;
+use crate::event::{AgentEvent, StoreAnswer, StoreCommand};
+use crate::observation::{Observation, Ticket};
+use crate::planted_bugs::PlantedBug;
+
+/// Requests that are not over.
+#[derive(Default)]
+pub(super) struct StoreRequests<'c> {
+    pub(super) pending: BTreeMap<Ticket, SimRequest<'c>>,
+    /// Requests that missed their deadline.
+    pub(super) late: BTreeMap<Ticket, StoreRequest>,
+    /// Order of the steps of calls.
+    gatherer: Gatherer<Ticket>,
+}
+
+impl<'c> AgentLife<'c> {
+    pub(super) fn charge(
+        &mut self,
+        env: &mut Environment<'c>,
+        request: StoreRequest,
+        purpose: ChargePurpose<'c>,
+        deadline: Duration,
+    ) {
+        let ticket = env.ticket();
+        self.later(env, as_ms(deadline), AgentEvent::DeadlinePasses(ticket));
+        self.send_charge(env, ticket, request, purpose);
+    }
+
+    /// Sends a request, for the first time or once more.
+    pub(super) fn send_charge(
+        &mut self,
+        env: &mut Environment<'c>,
+        ticket: Ticket,
+        request: StoreRequest,
+        purpose: ChargePurpose<'c>,
+    ) {
+        let mut steps: Vec<Vec<Charge>> = request.steps().map(<[_]>::to_vec).collect();
+        let is_gathered = matches!(purpose, ChargePurpose::Check(_)) && steps.len() == 1;
+        self.requests.pending.insert(ticket, SimRequest::Charge(request, purpose));
+        if !is_gathered {
+            return env.request(self.index, self.life, ticket, StoreCommand::Charge(steps));
+        }
+        match self.requests.gatherer.push(&steps.remove(0), ticket) {
+            Ok(round) => self.send_round(env, round),
+            Err(error) => self.finish(env, ticket, Err(error)),
+        }
+    }
+
+    /// Sends a request whose call is decided. Its answer is taken as a late one.
+    pub(super) fn charge_afterwards(&mut self, env: &mut Environment<'c>, request: StoreRequest) -> Ticket {
+        let mut steps: Vec<Vec<Charge>> = request.steps().map(<[_]>::to_vec).collect();
+        let ticket = env.ticket();
+        self.requests.late.insert(ticket, request);
+        if steps.len() > 1 {
+            env.request(self.index, self.life, ticket, StoreCommand::Charge(steps));
+            return ticket;
+        }
+        match self.requests.gatherer.push(&steps.remove(0), ticket) {
+            Ok(round) => self.send_round(env, round),
+            Err(error) => self.store_replies(env, ticket, Err(error)),
+        }
+        ticket
+    }
+
+    /// Others have waited for the answers to the steps of a round as long as they may.
+    pub(super) fn round_overdue(&mut self, env: &mut Environment<'c>, round: GatherRound) {
+        let next = self.requests.gatherer.overdue(round);
+        self.send_round(env, next);
+    }
+
+    fn send_round(&mut self, env: &mut Environment<'c>, round: Option<RoundSteps<Ticket>>) {
+        let Some(RoundSteps { round, steps }) = round else { return };
+        for step in steps {
+            let ticket = env.ticket();
+            env.request(self.index, self.life, ticket, StoreCommand::Step(round, step));
+        }
+        self.later(env, as_ms(GATHER_MAX), AgentEvent::RoundOverdue(round));
+    }
+
+    /// The answer to a step arrives, which several calls may have waited for.
+    pub(super) fn step_replies(
+        &mut self,
+        env: &mut Environment<'c>,
+        round: GatherRound,
+        step: GatheredStep<Ticket>,
+        answer: &Result<ChargeResults, StoreError>,
+    ) {
+        let next = self.requests.gatherer.answered(round, 1);
+        self.send_round(env, next);
+        for (ticket, answer) in step.split(answer) {
+            let answer = answer.map(|results| StoreAnswer { results, ..StoreAnswer::default() });
+            self.store_replies(env, ticket, answer);
+        }
+    }
+
+    /// Sends a request to the store. At its deadline, it is finished as if the store had not answered.
+    pub(super) fn request(
+        &mut self,
+        env: &mut Environment<'c>,
+        command: StoreCommand,
+        pending: SimRequest<'c>,
+        deadline_ms: u64,
+    ) {
+        let ticket = env.ticket();
+        self.requests.pending.insert(ticket, pending);
+        self.later(env, deadline_ms, AgentEvent::DeadlinePasses(ticket));
+        env.request(self.index, self.life, ticket, command);
+    }
+
+    /// The timer of a request fires. Without an answer, the request is finished as if the store had not answered, and kept.
+    pub(super) fn deadline_passes(&mut self, env: &mut Environment<'c>, ticket: Ticket) {
+        if self.requests.pending.contains_key(&ticket) {
+            self.finish(env, ticket, Err(StoreError::TimedOut));
+        }
+    }
+
+    /// An answer arrives: in time, or after the deadline of its request.
+    pub(super) fn store_replies(
+        &mut self,
+        env: &mut Environment<'c>,
+        ticket: Ticket,
+        answer: Result<StoreAnswer, StoreError>,
+    ) {
+        let Some(request) = self.requests.late.remove(&ticket) else { return self.finish(env, ticket, answer) };
+        use_stripe(env.stripe());
+        env.observe(Observation::LateAnswer { agent: self.index, ticket, error: answer.as_ref().err().copied() });
+        let mut results = answer.map(|answer| answer.results);
+        if env.has(PlantedBug::BurnedUnitsRestored) && self.memory.is_drawn(ticket) {
+            results.iter_mut().flatten().for_each(|result| result.repeated |= !result.charged);
+        }
+        self.engine.late_answer(self.now(env), request, results);
+    }
+}

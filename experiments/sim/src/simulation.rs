@@ -1,0 +1,243 @@
+//! One world: agents, a store, a bus and aggregators in virtual time, driven by one queue of events.
+//!
+//! A test lets calls [arrive](Simulation::check), moves time [forward](Simulation::step_until), and reads
+//! [observations](Simulation::observations).
+
+use tollgate::{Call, RuleSet};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::Generation;
+
+use crate::agent::{Correction, SimAgent};
+use crate::aggregator::SimAggregator;
+use crate::bus::SimBus;
+use crate::environment::Environment;
+use crate::event::SimEvent;
+use crate::faults::{Cut, Faults, StoreLoss, StoreState};
+use crate::observation::Observation;
+use crate::planted_bugs::PlantedBug;
+use crate::settings::SimSettings;
+use crate::store::SimStore;
+
+/// Agents, a store, a bus and aggregators in virtual time.
+pub struct Simulation<'c> {
+    settings: SimSettings,
+    env: Environment<'c>,
+    agents: Vec<SimAgent<'c>>,
+    aggregators: Vec<SimAggregator>,
+}
+
+impl<'c> Simulation<'c> {
+    /// Returns a simulation in which all nodes have started, but for the agents that are down, and the agents enforce these rules.
+    #[must_use]
+    pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
+        let mut simulation = Self {
+            env: Environment::new(&settings),
+            agents: (settings.agents.iter().enumerate())
+                .map(|(index, agent)| SimAgent::new(index, *agent, settings.start))
+                .collect(),
+            aggregators: (0..settings.aggregators).map(SimAggregator::new).collect(),
+            settings,
+        };
+        let running = simulation.agents.len().saturating_sub(simulation.settings.agents_down);
+        (0..running).for_each(|agent| simulation.start_agent(agent, rules));
+        (0..simulation.aggregators.len()).for_each(|aggregator| simulation.start_aggregator(aggregator));
+        simulation
+    }
+
+    /// Returns true time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.env.now()
+    }
+
+    /// Returns the agents.
+    #[must_use]
+    pub fn agents(&self) -> &[SimAgent<'c>] {
+        &self.agents
+    }
+
+    /// Returns the aggregators.
+    #[must_use]
+    pub fn aggregators(&self) -> &[SimAggregator] {
+        &self.aggregators
+    }
+
+    /// Returns the store that the agents share.
+    #[must_use]
+    pub fn store(&self) -> &SimStore {
+        &self.env.store
+    }
+
+    /// Returns the bus.
+    #[must_use]
+    pub fn bus(&self) -> &SimBus {
+        &self.env.bus
+    }
+
+    /// Takes the observations since the last call, in their order.
+    pub fn observations(&mut self) -> std::vec::Drain<'_, Observation<'c>> {
+        self.env.observations.drain(..)
+    }
+
+    /// Calls arrive at an agent in one request; all or none of them are to be charged.
+    pub fn check(&mut self, agent: usize, calls: Vec<Call<'c>>) {
+        if let Some(agent) = &mut self.agents[agent].running {
+            agent.check(&mut self.env, calls);
+        }
+    }
+
+    /// A call is settled or released at an agent.
+    #[expect(clippy::needless_pass_by_value, reason = "a correction is made once by each caller")]
+    pub fn correct(&mut self, agent: usize, call: Call<'c>, correction: Correction) {
+        if let Some(agent) = &mut self.agents[agent].running {
+            agent.correct(&mut self.env, call, &correction);
+        }
+    }
+
+    /// Does everything that happens until an instant.
+    pub fn run_until(&mut self, until: Timestamp) {
+        while self.step_until(until) {}
+    }
+
+    /// Does the next thing that happens until an instant; false if nothing is left to do, and it is `until`.
+    pub fn step_until(&mut self, until: Timestamp) -> bool {
+        let Some(event) = self.env.scheduler.next_until(until) else { return false };
+        self.apply(event);
+        true
+    }
+
+    /// Moves the store to another state.
+    pub fn set_store(&mut self, state: StoreState) {
+        self.env.set_store(state);
+    }
+
+    /// Lets the store's clock step.
+    pub fn step_store_clock(&mut self, by_ms: i64) {
+        self.env.store.step_clock(by_ms);
+        let store_time = self.env.store.time(self.env.now());
+        self.env.observe(Observation::StoreClockStepped { by_ms, store_time });
+    }
+
+    /// Brings the store's replica up to date.
+    pub fn replicate(&mut self) {
+        self.env.store.replicate();
+        self.env.observe(Observation::StoreReplicated);
+    }
+
+    /// Lets the store lose data.
+    pub fn lose(&mut self, loss: StoreLoss) {
+        self.env.store.lose(loss);
+        self.env.observe(Observation::StoreLost(loss));
+    }
+
+    /// Makes the bus available or unavailable.
+    pub fn set_bus_up(&mut self, is_up: bool) {
+        self.env.bus_is_up = is_up;
+    }
+
+    /// Cuts ways between an agent and the servers, or mends them.
+    pub fn set_cut(&mut self, agent: usize, cut: Cut) {
+        self.env.cuts.insert(agent, cut);
+        self.env.observe(Observation::AgentCut(agent, cut));
+    }
+
+    /// Empties the store's set of live agents, as a restart without data does.
+    pub fn empty_presence_set(&mut self) {
+        self.env.store.empty_presence_set();
+    }
+
+    /// Changes delays and rates of faults.
+    pub fn set_faults(&mut self, faults: Faults) {
+        self.env.faults = faults;
+    }
+
+    /// Deletes the topic `calls` and creates it anew.
+    pub fn recreate_calls(&mut self) {
+        self.env.bus.recreate_calls();
+        self.env.observe(Observation::CallsRecreated);
+    }
+
+    /// Hands rules to an agent.
+    ///
+    /// # Errors
+    /// If the agent refuses them; returns the generation in force.
+    pub fn set_rules(&mut self, agent: usize, rules: RuleSet) -> Result<(), Generation> {
+        let (now, generation) = (self.now(), rules.generation);
+        self.agents[agent].engine().map_or(Ok(()), |engine| engine.set_rules(now, rules))?;
+        self.env.observe(Observation::RulesAccepted(agent, generation));
+        Ok(())
+    }
+
+    /// Starts an agent that is down.
+    pub fn start_agent(&mut self, agent: usize, rules: &RuleSet) {
+        self.agents[agent].start(&self.settings, &mut self.env, rules.clone());
+    }
+
+    /// Starts an agent that is down, with another offset of its clock: a process reads wall time once, when it starts.
+    pub fn start_agent_with_clock(&mut self, agent: usize, rules: &RuleSet, offset_ms: i64) {
+        self.agents[agent].set_clock_offset(offset_ms);
+        self.start_agent(agent, rules);
+    }
+
+    /// Ends an agent at once. Calls that it has not answered are lost with it.
+    pub fn crash_agent(&mut self, agent: usize) {
+        self.agents[agent].crash(&mut self.env);
+    }
+
+    /// Lets an agent publish what is left, leave, and end.
+    pub fn leave_agent(&mut self, agent: usize) {
+        self.agents[agent].leave(&mut self.env);
+    }
+
+    /// Starts an aggregator that is down.
+    pub fn start_aggregator(&mut self, aggregator: usize) {
+        self.aggregators[aggregator].start(&self.settings, &mut self.env);
+    }
+
+    /// Ends an aggregator at once; its counts are lost.
+    pub fn crash_aggregator(&mut self, aggregator: usize) {
+        self.aggregators[aggregator].crash(&mut self.env);
+    }
+
+    /// Lets an aggregator publish what is due, leave, and end.
+    pub fn leave_aggregator(&mut self, aggregator: usize) {
+        self.aggregators[aggregator].leave(&mut self.env);
+    }
+
+    /// Keeps an agent from running until an instant. Its timers fire then, before it has read the answers that arrived.
+    pub fn pause_agent(&mut self, agent: usize, until: Timestamp) {
+        if let Some(running) = &mut self.agents[agent].running {
+            running.pause(&mut self.env, until);
+        }
+    }
+
+    /// Suspends an aggregator until an instant.
+    pub fn pause_aggregator(&mut self, aggregator: usize, until: Timestamp) {
+        self.aggregators[aggregator].pause(until);
+    }
+
+    /// Cuts an aggregator from `presence`, or mends the cut: another one counts its partitions beside it.
+    pub fn set_unheard(&mut self, aggregator: usize, is_unheard: bool) {
+        if is_unheard {
+            self.env.unheard.insert(aggregator);
+        } else {
+            self.env.unheard.remove(&aggregator);
+        }
+    }
+
+    /// Plants a bug.
+    pub fn plant(&mut self, bug: PlantedBug) {
+        self.env.bug = Some(bug);
+    }
+
+    fn apply(&mut self, event: SimEvent) {
+        let env = &mut self.env;
+        match event {
+            SimEvent::StoreReads(message) => env.store_reads(message),
+            SimEvent::Append(record) => env.append(record),
+            SimEvent::AppendCopy(name, payload) => env.append_copy(name, &payload),
+            SimEvent::Agent(agent, life, event) => self.agents[agent].apply(env, life, event),
+            SimEvent::Aggregator(aggregator, life, event) => self.aggregators[aggregator].apply(env, life, event),
+        }
+    }
+}
