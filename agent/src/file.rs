@@ -18,7 +18,6 @@ impl FileError {
         Self { path: path.to_owned(), why: why.into() }
     }
 
-    /// Error of a file that cannot be read.
     pub(crate) fn unreadable(path: &Path, error: &std::io::Error) -> Self {
         Self::new(path, format!("{error}; check the path and its permissions"))
     }

@@ -7,12 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Interval of polling.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// File or folder with its last content and the function that handles a change.
 pub(crate) struct FileWatch {
-    /// Reads the content.
     pub(crate) content: Box<dyn Fn() -> Option<Vec<u8>> + Send>,
     /// Content that was loaded.
     pub(crate) known: Option<Vec<u8>>,

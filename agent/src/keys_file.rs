@@ -30,7 +30,6 @@ pub(crate) fn reload_on_change(path: PathBuf, verifier: Arc<Verifier>, node: Arc
     Ok(FileWatch { content: Box::new(content_now), known, changed: Box::new(changed) })
 }
 
-/// Returns the content of a file, and its keys.
 fn read(path: &Path) -> Result<(Vec<u8>, KeySet), FileError> {
     let content = read_file(path, FILE_LEN_MAX)?;
     let keys = KeySet::parse(&content).map_err(|why| FileError::new(path, why))?;

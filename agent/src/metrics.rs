@@ -23,18 +23,14 @@ use crate::request::jwt::Verifier;
 
 /// Buckets of the duration of requests to the store, in seconds. A missed deadline of 15 ms lies between two of them.
 const STORE_BUCKETS_S: [f64; 11] = [2e-5, 5e-5, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2, 2e-2, 5e-2];
-/// Buckets of the lag of signals, in seconds.
 const LAG_BUCKETS_S: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0];
 
-/// Topics that an agent reads.
 const READ_TOPICS: [Topic; 3] = [Topic::Signals, Topic::Presence, Topic::Rules];
 
-/// Metrics of an agent, and the registry that exports them.
 #[derive(Clone)]
 pub(crate) struct AgentMetrics {
     registry: Arc<Registry>,
     sources: Arc<[MetricsSource]>,
-    /// Durations of checks.
     pub(crate) check: CheckDurations,
     /// Durations of requests to the store, in s.
     pub(crate) store: Histogram,
@@ -46,7 +42,6 @@ pub(crate) struct AgentMetrics {
 /// Source of further metrics, as OpenMetrics text.
 pub(crate) type MetricsSource = Box<dyn Fn() -> String + Send + Sync>;
 
-/// Exports the counts of an agent.
 struct AgentCollector {
     engine: Arc<Engine>,
     #[cfg(feature = "jwt")]
@@ -54,7 +49,6 @@ struct AgentCollector {
 }
 
 impl AgentMetrics {
-    /// Registers the metrics of an agent.
     pub(crate) fn register(
         engine: Arc<Engine>,
         sources: Vec<MetricsSource>,

@@ -21,7 +21,6 @@ const VERSION: u32 = 1;
 /// Maximum length of the state file in bytes: the longest rules, with each character escaped.
 const FILE_LEN_MAX: usize = 32 << 20;
 
-/// Content of the state directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(expecting = "an object with `other_agents`")]
 pub(crate) struct SavedState {
@@ -32,7 +31,6 @@ pub(crate) struct SavedState {
     pub(crate) emergency: Option<SavedEmergency>,
 }
 
-/// Published rules, with their generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(expecting = "an object with `generation`, `name` and `text`")]
 pub(crate) struct SavedRules {
@@ -41,7 +39,6 @@ pub(crate) struct SavedRules {
     pub(crate) published: Published,
 }
 
-/// Latest change of the emergency switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(expecting = "an object with `changed_at_ms` and `quota`")]
 pub(crate) struct SavedEmergency {
@@ -57,13 +54,11 @@ struct PublishedFields {
     text: String,
 }
 
-/// State directory of one agent.
 pub(crate) struct StateDir {
     folder: PathBuf,
     saved: Mutex<SavedState>,
 }
 
-/// JSON form of the state file.
 #[derive(Serialize, Deserialize)]
 #[serde(expecting = "an object with `version`")]
 struct StateFile<S> {
@@ -104,7 +99,6 @@ impl StateDir {
         Ok(Self { folder: folder.to_owned(), saved: Mutex::new(saved) })
     }
 
-    /// Returns the saved state.
     pub(crate) fn saved(&self) -> SavedState {
         self.saved.lock().clone()
     }

@@ -86,7 +86,6 @@ pub(crate) fn log_floors(settings: &EngineSettings, rules: &RuleSet) {
     }
 }
 
-/// Returns the names of the regions.
 fn names(rules: &RuleSet) -> String {
     rules.regions.iter().map(|part| &*part.region).collect::<Vec<_>>().join(", ")
 }

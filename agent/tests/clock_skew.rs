@@ -19,7 +19,7 @@ const LEASING_CALLS: usize = 3_000;
 /// Time by which the sub-window of a leased call may differ from the true time of its decision, in ms: clocks read
 /// whole ms.
 const READ_ERROR_MS: u64 = 3;
-/// Less than any of the offsets, so that requests would expire if a wrong clock were used.
+/// Deadline below any of the offsets, so that requests would expire if a wrong clock were used.
 const DEADLINE: Duration = Duration::from_secs(1);
 /// Maximum error of an agent's estimate of the store's time: that of the round trip of a ping, which has an upper
 /// bound.
@@ -53,7 +53,6 @@ fn check(agent: &Agent) -> Decision {
     RUNTIME.block_on(agent.decide(&Call::new().with("api_key", "k")))
 }
 
-/// Returns the server's time.
 fn time(redis: &Redis) -> Timestamp {
     let reply = redis.command("TIME");
     let mut numbers = reply.lines().filter_map(|line| line.trim().parse::<u64>().ok());
@@ -61,8 +60,8 @@ fn time(redis: &Redis) -> Timestamp {
     Timestamp::from_ms(seconds * 1_000 + micros / 1_000)
 }
 
-/// D3: agents with clocks 3 s ahead, 30 s ahead and 30 s behind together admit as many calls as with correct clocks,
-/// the store decides them, and all denials have the same retry time.
+/// D3: agents with clocks 3 s ahead, 30 s ahead and 30 s behind together admit as many calls as with correct clocks.
+/// The store decides them, and all denials have the same retry time.
 #[test]
 fn wrong_clocks_have_no_effect() {
     let redis = Redis::start();

@@ -38,7 +38,6 @@ impl Subject {
         output.into_decisions().into_vec()
     }
 
-    /// Returns the units left in the counter.
     fn remaining(&self) -> u64 {
         self.check(&[call().costing(0)])[0].status.as_ref().expect("a rule applies").remaining
     }

@@ -31,7 +31,6 @@ fn rule(quota: u64) -> Rule {
     rule.with(|policy| policy.leases = false)
 }
 
-/// Units that the store has counted for a key.
 async fn counted(redis: &Redis, key: &str) -> u64 {
     let agent = agent(redis, rule(PLENTY).with(|policy| policy.deadline = Duration::from_secs(5))).await;
     let call = Call::new().with("api_key", key.to_owned()).costing(0);

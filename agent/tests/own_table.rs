@@ -100,8 +100,8 @@ impl Subject {
         Self { exchange: Exchange::new(engine.clone()), engine, store, is_fast, batches: Vec::new() }
     }
 
-    /// Runs an operation, and the maintenance that follows it: slots of denied calls are given back to a store by it, and in
-    /// the own table at once.
+    /// Runs an operation, and the maintenance that follows it. The maintenance gives slots of denied calls back to a
+    /// store; in the own table they are given back at once.
     fn run(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
         let output = self.run_alone(now, operation);
         while let (Some(store), Progress::NeedsStore(mut request)) =
@@ -207,9 +207,10 @@ fn same_status(a: Option<&LimitStatus>, b: Option<&LimitStatus>) -> Result<(), T
     Ok(())
 }
 
-/// Compares two decisions. Returns false if one agent repeats a denial and the other asks again: a settlement that refunds
-/// nothing ends a denial in the own table alone, and a denial that is being checked holds for other calls in a fleet alone. So does
-/// the denial that follows the last unit: the agents may name different rules that deny a call, or what was left before and after it.
+/// Compares two decisions. Returns false if one agent repeats a denial and the other asks again. A settlement that
+/// refunds nothing ends a denial in the own table alone. A denial that is being checked holds for other calls in a
+/// fleet alone. So does the denial that follows the last unit: the agents may name different rules that deny a call, or
+/// what was left before and after it.
 fn same_decision(own: &Decision, stored: &Decision) -> Result<bool, TestCaseError> {
     prop_assert_eq!((own.allowed, own.delay_ms, &own.id), (stored.allowed, stored.delay_ms, &stored.id));
     if own.source != stored.source {

@@ -61,8 +61,8 @@ async fn an_idle_agent_notices_loss_and_recovery_of_its_store() {
     assert_eq!(check(&agent, "k1").await.source, Source::Store);
 }
 
-/// I2: while Redis is down, the agent itself counts attempts at a login, with those that Redis had counted: of five in
-/// a quarter of an hour, the sixth is denied.
+/// I2: while Redis is down, the agent itself counts attempts at a login, with those that Redis had counted. After five
+/// in a quarter of an hour, the sixth is denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_sixth_login_is_denied_while_redis_is_down() {
     let mut redis = Redis::start();
@@ -86,8 +86,8 @@ async fn the_sixth_login_is_denied_while_redis_is_down() {
     }
 }
 
-/// capped, I12: 5,000 calls with ids on one counter during an outage. Redis learns of all of them in requests of up to 32, none of
-/// which it works on for so long that the agent gives up on it.
+/// capped, I12: 5,000 calls with ids on one counter during an outage. Redis learns of all of them in requests of up to
+/// 32. It works on none of them for so long that the agent gives up on it.
 #[tokio::test(flavor = "multi_thread")]
 async fn redis_learns_of_thousands_of_calls_on_one_counter_in_small_requests() {
     const CALLS: u64 = 5_000;

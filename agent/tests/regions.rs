@@ -12,7 +12,7 @@ use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
 use tollgate_core::rules::Scope;
 
-/// Begin of a sub-window.
+/// Start of a sub-window.
 const START_MS: u64 = 1_800_000_000;
 const WINDOW_MS: u64 = 60_000;
 

@@ -106,7 +106,6 @@ fn agent() -> (Agent, SlowBus) {
     (agent, bus)
 }
 
-/// Returns the number of published charges.
 fn published(bus: &SlowBus) -> usize {
     let records = bus.reader(Topic::Calls, &[0], ReadFrom::Oldest).poll(Duration::ZERO, 10);
     records.iter().map(|record| Batch::decode(&record.payload).expect("a batch").rows.len()).sum()
@@ -140,7 +139,6 @@ async fn a_shutdown_flushes_and_lets_other_tasks_run() {
     assert!(agent.check(&Call::new().with("api_key", "k1")).await.is_ok(), "calls are decided as before");
 }
 
-/// Log of the test's process.
 #[derive(Clone, Default)]
 struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 

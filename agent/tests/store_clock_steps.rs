@@ -38,13 +38,12 @@ async fn decide(agent: &Agent) -> Decision {
     agent.decide(&Call::new().with("api_key", "k")).await
 }
 
-/// Returns the value of the metric of steps.
 fn steps(agent: &Agent) -> u64 {
     agent.engine().metrics().store_clock_steps.get()
 }
 
-/// one-truth-of-time: after a step back by half a minute, by an hour, and after a glitch, every agent admits again once a
-/// window has passed since the units were admitted, and not before. Each counts the steps.
+/// one-truth-of-time: after a step back by half a minute, by an hour, and after a glitch, every agent admits again, and
+/// counts the steps. It admits once a window has passed since the units were admitted, and not before.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_agent_admits_again_within_a_window_of_a_step_back() {
     for (steps_ms, expected) in [(&[-30_150][..], 1), (&[-3_600_000], 1), (&[3_600_000, 0], 2)] {
@@ -85,7 +84,7 @@ async fn every_agent_admits_again_within_a_window_of_a_step_back() {
     }
 }
 
-/// one-truth-of-time: a step forward takes no decision from the store, although requests expire by its clock: the
+/// one-truth-of-time: a step forward takes no decision from the store, although requests expire by its clock. The
 /// answer tells the new time, and each request is sent once more.
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_step_forward_the_store_decides_every_call() {

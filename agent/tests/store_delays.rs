@@ -95,8 +95,8 @@ fn check(agent: &Agent, calls: u64) -> Vec<Decision> {
     calls.into_iter().map(|call| RUNTIME.block_on(call).expect("a call ends")).collect()
 }
 
-/// Waits until the store has counted so many units, read by an agent that bypasses the proxy: late answers come on the old
-/// connection, which a new one may have replaced.
+/// Waits until the store has counted so many units, read by an agent that bypasses the proxy. Late answers come on the
+/// old connection, which a new one may have replaced.
 fn wait_until_charged(redis: &Redis, admitted: u64) {
     let agent = agent(&redis.url(), Duration::from_secs(5));
     let call = Call::new().with("api_key", "k").costing(0);
@@ -108,9 +108,9 @@ fn wait_until_charged(redis: &Redis, admitted: u64) {
     });
 }
 
-/// Checks calls before, during and after an outage: some are decided by the store, some time out while a gate is
-/// closed, and some are decided without a request, until the backfill is complete. Returns the agent, which waits for late
-/// answers, and the number of admitted calls.
+/// Checks calls before, during and after an outage. Some are decided by the store, some time out while a gate is
+/// closed, and some are decided without a request, until the backfill is complete. Returns the agent, which waits for
+/// late answers, and the number of admitted calls.
 fn through_an_outage(proxy: &Proxy, gate: &Gate) -> (Agent, u64) {
     let agent = agent(&proxy.url, DEADLINE);
     let mut passed = check(&agent, 10);

@@ -14,10 +14,8 @@ const LISTED_LEN_MAX: usize = 100;
 /// Maximum number of files that one life of an aggregator writes.
 const FILES_MAX: u64 = 1_000;
 
-/// A dead letter and its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptDeadLetter {
-    /// The record and the reason.
     pub(crate) letter: DeadLetter,
     /// The length of the record, in bytes.
     pub(crate) len: usize,
@@ -25,7 +23,6 @@ pub(crate) struct KeptDeadLetter {
     pub(crate) file: Option<PathBuf>,
 }
 
-/// The newest dead letters.
 pub(crate) struct DeadLetters {
     folder: Option<PathBuf>,
     files: u64,

@@ -25,7 +25,6 @@ use crate::regions::RegionFeed;
 
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;
-/// Interval at which metrics are updated, in ms.
 const METRICS_INTERVAL_MS: u64 = 250;
 /// Interval at which the budgets of regions get to know the partitions, in ms. It is short, because a demand that is not counted must
 /// not look like none.
@@ -47,7 +46,6 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) metrics_updated_at: Timestamp,
     pub(crate) dead_letters: DeadLetters,
     pub(crate) queries: Receiver<Query>,
-    /// Budgets of regions in which this aggregator takes part.
     pub(crate) regions: Option<RegionFeed>,
     pub(crate) part_assigned_at: Timestamp,
     /// True if it takes care of the counters of all partitions, because it does not know the other aggregators.
@@ -109,8 +107,9 @@ impl<B: Bus> EventLoop<B> {
         }
     }
 
-    /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is unavailable, it takes care
-    /// of all until it knows the others: two that renew the same grants are harmless, and none at all would lose them.
+    /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is
+    /// unavailable, it takes care of all until it knows the others. Two aggregators that renew the same grants are
+    /// harmless, and none at all would lose them.
     fn region_part(&mut self, now: Timestamp) -> RegionPart {
         let is_away = self.bus_error.lock().is_some();
         let knows_others = self.worker.membership().is_none_or(Membership::is_settled);

@@ -29,7 +29,6 @@ struct TopicLabel {
     reader: &'static str,
 }
 
-/// Topics of which an aggregator keeps dead letters.
 const DEAD_LETTER_TOPICS: [Topic; 2] = [Topic::Calls, Topic::Presence];
 
 type PartitionGauges = Family<PartitionLabel, Gauge<u64, AtomicU64>>;
@@ -69,12 +68,10 @@ pub(crate) struct AggregatorMetrics {
     updated: HashMap<Partition, CountingTally>,
 }
 
-/// Numbers of dead letters, by topic.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DeadLetterTotals(Family<TopicLabel, Counter>);
 
 impl DeadLetterTotals {
-    /// Registers the numbers of these topics.
     pub(crate) fn register(&self, registry: &mut Registry, topics: &[Topic]) {
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be";
         registry.register("tollgate_dead_letters", help, self.0.clone());
@@ -83,14 +80,12 @@ impl DeadLetterTotals {
         }
     }
 
-    /// Counts a dead letter.
     pub(crate) fn count(&self, topic: Topic) {
         self.0.get_or_create(&label(topic)).inc();
     }
 }
 
 impl AggregatorMetrics {
-    /// Registers the metrics of an aggregator of this number of partitions.
     pub(crate) fn register(registry: &mut Registry, partitions: u32) -> Self {
         let metrics = Self::default();
         let m = &metrics;
@@ -147,7 +142,6 @@ fn label(topic: Topic) -> TopicLabel {
     TopicLabel { topic: topic.as_str(), reader: "aggregator" }
 }
 
-/// Returns milliseconds as seconds.
 #[expect(clippy::cast_precision_loss, reason = "no lag reaches 2^52 ms")]
 pub(crate) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0

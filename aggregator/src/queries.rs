@@ -19,17 +19,12 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 /// The state of an aggregator between two rounds.
 pub(crate) struct AggregatorState<'a> {
-    /// The time of the answer.
     pub(crate) now: Timestamp,
-    /// The partitions and the other aggregators.
     pub(crate) worker: &'a Worker,
-    /// The newest dead letters.
     pub(crate) dead_letters: &'a DeadLetters,
-    /// The reason for which the bus cannot be used.
     pub(crate) bus_error: Option<String>,
 }
 
-/// A question that the event loop answers.
 pub(crate) type Query = Box<dyn FnOnce(&AggregatorState<'_>) + Send>;
 
 /// A handle for queries to an aggregator; clones query the same one.
@@ -37,7 +32,6 @@ pub(crate) type Query = Box<dyn FnOnce(&AggregatorState<'_>) + Send>;
 pub struct Queries(SyncSender<Query>);
 
 impl Queries {
-    /// Returns a handle and the queue that it fills.
     pub(crate) fn open() -> (Self, Receiver<Query>) {
         let (queue, queries) = sync_channel(QUERIES_LEN_MAX);
         (Self(queue), queries)

@@ -24,13 +24,11 @@ use crate::regions::GlobalRules;
 
 /// Maximum time for which a start waits for rules that were published earlier.
 const START_WAIT: Duration = Duration::from_secs(2);
-/// Maximum time of one poll.
 const POLL_WAIT: Duration = Duration::from_millis(500);
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 100;
 /// Interval at which unchanged rules are copied again.
 const COPY_INTERVAL: Duration = Duration::from_secs(5);
-/// Maximum time of one copy.
 const COPY_WAIT: Duration = Duration::from_millis(500);
 
 /// Copies published rules from the bus to Redis, on a thread of its own, which ends when this is dropped.
@@ -39,7 +37,6 @@ pub struct RuleCopier {
     thread: Option<JoinHandle<()>>,
 }
 
-/// The rules that were read so far.
 struct RulesTopic<R> {
     reader: R,
     replay_window: ReplayWindow,

@@ -38,7 +38,6 @@ impl ThreadGroup {
         self.start(|stop| Builder::new().name(name.into()).spawn(move || run(&stop)))
     }
 
-    /// Ends the threads.
     pub(crate) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {

@@ -49,7 +49,6 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
     }
 }
 
-/// Returns the status and the JSON at a path.
 fn get(address: SocketAddr, path: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");

@@ -26,7 +26,6 @@ use tollgate_engine::HeldEntries;
 const ADMITS: &str = "1000000000/min";
 /// Units of a lease that no call of its sub-window exhausts.
 const LEASED: u64 = 1 << 40;
-/// Time for which the store denies, in ms.
 const DENIED_MS: u64 = 24 * 86_400_000;
 /// Quota that the first call of a key exhausts until the end of the bench.
 const DENIES: &str = "1/24d";
@@ -54,11 +53,10 @@ pub(crate) type Decide = Box<dyn Fn(&[String]) -> Exceptions + Sync>;
 pub(crate) struct Exceptions {
     /// Cached denials that were checked at the counter, as each is every 250 ms. They are a part of its cost.
     pub(crate) checked: usize,
-    /// Calls that should have been decided otherwise: the run measured something else.
+    /// Calls that were decided otherwise than expected. With any of them, the run measured something else.
     pub(crate) unexpected: usize,
 }
 
-/// A way to decide calls.
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
     /// Position of the contender that this one is compared with.
@@ -74,7 +72,6 @@ pub(crate) struct Contender {
     pub(crate) flush: Option<Box<dyn Fn() -> u64 + Sync>>,
 }
 
-/// Largest value of a measured number.
 #[derive(Clone, Copy)]
 pub(crate) enum Limit {
     /// The run fails above it.
@@ -83,10 +80,8 @@ pub(crate) enum Limit {
     Aim(f64),
 }
 
-/// Answer of an agent.
 type Answer = Result<Admission, Denial>;
 
-/// Way in which a call was decided.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Decided {
     AsNamed,
@@ -189,7 +184,6 @@ fn check(agent: Agent, decided: impl Fn(&Answer) -> Decided + Sync + 'static) ->
     })
 }
 
-/// Decides the calls of a block, one after the other.
 fn decide(decide: impl Fn(&String) -> Decided + Sync + 'static) -> Decide {
     Box::new(move |keys| {
         let mut exceptions = Exceptions::default();

@@ -5,7 +5,6 @@
 
 use fastrand::Rng;
 
-/// Length of a thread's sequence of calls.
 const SEQUENCE_LEN: usize = 1 << 19;
 /// Number of calls between two looks at the clock.
 const BLOCK_LEN: usize = 1 << 9;
@@ -28,7 +27,6 @@ impl KeySet {
         Self::new("hot", 1, |_| 0)
     }
 
-    /// 10,000 keys, of which few are frequent.
     pub(crate) fn zipf_10k() -> Self {
         let mut total = 0.0;
         let cumulative: Vec<f64> = (1..=10_000)

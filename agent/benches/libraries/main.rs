@@ -79,7 +79,6 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(misses_limit))
 }
 
-/// Measures all contenders with one key set.
 fn rows(keys: &KeySet, effort: Effort) -> Vec<Row> {
     let contenders = contenders();
     let bytes: Vec<f64> = contenders.iter().map(|contender| fill(contender, &keys.keys)).collect();

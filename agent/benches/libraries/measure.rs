@@ -40,7 +40,6 @@ pub(crate) struct Turn {
     pub(crate) wall_ns: f64,
     /// Part of the calls that were checked at the counter.
     pub(crate) checked: f64,
-    /// Calls that were not decided as expected.
     unexpected: usize,
 }
 
@@ -79,7 +78,7 @@ pub(crate) fn allocations(contender: &Contender, keys: &KeySet, effort: Effort) 
     count_total as f64 / calls as f64
 }
 
-/// Returns the turns of each contender and of its reference, which alternate. A reference has none beside itself.
+/// Returns the turns of each contender and of its reference, which alternate.
 ///
 /// # Panics
 /// If a contender did not do the work that its name says.
@@ -172,7 +171,6 @@ fn turn<'a>(contender: &Contender, blocks: impl Iterator<Item = &'a [String]>, t
     (calls, all)
 }
 
-/// Returns the median of some numbers.
 pub(crate) fn median(numbers: impl Iterator<Item = f64>) -> f64 {
     let mut numbers: Vec<f64> = numbers.collect();
     numbers.sort_by(f64::total_cmp);
@@ -183,7 +181,8 @@ fn flush(contender: &Contender) -> u64 {
     contender.flush.as_ref().map_or(0, |flush| flush())
 }
 
-/// Binds the calling thread to a processor, or else the scheduler may keep both threads on one. A failure changes nothing.
+/// Binds the calling thread to a processor, because the scheduler may otherwise keep both threads on one. A failure
+/// changes nothing.
 #[cfg(target_os = "linux")]
 fn pin(processor: usize) {
     let mut set = rustix::thread::CpuSet::new();

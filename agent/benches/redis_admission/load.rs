@@ -28,15 +28,12 @@ pub(crate) struct Load {
     pub(crate) is_limited: bool,
 }
 
-/// Limiter of a gateway.
 #[derive(Clone)]
 pub(crate) enum Limiter {
     Agent(Agent),
-    /// One INCR for a call.
     Incr(MultiplexedConnection),
 }
 
-/// Numbers of a load.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) calls: AtomicU64,
@@ -91,7 +88,6 @@ pub(crate) fn draw(rng: &mut Rng, weights: &[f64]) -> usize {
     weights.partition_point(|sum| *sum <= place).min(KEYS - 1)
 }
 
-/// Makes the calls of a load for a time.
 pub(crate) async fn run(
     load: &Load,
     agents: &Arc<[Limiter]>,

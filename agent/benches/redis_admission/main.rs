@@ -35,9 +35,9 @@ use tollgate_servers::Redis;
 use load::{AGENTS, Counts, KEYS, Limiter, Load, WIDTH_S, rules, run, weights};
 
 const PART_MS: u64 = WIDTH_S * 1_000 / 12;
-/// Time after the beginning of a sub-window that is measured on its own.
+/// Time after the start of a sub-window that is measured on its own.
 const EDGE: Duration = Duration::from_millis(50);
-/// Time in which the sample before it is taken.
+/// Time before the start of a sub-window at which the first sample is taken.
 const SAMPLE: Duration = Duration::from_millis(3);
 /// Rate by which the first quotas of a closed loop are set, in calls per second, and number of rounds that correct it.
 const GUESSED_PER_SECOND: u64 = 100_000;
@@ -112,7 +112,6 @@ async fn incr_of_load_us(load: &Load, weights: &Arc<[f64]>, time: Duration) -> f
     (redis.cpu_us() - before) / counts.calls.load(Ordering::Relaxed) as f64
 }
 
-/// Starts the agents of a load.
 async fn start(load: &Load, demand: u64, weights: &[f64]) -> Fleet {
     let redis = Arc::new(Redis::start());
     let incr_us = incr_us(&redis).await;
@@ -141,8 +140,9 @@ async fn demand_at_full_load(load: &Load, weights: &Arc<[f64]>, time: Duration) 
     demand
 }
 
-/// Gives Redis precedence over the threads of the runtime from now on. Without it, a closed loop takes so much of the CPU that
-/// answers miss their deadline and agents decide without Redis, which has a machine of its own in production.
+/// Gives Redis precedence over the threads of the runtime from now on. Redis has a machine of its own in production.
+/// Without precedence, a closed loop takes so much of the CPU that answers miss their deadline and agents decide
+/// without Redis.
 fn yield_to_redis() {
     for thread in std::fs::read_dir("/proc/self/task").expect("Linux").flatten() {
         let name = std::fs::read_to_string(thread.path().join("comm")).unwrap_or_default();

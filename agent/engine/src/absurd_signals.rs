@@ -16,27 +16,25 @@ use crate::signals::Followed;
 /// Number of records by which the counted offset may advance without a look at the end of the log.
 const ADVANCE_RECORDS_MAX: u64 = 10_000;
 /// Time for which all records may be behind the counted offset without a look at the end of the log, in ms. Aggregators
-/// write one at least each 200 ms.
+/// write at least one record every 200 ms.
 const BEHIND_MS_MAX: u64 = 1_000;
-/// Time after a record's append time in which a counted sub-window may begin, in ms: more than the longest sub-window,
-/// because a change of the window moves units to the end of theirs.
+/// Time after a record's append time in which a counted sub-window may begin, in ms. It is longer than the longest
+/// sub-window, because a change of the window moves units to the end of their sub-window.
 const AHEAD_MS_MAX: u64 = 7 * 24 * 3_600_000;
 
-/// Judgement of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Judgement {
     /// It may be a record of an aggregator.
     Credible,
-    /// It can only be judged with the end of the log.
     NeedsLogEnd,
-    /// It may be a record of an aggregator, and an earlier one was not: that one counted beyond the end of the log.
+    /// It may be a record of an aggregator. An earlier record was not, because it counted beyond the end of the log.
     CredibleAgain,
     /// It cannot be true, for this reason.
     Absurd(String),
 }
 
-/// Judges a record that the bus appended at this time. `followed` is the record that the agent follows; nothing if
-/// there is no such partition.
+/// Judges a record that the bus appended at this time. `followed` is the record that the agent follows; none if there
+/// is no such partition.
 pub(crate) fn judge(
     followed: Option<Followed>,
     appended: Timestamp,

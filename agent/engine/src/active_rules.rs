@@ -12,7 +12,6 @@ use crate::emergency_limit::EmergencyLimit;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::sketch;
 
-/// Number of the next rules.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// Rules, and what is computed once per rule set.
@@ -22,18 +21,15 @@ pub(crate) struct ActiveRules {
     pub(crate) number: u32,
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
-    /// Names of the rules in decisions.
     pub(crate) names: Vec<Name>,
     pub(crate) counts: Vec<Arc<RuleCounts>>,
     /// True if at most one rule has counters.
     pub(crate) has_one_limit: bool,
-    /// Number of sketches that the rules can have.
     pub(crate) sketch_kinds: usize,
     /// Limit in place of all rules that count, while the emergency switch is on.
     pub(crate) emergency: Option<Arc<EmergencyLimit>>,
 }
 
-/// The rules in force, which may be replaced at any time.
 pub(crate) struct RulesInForce(Arc<ArcSwap<ActiveRules>>);
 
 /// View of the rules in force that is quick to bring up to date.
@@ -49,7 +45,6 @@ impl ActiveRules {
         Self { number, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds, emergency: None }
     }
 
-    /// Returns the same rules with another state of the emergency switch.
     pub(crate) fn with_emergency(&self, emergency: Option<Arc<EmergencyLimit>>) -> Self {
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         Self { number, emergency, ..self.clone() }
@@ -65,17 +60,14 @@ impl RulesInForce {
         self.0.store(Arc::new(rules));
     }
 
-    /// Returns the rules.
     pub(crate) fn load(&self) -> Guard<Arc<ActiveRules>> {
         self.0.load()
     }
 
-    /// Returns a view of the rules.
     pub(crate) fn cache(&self) -> RulesCache {
         Cache::new(self.0.clone())
     }
 
-    /// Returns true if this is a view of these rules.
     #[inline]
     pub(crate) fn is_of(&self, cache: &RulesCache) -> bool {
         ptr::eq(cache.arc_swap(), &raw const *self.0)

@@ -26,7 +26,7 @@ impl Engine {
         !self.unsynced.is_empty()
     }
 
-    /// Begins to charge the units of the next few counters; there are no charges once the round is over. The units stay
+    /// Begins to charge the units of the next few counters. There are no charges once the round is over. The units stay
     /// unsynced until the store has confirmed them.
     pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
@@ -60,10 +60,10 @@ impl Engine {
         (charges, counters)
     }
 
-    /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids, and so is a refund
-    /// that names its request; another refund only if the store has surely not made it. If the store cannot charge one
-    /// of the counters, each is sent alone. What was sent of the one without a valid value is dropped; one that the
-    /// store has no room for waits for the next round.
+    /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids. A refund that names
+    /// its request is sent again, too. Any other refund is sent again only if the store has surely not made it. If the
+    /// store cannot charge one of the counters, each counter is sent alone. The units of a counter without a valid
+    /// value are dropped. A counter that the store has no room for waits for the next round.
     pub(crate) fn finish_backfill(
         &self,
         counters: Vec<UnsyncedCounter>,
@@ -103,8 +103,8 @@ impl Engine {
         error.filter(|error| !error.is_of_counter()).map_or(Ok(()), Err)
     }
 
-    /// Updates the view of a counter, and queues the counter if it has unsynced units and is not queued, or if the store has
-    /// lost units of it.
+    /// Updates the view of a counter. Queues the counter if it has unsynced units and is not queued, or if the store
+    /// has lost units of it.
     pub(crate) fn update_counter(&self, matched: &MatchedRule<'_>, generation: Generation, event: ViewEvent<'_>) {
         let (needs_queue, lost) = self.counting_unsynced(matched.counter, |view| {
             let was_queued = view.is_queued();

@@ -39,7 +39,6 @@ impl Engine {
         charges
     }
 
-    /// Records that the store has charged the units that a call carried.
     pub(crate) fn confirm_carried(&self, charges: &[Charge]) {
         for charge in charges {
             self.backfill_ended(charge);
@@ -51,14 +50,14 @@ impl Engine {
         self.metrics.backfilled_units.add(self.counting_unsynced(charge.counter, end));
     }
 
-    /// Returns units that were admitted without the store by the call of this number. Units of a request are backfilled
-    /// under its id, by which the store knows that it has charged them before.
+    /// Returns units that were admitted for the call of this number without the store. Units of a request are
+    /// backfilled under its id, by which the store recognises units that it has charged before.
     pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
         let has_room = self.unsynced.has_room();
         Unsynced { at, units, request, own_id: self.backfill_ids.after(call), has_room }
     }
 
-    /// Returns the identifier of the units that the call of this number was admitted without the store.
+    /// Returns the identifier of the units that were admitted for the call of this number without the store.
     pub(crate) fn unsynced_id(&self, call: u64, request: Option<RequestId>) -> RequestId {
         request.unwrap_or_else(|| self.backfill_ids.after(call))
     }
@@ -83,7 +82,6 @@ impl Engine {
     }
 }
 
-/// Returns the charge of unsynced units.
 pub(crate) fn backfill_charge(matched: &MatchedRule<'_>, generation: Generation, unsynced: &UnsyncedEntry) -> Charge {
     let UnsyncedEntry { at, units, id } = *unsynced;
     Charge { request: Some(id), ..matched.charge(generation, units, ChargeMode::Backfill { at }) }

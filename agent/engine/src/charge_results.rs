@@ -9,8 +9,8 @@ use crate::store_request::Pending;
 use crate::view::{hold, next_denial, update_in_step};
 
 impl Engine {
-    /// Learns from the results of a request: units that it carried are charged, and denials are cached, also those that would follow
-    /// an admission of the last units. Returns the results of the operation itself.
+    /// Learns from the results of a request: units that it carried are charged, and denials are cached. A denial that
+    /// would follow an admission of the last units is cached, too. Returns the results of the operation itself.
     pub(crate) fn learn(
         &self,
         sent: Timestamp,

@@ -25,7 +25,7 @@ use crate::planned_call::PlannedCall;
 use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
 
-/// Calls of one request. One call needs no memory of its own.
+/// Calls of one request. A single call needs no allocation.
 pub(crate) type PlannedCalls<'a> = SmallVec<[PlannedCall<'a>; 1]>;
 
 /// Decisions of the calls of one request, in their order.
@@ -36,13 +36,12 @@ pub(crate) enum CheckedAlone<'a> {
     Decided(Decision),
     /// The call is decided, and is charged afterwards.
     Deferred(Decision, PlannedCall<'a>),
-    /// The store must be asked.
     AsksStore(PlannedCall<'a>),
 }
 
 impl Engine {
-    /// Decides the only call of a request, unless the store must be asked. With counts in the own table it is charged in the
-    /// same step: each of its counters is locked once.
+    /// Decides the only call of a request, unless the store must be asked. With counts in the own table, the call is
+    /// charged in the same step, so that each of its counters is locked once.
     pub(crate) fn check_alone<'a>(
         &self,
         context: &Context<'a>,
@@ -72,7 +71,6 @@ impl Engine {
         if planned.is_deferred { CheckedAlone::Deferred(decision, planned) } else { CheckedAlone::Decided(decision) }
     }
 
-    /// Plans the calls of a request.
     pub(crate) fn plan_calls<'a>(
         &self,
         context: &Context<'a>,
@@ -105,14 +103,13 @@ impl Engine {
     }
 
     /// Returns the shortest deadline of the rules of a call for which the store is asked, and the instant at which it
-    /// ends, by the latest that the store's clock may show. No caller waits past it.
+    /// ends. The instant is counted from the latest that the store's clock may show. No caller waits past it.
     fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
         let asking = planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
         let deadline = asking.map(|matched| matched.policy.deadline).min().unwrap_or_default();
         (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
     }
 
-    /// Adds the charges of a call to those of its request.
     fn add_charges(
         &self,
         context: &Context<'_>,
@@ -143,7 +140,7 @@ impl Engine {
         }
     }
 
-    /// Finishes a check. The calls are decided as if one had come after the other.
+    /// Decides the calls of a request as if one had come after the other.
     pub(crate) fn finish_check(
         &self,
         context: &Context<'_>,
@@ -213,9 +210,9 @@ impl Engine {
         decisions
     }
 
-    /// Plans one call, and returns the shards of its counters, locked. The store may not be asked while the breaker is open,
-    /// nor about a counter that lacks more units than the call can carry to it. If the request may not be sent, the views do not
-    /// note that the store is asked.
+    /// Plans one call, and returns the locked shards of its counters. The store may not be asked while the breaker is
+    /// open, nor about a counter that lacks more units than the call can carry to it. If the request may not be sent,
+    /// the views do not note that the store is asked.
     fn plan_call<'a>(
         &self,
         context: &Context<'a>,
@@ -271,7 +268,6 @@ impl Engine {
         PlannedCall { request, ..PlannedCall::new(self.next_call(), context.bounds) }
     }
 
-    /// Returns the number of the next call.
     #[inline]
     pub(crate) fn next_call(&self) -> u64 {
         self.calls.next()

@@ -6,7 +6,6 @@ use std::collections::{HashSet, VecDeque};
 
 use tollgate_core::counter::RequestId;
 
-/// Maximum number of requests that are remembered.
 const REQUESTS_LEN_MAX: usize = 65_536;
 
 /// Requests of corrections that were made without the store.
@@ -18,7 +17,6 @@ pub(crate) struct Corrections {
 }
 
 impl Corrections {
-    /// Returns true if the correction was made.
     pub(crate) fn contains(&self, request: RequestId) -> bool {
         self.known.contains(&request)
     }

@@ -9,7 +9,6 @@ use tollgate_core::messages::Topic;
 
 use crate::metrics::Total;
 
-/// Counts of dead letters, by topic.
 #[derive(Debug, Default)]
 pub(crate) struct DeadLetterCounts {
     counts: [Total; Topic::ALL.len()],
@@ -27,13 +26,11 @@ pub struct IgnoredRecord {
 }
 
 impl DeadLetterCounts {
-    /// Counts a dead letter.
     pub(crate) fn add(&self, now: Timestamp, topic: Topic, reason: String) -> IgnoredRecord {
         self.counts[topic as usize].add(1);
         IgnoredRecord { reason, unlogged: self.throttles.lock()[topic as usize].count(now) }
     }
 
-    /// Returns the number of dead letters of a topic.
     pub(crate) fn count(&self, topic: Topic) -> u64 {
         self.counts[topic as usize].get()
     }

@@ -210,28 +210,26 @@ impl Engine {
         decision
     }
 
-    /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it: if the
+    /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it. If the
     /// store has charged the call or a retry of it after all, it does not charge it again.
     pub(crate) fn unsynced_of(&self, planned: &PlannedCall<'_>, at: Timestamp, units: u64) -> Unsynced {
         self.unsynced_units(planned.number, planned.request, at, units)
     }
 
-    /// Returns the number of agents on which a unit of a counter is placed before this one, if units are placed: under a
-    /// strict rule with fewer units than there are agents.
+    /// Returns the number of agents on which a unit of a counter is placed before this one; none if units are not
+    /// placed. Units are placed under a strict rule with fewer units than there are agents.
     pub(crate) fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
         let is_placed =
             policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
         is_placed.then(|| self.fleet.place(counter)).flatten()
     }
 
-    /// Returns the identifier of the decision of a call.
     #[inline]
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
         DecisionId { life: self.life.clone(), call: number }
     }
 }
 
-/// Returns the verdicts of a call from the answer of the store.
 pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult]) -> Verdicts {
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
         let admitted = result.verdict.admitted || matched.never_denies();

@@ -66,7 +66,6 @@ impl Engine {
         self.emergency.lock().newest
     }
 
-    /// Decides the calls of a request while the switch is on.
     pub(crate) fn decide_in_emergency(
         &self,
         context: &Context<'_>,
@@ -101,7 +100,6 @@ impl Engine {
     }
 }
 
-/// Returns the digest of the caller.
 fn caller(key: &DigestKey, resolved: &ResolvedCall<'_>, call: &Call<'_>) -> CounterId {
     match resolved.get(EMERGENCY_PER) {
         Some(value) => key.counter(EMERGENCY, std::iter::once(value)),

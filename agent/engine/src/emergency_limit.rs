@@ -18,10 +18,8 @@ use tollgate_core::window::{Estimate, Window};
 
 use crate::metrics::RuleCounts;
 
-/// Number of slots for the counts of callers.
 const SLOTS_LEN: usize = 1 << 16;
 
-/// Knowledge about the switch.
 #[derive(Default)]
 pub(crate) struct LearnedEmergency {
     pub(crate) newest: Option<EmergencySwitch>,
@@ -29,7 +27,6 @@ pub(crate) struct LearnedEmergency {
     pub(crate) is_refused: bool,
 }
 
-/// The limit in force while the switch is on.
 pub(crate) struct EmergencyLimit {
     limit: Limit,
     pub(crate) name: Name,
@@ -45,14 +42,12 @@ impl EmergencyLimit {
         Self { limit, name: EMERGENCY.into(), counts, slots: (0..SLOTS_LEN).map(|_| Mutex::default()).collect() }
     }
 
-    /// Charges a caller, if there is room.
     pub(crate) fn charge(&self, caller: CounterId, now: Timestamp, cost: u64) -> Verdict {
         let slot = usize::try_from(caller.as_u128() % SLOTS_LEN as u128).expect("less than the length");
         let mut slot = self.slots[slot].lock();
         slot.get_or_insert_with(|| CounterState::new(&self.limit)).step(&self.limit, now, cost)
     }
 
-    /// Returns the status that the caller sees.
     pub(crate) fn status(&self, verdict: Verdict, now: Timestamp, cost: u64) -> LimitStatus {
         let mut status = LimitStatus::new(self.name.clone(), LimitKind::Window, cost);
         (status.limit, status.at_once, status.window_ms) =

@@ -35,8 +35,8 @@ use crate::table::AgentTable;
 use crate::time_bounds::{ServerClock, TimeBounds};
 use crate::unsynced_queue::UnsyncedQueue;
 
-/// Time from an agent's first heartbeat to the one from which on it counts, in ms: less than one interval, and more than a
-/// repetition of the same record takes.
+/// Time between an agent's first heartbeat and the first one that counts, in ms. It is shorter than one interval, and
+/// longer than a repetition of the same record takes.
 const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
 
 /// One agent without its input and output.
@@ -52,9 +52,7 @@ pub struct Engine {
     pub(crate) lease_epochs: LeaseEpochs,
     /// True once a ping was answered.
     pub(crate) reached_store: AtomicBool,
-    /// Wakes the shell of the maintenance.
     pub(crate) maintenance_waker: AtomicWaker,
-    /// Notices that wait for the shell.
     pub(crate) notices: Mutex<NoticeQueue>,
     pub(crate) rows: RowBuffers,
     pub(crate) signals: Signals,
@@ -74,24 +72,20 @@ pub struct Engine {
     pub(crate) unlimited: Arc<RuleCounts>,
     pub(crate) listed: Arc<RuleCounts>,
     pub(crate) in_emergency: Arc<RuleCounts>,
-    /// Name of the deny list in decisions.
     pub(crate) deny_list: Name,
     pub(crate) metrics: EngineMetrics,
-    /// Latest change of the emergency switch. Who puts rules in force holds the lock.
+    /// Latest change of the emergency switch. A thread holds the lock while it puts rules in force.
     pub(crate) emergency: Mutex<LearnedEmergency>,
     rejection: Mutex<Option<String>>,
-    /// True if published rules can be read from nowhere.
+    /// True if no source of published rules can be read.
     rules_unreachable: AtomicBool,
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
     rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
 }
 
-/// Facts by which one step of an operation goes.
 pub(crate) struct Context<'a> {
-    /// Agent's own time.
     pub(crate) now: Timestamp,
-    /// Bounds of the store's time.
     pub(crate) bounds: TimeBounds,
     pub(crate) active: &'a Arc<ActiveRules>,
 }
@@ -190,7 +184,7 @@ impl Engine {
         self.rejection.lock().clone()
     }
 
-    /// Records that published rules can be read, or cannot. An operator is told of each change.
+    /// Records whether published rules can be read. An operator is told of each change.
     pub(crate) fn note_rules_source(&self, is_reachable: bool) {
         if self.rules_unreachable.swap(!is_reachable, Ordering::Relaxed) == is_reachable {
             self.notify(if is_reachable { Notice::RulesReachable } else { Notice::RulesUnreachable });
@@ -203,7 +197,8 @@ impl Engine {
         self.rules_unreachable.load(Ordering::Relaxed)
     }
 
-    /// Runs housekeeping: sweeps a part of the table and follows the fleet. To be called a few times a second.
+    /// Runs housekeeping: sweeps a part of the table and follows the fleet. The maintenance calls it a few times a
+    /// second.
     pub(crate) fn tick(&self, now: Timestamp) {
         self.table.sweep(self.ticks.fetch_add(1, Ordering::Relaxed), self.store_time(now).earliest);
         self.fleet.tick(now).into_iter().for_each(|notice| self.notify(notice));

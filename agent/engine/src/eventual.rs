@@ -28,8 +28,8 @@ impl EngineSettings {
 }
 
 impl Engine {
-    /// Returns true if no store decides or counts under this policy. Where the counts are in the own table, it counts
-    /// for every policy. Where there is no store at all, rules that need one are refused before they come here.
+    /// Returns true if no store decides or counts under this policy. With counts in the own table, this holds for every
+    /// policy. Where there is no store at all, rules that need one are refused before.
     pub(crate) fn is_eventual(&self, policy: &LimitPolicy) -> bool {
         !self.settings.owns_table && (self.settings.lacks_store || policy.consistency == Consistency::Eventual)
     }

@@ -26,8 +26,8 @@ use crate::table::AgentTable;
 use crate::time_bounds::TimeBounds;
 use crate::view::CachedDenial;
 
-/// Bounds of the number of pairs of places of a thread. The number doubles while calls push each other out. All places take
-/// 1 MB, and up to 8 MB more for keys that are too long to lie in their places, of at most 1 KB each.
+/// Bounds of the number of pairs of places of a thread. The number doubles while calls push each other out. All places
+/// take 1 MB. Keys that are too long for their places take up to 8 MB more, at most 1 KB each.
 const PAIRS_LEN_MIN: usize = 32;
 const PAIRS_LEN_MAX: usize = 4_096;
 
@@ -37,19 +37,17 @@ pub(crate) struct KnownCalls {
     hashes: RandomState,
     /// Places of the calls of each hash.
     pairs: Vec<[KnownCall; 2]>,
-    /// Of each call the place of what its rows have in common. Only a call that is published looks here.
+    /// Places of the subjects of the calls' rows. Only a call that is published looks here.
     subjects: Vec<[Option<SubjectPlace>; 2]>,
     /// Number of calls that were pushed out since the places became more.
     pushed_out: usize,
 }
 
-/// The places of a call.
 pub(crate) struct KnownPlace<'a> {
     pub(crate) call: &'a mut KnownCall,
     pub(crate) subject: &'a mut Option<SubjectPlace>,
 }
 
-/// A call, and what is known about it.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct KnownCall {
@@ -62,15 +60,12 @@ pub(crate) struct KnownCall {
     denial: KnownDenial,
 }
 
-/// The only rule that applies to a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleRule {
     pub(crate) counter: CounterId,
-    /// Position of the rule in the set.
     pub(crate) index: u32,
     /// Position at which the table held the counter last.
     pub(crate) position: u32,
-    /// Cost of the call under the rule, in units.
     pub(crate) cost: u32,
     /// True if the policy is the rule's own.
     pub(crate) has_own_policy: bool,
@@ -89,8 +84,8 @@ struct KnownDenial {
 }
 
 impl KnownCalls {
-    /// Returns the place of a call under the rules of this number, which knows nothing yet if the call is new; none if other
-    /// calls keep the places.
+    /// Returns the place of a call under the rules of this number. The place of a new call knows nothing yet. None if
+    /// other calls keep the places.
     #[inline]
     pub(crate) fn place(&mut self, rules: u32, call: &Call<'_>) -> Option<KnownPlace<'_>> {
         let mut hasher = self.hashes.build_hasher();

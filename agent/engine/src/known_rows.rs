@@ -41,17 +41,15 @@ static NEXT_LIST: AtomicU32 = AtomicU32::new(1);
 /// Place of a subject, which its call remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubjectPlace {
-    /// Number of the list.
     list: NonZeroU32,
     pub(crate) index: u16,
 }
 
-/// The part of a row that is its own, beside its subject.
+/// Part of a row that its subject does not contain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KnownRow {
     pub(crate) call: u64,
     pub(crate) at: Timestamp,
-    /// True if the call was admitted, and else denied.
     pub(crate) admitted: bool,
     pub(crate) source: Source,
 }
@@ -65,7 +63,6 @@ pub(crate) struct SubjectList {
     rules: u32,
 }
 
-/// Rows of known calls of one stripe.
 #[derive(Debug)]
 pub(crate) struct KnownRows {
     /// Number of rows that were ever added.
@@ -75,7 +72,7 @@ pub(crate) struct KnownRows {
     /// Time, in ms, at which the first row was added to an empty ring.
     opened_at: AtomicU64,
     chunks: [OnceLock<Box<[Slot]>>; CHUNKS],
-    /// Index of the chunk of each of the last ranges of so many rows.
+    /// Chunk of each of the last ranges of [`CHUNK_LEN`] rows, by index.
     order: [AtomicU8; CHUNKS],
     taken: Taken,
 }
@@ -91,7 +88,6 @@ struct Slot {
     rest: AtomicU64,
 }
 
-/// Change of a ring by a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AddedRow {
     /// Number of rows that wait, with this one.
@@ -130,8 +126,8 @@ impl Default for KnownRows {
 }
 
 impl KnownRows {
-    /// Adds a row, from the thread that has the stripe alone. Nothing happens if the list of the subject has ended, or
-    /// if the ring is full.
+    /// Adds a row, from the thread that has the stripe alone. Returns none, and adds nothing, if the list of the
+    /// subject has ended or the ring is full.
     #[inline]
     pub(crate) fn add(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> Option<AddedRow> {
         let (tail, rest) = (self.tail.load(Ordering::Relaxed), encode(place.index, row)?);
@@ -159,12 +155,10 @@ impl KnownRows {
         self.list.store(0, Ordering::Relaxed);
     }
 
-    /// Returns the number of rows that were ever added.
     pub(crate) fn added(&self) -> usize {
         self.tail.load(Ordering::Acquire)
     }
 
-    /// Returns the number of rows that wait.
     pub(crate) fn waiting(&self) -> usize {
         let taken = self.taken.0.load(Ordering::Acquire);
         self.added() - taken
@@ -175,7 +169,8 @@ impl KnownRows {
         (self.waiting() > 0).then(|| Timestamp::from_ms(self.opened_at.load(Ordering::Relaxed)))
     }
 
-    /// Returns the oldest rows up to the one of this number, with the indexes of their subjects. From the publishing thread.
+    /// Returns the oldest rows up to the one of this number, with the indexes of their subjects. Only the publishing
+    /// thread calls it.
     pub(crate) fn rows(&self, through: usize) -> impl Iterator<Item = (usize, KnownRow)> {
         (self.taken.0.load(Ordering::Relaxed)..through).map(|position| {
             let slot = &self.chunk(position)[position % CHUNK_LEN];
@@ -183,7 +178,7 @@ impl KnownRows {
         })
     }
 
-    /// Frees the slots of so many of the oldest rows. From the publishing thread.
+    /// Frees the slots of so many of the oldest rows. Only the publishing thread calls it.
     pub(crate) fn free(&self, len: usize) {
         self.taken.0.store(self.taken.0.load(Ordering::Relaxed) + len, Ordering::Release);
         // Rows that are added from now on see that the ring is empty, or are seen.

@@ -5,16 +5,13 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Number of an epoch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LeaseEpoch(u64);
 
-/// The epoch of one agent.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseEpochs(AtomicU64);
 
 impl LeaseEpochs {
-    /// Returns the epoch.
     #[inline]
     pub(crate) fn current(&self) -> LeaseEpoch {
         LeaseEpoch(self.0.load(Ordering::Acquire))

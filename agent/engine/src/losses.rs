@@ -11,10 +11,9 @@ use crate::matched_rule::MatchedRule;
 
 /// Maximum number of lost counters that wait to be opened again. Past the cap, further ones are counted as forgotten.
 const LOST_COUNTERS_MAX: usize = 100_000;
-/// Time after which an opened counter is compared with the signals once more, in ms: by then they contain the calls
-/// that were decided before it was open, and the backfill of other agents.
+/// Time after which an opened counter is compared with the signals once more, in ms. By then, the signals contain the
+/// calls that were decided before it was open, and the backfill of other agents.
 const SECOND_PASS_MS: u64 = 2_000;
-/// Minimum time between two notices about lost counters, in ms.
 pub(crate) const NOTICE_INTERVAL_MS: u64 = 60_000;
 
 /// Losses of the store, and the counters to be opened again.
@@ -39,11 +38,9 @@ pub(crate) struct Losses {
 pub(crate) struct WitnessedLoss {
     /// Instant of the last write that is known to have been acknowledged before the loss.
     pub(crate) proven: Timestamp,
-    /// Instant at which the loss was noticed.
     pub(crate) noticed: Timestamp,
 }
 
-/// Counter whose units the store has lost.
 #[derive(Debug)]
 pub(crate) struct LostCounter {
     pub(crate) matched: MatchedRule<'static>,
@@ -64,7 +61,6 @@ struct WaitingCounters {
 }
 
 impl Losses {
-    /// Records that the store has lost units of all counters.
     pub(crate) fn note(&self, loss: WitnessedLoss) {
         *self.witnessed.lock() = Some(loss);
         self.noticed_ms.store(loss.noticed.as_ms(), Ordering::Relaxed);
@@ -75,7 +71,7 @@ impl Losses {
         Timestamp::from_ms(self.noticed_ms.load(Ordering::Relaxed))
     }
 
-    /// Returns true if lost counters are worth a notice, which then are not for a while.
+    /// Returns true if lost counters are worth a notice. After that, it returns false for a while.
     pub(crate) fn takes_notice(&self, now: Timestamp) -> bool {
         let is_due = now.as_ms() >= self.notice_at_ms.load(Ordering::Relaxed);
         if is_due {
@@ -84,7 +80,6 @@ impl Losses {
         is_due
     }
 
-    /// Returns true if the next counter is sent alone.
     pub(crate) fn is_next_alone(&self) -> bool {
         self.waiting.lock().alone > 0
     }
@@ -106,8 +101,8 @@ impl Losses {
         Timestamp::from_ms(self.own_shown_ms.load(Ordering::Relaxed))
     }
 
-    /// Records the latest instant that the store's clock may have shown before it was set back, and before it was set
-    /// back by so little that the agent has forgotten nothing.
+    /// Records the latest instant that the store's clock may have shown before it was set back. `by_small_steps` is the
+    /// latest one before it was set back by so little that the agent has forgotten nothing.
     pub(crate) fn note_shown(&self, shown: Timestamp, by_small_steps: Timestamp) {
         self.shown_ms.fetch_max(shown.as_ms(), Ordering::Relaxed);
         self.own_shown_ms.store(by_small_steps.as_ms(), Ordering::Relaxed);
@@ -125,7 +120,6 @@ impl Losses {
         if self.noticed().plus_ms(width_ms) > at { *self.witnessed.lock() } else { None }
     }
 
-    /// Returns the number of counters that wait.
     pub(crate) fn len(&self) -> usize {
         let waiting = self.waiting.lock();
         waiting.counters.len() + waiting.opened.len()
@@ -141,7 +135,6 @@ impl Losses {
         has_room
     }
 
-    /// Removes the next counter that is due.
     pub(crate) fn next(&self, now: Timestamp) -> Option<LostCounter> {
         let mut waiting = self.waiting.lock();
         waiting.alone = waiting.alone.saturating_sub(1);

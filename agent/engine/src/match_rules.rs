@@ -38,7 +38,6 @@ pub(crate) struct Rejection {
 }
 
 impl Rejection {
-    /// Returns the status that the caller sees.
     pub(crate) fn status(&self, cost: u64) -> LimitStatus {
         let mut status = LimitStatus::new(self.by.clone(), LimitKind::Denial(self.deny_status), cost);
         (status.reset_ms, status.retry_after_ms) = (REJECTED_RETRY_MS, REJECTED_RETRY_MS);
@@ -176,9 +175,9 @@ pub(crate) fn has_place(context: &Context<'_>, table: &mut LockedTable<'_>, matc
     table.place(matched.counter, &matched.rule.name, is_alone, now)
 }
 
-/// Returns the enforcement of a rule. A caller that is never denied is counted all the same; a request with an id may have
-/// been admitted before, which only the store knows. Alone, a counter that is full until its edge gains nothing from being
-/// counted on.
+/// Returns the enforcement of a rule. A caller that is never denied is counted all the same. A request with an id may
+/// have been admitted before, which only the store knows. If the rule is alone, a counter that is full until its edge
+/// gains nothing from further counts.
 fn enforcement(rule: &Rule, exempt: bool, has_id: bool, is_alone: bool) -> Enforcement {
     if exempt || rule.shadow {
         Enforcement::NeverDeny

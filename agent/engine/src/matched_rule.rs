@@ -19,8 +19,9 @@ use crate::enforce::{Enforcement, RuleVerdict};
 use crate::row_buffer::ChargedCounter;
 use crate::view::{CHECKED_MS, LineNumber, LineRequest};
 
-/// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms. Units follow
-/// the calls, so a caller that waited for its window would be away when they come, and they would leave again.
+/// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms.
+/// Units follow the calls. A caller that waited for its window would be away when they come, and they would leave
+/// again.
 const BUDGET_RETRY_MS_MAX: u64 = 1_000;
 
 pub(crate) type MatchedRules<'a> = SmallVec<[MatchedRule<'a>; 2]>;
@@ -32,11 +33,8 @@ pub(crate) type Charges = SmallVec<[Charge; 2]>;
 #[derive(Clone, Debug)]
 pub(crate) struct MatchedRule<'a> {
     pub(crate) rule: Cow<'a, Arc<Rule>>,
-    /// Policy for this caller.
     pub(crate) policy: Cow<'a, LimitPolicy>,
-    /// Position of the rule in the set.
     pub(crate) index: usize,
-    /// Counter of the caller.
     pub(crate) counter: CounterId,
     /// Verdict of the sketch, if the counter has no place in the table.
     pub(crate) sketched: Option<Box<RuleVerdict>>,
@@ -44,12 +42,10 @@ pub(crate) struct MatchedRule<'a> {
     /// plan of the call.
     pub(crate) eventual: Option<Box<EventualVerdict>>,
     pub(crate) slot: SlotId,
-    /// Cost of the call under this rule, in units.
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
     /// Units to lease with the charge.
     pub(crate) wanted: Option<NonZeroU32>,
-    /// Line of credit to ask for with the charge.
     pub(crate) wanted_line: Option<Box<LineRequest>>,
     /// Line of credit that has admitted the call.
     pub(crate) drawn: Option<LineNumber>,
@@ -66,7 +62,6 @@ pub(crate) struct EventualVerdict {
 }
 
 impl MatchedRule<'_> {
-    /// Returns the same without a borrow.
     pub(crate) fn into_owned(self) -> MatchedRule<'static> {
         let (rule, policy) = (Cow::Owned(self.rule.into_owned()), Cow::Owned(self.policy.into_owned()));
         MatchedRule { rule, policy, ..self }
@@ -94,7 +89,6 @@ impl MatchedRule<'_> {
         })
     }
 
-    /// Returns true if the rule denies nothing.
     pub(crate) fn never_denies(&self) -> bool {
         self.enforcement == Enforcement::NeverDeny
     }
@@ -109,10 +103,11 @@ impl MatchedRule<'_> {
         is_of_slots(&self.policy)
     }
 
-    /// Returns true if units of the counter leave it by the passage of time only: no agent with these rules ever gives any back.
-    /// Calls of a rule with costs of its own cannot be settled. A late charge of a denied call becomes a lease, whose units are
-    /// never given back; in sub-windows of at most [`CHECKED_MS`] such a charge may be refunded, as denials are checked so often
-    /// anyway. A region may be granted units. Callers of one counter may have different tiers, whose windows drop different units.
+    /// Returns true if units of the counter leave it by the passage of time only, because no agent with these rules
+    /// ever gives any back. Calls of a rule with costs of its own cannot be settled. Callers of one counter may have
+    /// different tiers, whose windows drop different units. A late charge of a denied call becomes a lease, whose units
+    /// are never given back. A region may be granted units. In sub-windows of at most [`CHECKED_MS`], a late charge may
+    /// be refunded, and denials are checked so often anyway.
     pub(crate) fn keeps_units(&self) -> bool {
         let (policy, rule) = (&self.policy, &self.rule);
         !rule.goes_by_call_cost()
@@ -123,14 +118,13 @@ impl MatchedRule<'_> {
             && policy.window.part_ms() > CHECKED_MS
     }
 
-    /// Returns a charge of this cost and mode.
     pub(crate) fn charge(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {
         let (counter, slot, limit) = (self.counter, self.slot, self.policy.limit());
         let budget = self.policy.global_quota.map(|_| self.rule.name.clone());
         Charge { counter, slot, request: None, limit, generation, cost, mode, budget }
     }
 
-    /// Returns the charges that ask for a line of credit: what is left of the line before is handed back first.
+    /// Returns the charges that ask for a line of credit. Units that are left of the line before are handed back first.
     pub(crate) fn line_charges(&self, generation: Generation, expires_at: Timestamp) -> impl Iterator<Item = Charge> {
         let slot = self.slot;
         let request = self.wanted_line.as_deref().map(|line| (self.counter.line(), *line));
@@ -157,7 +151,6 @@ impl MatchedRule<'_> {
         self.counter == charge.counter && self.is_counted_always() == is_counted_always
     }
 
-    /// Returns the counter of the rule for a row.
     pub(crate) fn charged_counter(&self) -> ChargedCounter {
         ChargedCounter::new(self.counter, self.index, &self.policy)
     }
@@ -192,7 +185,6 @@ pub(crate) fn status(policy: &LimitPolicy, name: Name, cost: u64, rule: RuleVerd
     status
 }
 
-/// Returns true if each call under a policy holds a slot.
 pub(crate) fn is_of_slots(policy: &LimitPolicy) -> bool {
     policy.algorithm == Algorithm::Concurrency
 }

@@ -166,7 +166,6 @@ impl RuleCounts {
         }
     }
 
-    /// Counts a decision.
     #[inline]
     pub(crate) fn decided(&self, source: Source, allowed: bool) {
         self.decisions.own().part(|decisions| &decisions[source as usize][usize::from(allowed)].0).add(1);

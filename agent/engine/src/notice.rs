@@ -138,7 +138,6 @@ pub enum Notice {
     },
 }
 
-/// Notices on their way to the log.
 #[derive(Debug, Default)]
 pub(crate) struct NoticeQueue {
     queue: VecDeque<Notice>,
@@ -197,7 +196,6 @@ const fn remedy(error: StoreError) -> &'static str {
 }
 
 impl NoticeQueue {
-    /// Queues a notice.
     pub(crate) fn push(&mut self, notice: Notice) {
         if self.queue.len() >= QUEUE_LEN_MAX {
             self.queue.pop_front();
@@ -213,7 +211,6 @@ impl NoticeQueue {
         self.told.iter().filter(|told| told.held.is_some()).map(|told| told.since.plus_ms(PERIOD_MS)).min()
     }
 
-    /// Takes the notices that are to be written now.
     pub(crate) fn take(&mut self, now: Timestamp, mut write: impl FnMut(Notice)) {
         while let Some(notice) = self.queue.pop_front() {
             let state = notice.state();

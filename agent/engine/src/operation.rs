@@ -246,7 +246,6 @@ impl Engine {
         self.table.charge(charges, now).unwrap_or_default()
     }
 
-    /// Runs the second half of an operation.
     fn complete(
         &self,
         context: &Context<'_>,

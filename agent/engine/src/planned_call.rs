@@ -13,7 +13,6 @@ use crate::time_bounds::TimeBounds;
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
 pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
 
-/// A call of a request, from its plan to its decision.
 #[derive(Debug)]
 pub(crate) struct PlannedCall<'a> {
     pub(crate) number: u64,
@@ -38,7 +37,6 @@ pub(crate) struct PlannedCall<'a> {
 }
 
 impl PlannedCall<'_> {
-    /// Creates a call that nothing is known about.
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
         let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
         let (shadowed, combined) = (ShadowedRules::new(), combine(&[]));
@@ -58,17 +56,14 @@ impl PlannedCall<'_> {
         }
     }
 
-    /// Returns the same without a borrow.
     pub(crate) fn into_owned(self) -> PlannedCall<'static> {
         PlannedCall { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
     }
 
-    /// Returns true if the store must be asked.
     pub(crate) fn asks_store(&self) -> bool {
         self.verdicts.is_empty() && !self.matched.is_empty()
     }
 
-    /// Returns true if the call has charges for the store.
     pub(crate) fn has_charges(&self) -> bool {
         self.asks_store() || self.is_deferred
     }
@@ -78,7 +73,6 @@ impl PlannedCall<'_> {
         self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
     }
 
-    /// Sets the verdicts.
     pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
         self.combined = combine_enforced(&self.matched, &verdicts);
         self.combined.allowed &= self.rejection.is_none();

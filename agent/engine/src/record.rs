@@ -54,8 +54,8 @@ impl Engine {
         self.settings.publishes.then(|| self.rows.next_round())
     }
 
-    /// Publishes the only row of a call; returns false if it was dropped. Of a call that its thread knows, it keeps the
-    /// place of the row's subject, and further rows say no more than they must.
+    /// Publishes the only row of a call; returns false if it was dropped. For a call that its thread knows, it keeps
+    /// the place of the row's subject, so that further rows need not repeat the subject.
     #[inline]
     pub(crate) fn publish_sole(
         &self,

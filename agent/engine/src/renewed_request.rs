@@ -56,8 +56,8 @@ impl Engine {
     }
 }
 
-/// Returns the results of a request that was sent once more after this error. If an answer was lost, the store may know the ids of
-/// the calls from the first sending: their charges count as new ones, which counts no unit too few.
+/// Returns the results of a request that was sent once more after this error. If an answer was lost, the store may know
+/// the ids of the calls from the first sending. Their charges then count as new ones, so that no unit is missed.
 pub(crate) fn results_of(mut results: ChargeResults, renewed_after: Option<StoreError>) -> ChargeResults {
     if renewed_after == Some(StoreError::AnswerLost) {
         results.iter_mut().for_each(|result| result.repeated = false);

@@ -24,13 +24,11 @@ use crate::matched_rule::{Charges, MatchedRule};
 use crate::notice::Notice;
 use crate::view::{Acknowledgement, CounterView, LostUnits, reopening};
 
-/// Maximum number of counters in one request.
 const REQUEST_COUNTERS_MAX: usize = 32;
 /// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
 const REQUEST_CHARGES_LEN: usize = 256;
 
 impl Engine {
-    /// Records that the store has lost units of all counters.
     pub(crate) fn note_loss(&self, loss: WitnessedLoss) {
         self.losses.note(loss);
         self.end_leases();
@@ -38,7 +36,6 @@ impl Engine {
         self.notify(Notice::StoreLost);
     }
 
-    /// Returns the facts in the store's answer to a charge of a rule.
     pub(crate) fn acknowledgement(
         &self,
         now: Timestamp,
@@ -62,7 +59,6 @@ impl Engine {
         Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before: loss.noticed, floor }
     }
 
-    /// Queues a counter that lacks units in the store.
     pub(crate) fn counter_lost(&self, matched: &MatchedRule<'_>, generation: Generation, lost: LostUnits) {
         self.metrics.store_lost.add(1);
         let whole_store = self.losses.noticed();

@@ -23,7 +23,6 @@ impl Engine {
         if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
     }
 
-    /// Returns true if there is a store beside the engine.
     pub(crate) fn has_store(&self) -> bool {
         !self.settings.owns_table && !self.settings.lacks_store
     }
@@ -70,7 +69,6 @@ impl Engine {
         }
     }
 
-    /// Records the store's time in the answer to a request.
     pub(crate) fn note_time_of(
         &self,
         sent: Timestamp,
@@ -137,7 +135,6 @@ impl Engine {
         }
     }
 
-    /// Loses the store: it is unreachable.
     #[cfg(test)]
     pub(crate) fn lose_store(&self) {
         let now = Timestamp::default();
@@ -153,7 +150,6 @@ impl Engine {
         self.maintenance_waker.wake();
     }
 
-    /// Queues a notice for the log.
     pub(crate) fn notify(&self, notice: Notice) {
         self.notices.lock().push(notice);
         self.maintenance_waker.wake();

@@ -28,7 +28,6 @@ pub(crate) struct PendingRequest {
     pub(crate) calls: SmallVec<[Call<'static>; 1]>,
     /// The charges of the operation, behind those of unsynced units that it carries to the store.
     pub(crate) charges: Charges,
-    /// Number of charges that are carried.
     pub(crate) carried: usize,
     pub(crate) deadline: Duration,
     pub(crate) sent: Sending,
@@ -37,7 +36,6 @@ pub(crate) struct PendingRequest {
     pub(crate) pending: Pending<'static>,
 }
 
-/// State of an operation between its halves.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
 pub(crate) enum Pending<'a> {
@@ -48,13 +46,11 @@ pub(crate) enum Pending<'a> {
 }
 
 impl Pending<'_> {
-    /// Returns the rule of a charge on the counter of a call.
     pub(crate) fn rule_of(&self, charge: &Charge) -> Option<&MatchedRule<'_>> {
         let Self::Check(planned) = self else { return None };
         planned.iter().flat_map(|planned| &planned.matched).find(|matched| matched.counter == charge.counter)
     }
 
-    /// Returns the same without a borrow.
     pub(crate) fn into_owned(self) -> Pending<'static> {
         match self {
             Self::Check(planned) => Pending::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),

@@ -38,7 +38,6 @@ struct Stripe<T>(T);
 #[derive(Debug, Default)]
 pub(crate) struct CallNumbers(Stripes<AtomicU64>);
 
-/// Stripe of a thread.
 #[derive(Clone, Copy, Debug)]
 struct StripeOfThread {
     index: usize,
@@ -100,7 +99,6 @@ impl Drop for StripeLease {
 }
 
 impl<T: Default> Stripes<T> {
-    /// Creates so many copies.
     pub(crate) fn of_len(len: usize) -> Self {
         Self((0..len).map(|_| Stripe::default()).collect())
     }
@@ -113,7 +111,6 @@ impl<T: Default> Default for Stripes<T> {
 }
 
 impl<T> Stripes<T> {
-    /// Returns the copy of the current thread.
     #[inline]
     pub(crate) fn own(&self) -> OwnStripe<'_, T> {
         self.of(StripeOfThread::current())
@@ -128,24 +125,20 @@ impl<T> Stripes<T> {
         }
     }
 
-    /// Returns all copies.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|stripe| &stripe.0)
     }
 
-    /// Returns the copy at this index.
     pub(crate) fn get(&self, index: usize) -> &T {
         &self.0[index].0
     }
 }
 
 impl<'a, T> OwnStripe<'a, T> {
-    /// Returns true if no other thread writes to the copy.
     pub(crate) fn is_alone(&self) -> bool {
         self.is_alone
     }
 
-    /// Returns a part of the value.
     #[inline]
     pub(crate) fn part<P>(self, part: impl FnOnce(&'a T) -> &'a P) -> OwnStripe<'a, P> {
         OwnStripe { value: part(self.value), is_alone: self.is_alone }
@@ -166,7 +159,6 @@ impl OwnStripe<'_, AtomicU64> {
 }
 
 impl CallNumbers {
-    /// Returns the next number.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         let stripe = StripeOfThread::current();

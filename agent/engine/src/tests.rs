@@ -23,7 +23,6 @@ impl Wake for WakeUps {
     }
 }
 
-/// Returns the heartbeat of an agent that started then.
 pub(crate) fn heartbeat(id: &str, epoch: Timestamp) -> Presence {
     Presence {
         id: id.into(),

@@ -14,7 +14,6 @@ use crate::known_calls::KnownCalls;
 /// knows no calls.
 pub(crate) struct ThreadRules(Option<Box<UsedLast>>);
 
-/// Rules that a thread used last, and the calls that it knows.
 struct UsedLast {
     rules: RulesCache,
     calls: KnownCalls,
@@ -40,7 +39,6 @@ impl ThreadRules {
         Self(Some(Box::new(UsedLast { rules: rules.cache(), calls })))
     }
 
-    /// Returns the rules in force, and the calls that the thread knows.
     #[inline]
     pub(crate) fn load(&mut self) -> (&Arc<ActiveRules>, &mut KnownCalls) {
         let UsedLast { rules, calls } = &mut **self.0.as_mut().expect("only the drop takes it");

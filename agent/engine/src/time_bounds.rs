@@ -84,7 +84,7 @@ impl ServerClock {
     }
 
     /// Returns the clock after an answer that was requested at `sent`, received at `received` and given at
-    /// `server_now`, and the step that it shows; nothing if it changes nothing.
+    /// `server_now`, and the step that it shows. None if the answer changes nothing.
     pub(crate) fn updated(
         &self,
         sent: Timestamp,

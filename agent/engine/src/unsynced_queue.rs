@@ -15,13 +15,11 @@ pub const UNSYNCED_COUNTERS_MAX: usize = 100_000;
 /// Maximum number of entries of unsynced units of all counters. Past the cap, a call with an id gets no entry of its own.
 const UNSYNCED_ENTRIES_MAX: u64 = 1_000_000;
 
-/// Counters with unsynced units.
 #[derive(Debug, Default)]
 pub(crate) struct UnsyncedQueue {
     counters: Mutex<UnsyncedCounters>,
     /// True if a counter waits, or is in a backfill request. Every call reads it.
     any: AtomicBool,
-    /// Entries of all counters.
     entries: Amount,
     /// Largest number of entries that a counter has had.
     entries_most: AtomicUsize,
@@ -34,14 +32,12 @@ pub(crate) struct UnsyncedCounter {
     pub(crate) generation: Generation,
 }
 
-/// Turn of counters that are put back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UnsyncedTurn {
     /// In this round, after all others.
     Last,
     /// Next, each in a request of its own.
     Alone,
-    /// In the next round.
     NextRound,
 }
 
@@ -54,17 +50,14 @@ struct UnsyncedCounters {
 }
 
 impl UnsyncedQueue {
-    /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
         self.counters.lock().len()
     }
 
-    /// Returns the largest number of entries that a counter has had.
     pub(crate) fn entries_most(&self) -> usize {
         self.entries_most.load(Ordering::Relaxed)
     }
 
-    /// Notes that the number of entries of a counter has changed.
     pub(crate) fn note_entries(&self, before: usize, after: usize) {
         self.entries.follow(before as u64, after as u64);
         if after > self.entries_most() {
@@ -77,13 +70,11 @@ impl UnsyncedQueue {
         self.entries.get() < UNSYNCED_ENTRIES_MAX
     }
 
-    /// Returns true if there are no unsynced units.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         !self.any.load(Ordering::Relaxed)
     }
 
-    /// Returns true if the next counter is sent alone.
     pub(crate) fn is_next_alone(&self) -> bool {
         self.counters.lock().alone > 0
     }
@@ -95,7 +86,6 @@ impl UnsyncedQueue {
         counters.waiting.pop_front()
     }
 
-    /// Ends the round, which has no more counters.
     pub(crate) fn end_round(&self) {
         let mut counters = self.counters.lock();
         let UnsyncedCounters { waiting, next_round, .. } = &mut *counters;
@@ -112,7 +102,6 @@ impl UnsyncedQueue {
         if has_room { None } else { counters.next_round.pop_front().or_else(|| counters.waiting.pop_front()) }
     }
 
-    /// Puts the counters of a request back that are still unsynced.
     pub(crate) fn put_back(&self, unsynced: Vec<UnsyncedCounter>, turn: UnsyncedTurn) {
         let mut counters = self.counters.lock();
         match turn {

@@ -14,10 +14,8 @@ use crate::problem_details::ProblemDetails;
 pub const BODY_LEN_MAX: usize = 64 << 10;
 /// Maximum length, in bytes, up to which a longer body is read and discarded. Beyond it the connection is closed.
 const DISCARD_LEN_MAX: usize = 1 << 20;
-/// Maximum time for receiving a body.
 const BODY_WAIT: Duration = Duration::from_secs(5);
 
-/// Reads a whole body.
 pub(crate) async fn read(body: Body) -> Result<Vec<u8>, ProblemDetails> {
     tokio::time::timeout(BODY_WAIT, read_to_end(body)).await.unwrap_or_else(|_| {
         let detail = format!("the body did not arrive within {} s; send it without delay", BODY_WAIT.as_secs());

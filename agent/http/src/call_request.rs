@@ -11,7 +11,6 @@ use serde_untagged::UntaggedEnumVisitor;
 use tollgate::Call;
 use tollgate_core::call::{COST_MAX, VALUE_LEN_MAX};
 
-/// Maximum number in a body.
 const NUMBER_MAX: i64 = COST_MAX.cast_signed();
 
 /// Permitted fields of a request body, and an example for error messages.
@@ -20,27 +19,22 @@ pub(crate) struct CallSchema {
     example: &'static str,
 }
 
-/// Schema of `POST /check`.
 pub(crate) const CHECK: CallSchema =
     CallSchema { fields: &["descriptors", "cost", "id"], example: r#"{"descriptors": {"api_key": "k1"}, "cost": 1}"# };
-/// Schema of `POST /settle`.
 pub(crate) const SETTLE: CallSchema = CallSchema {
     fields: &["descriptors", "unverified", "units", "id"],
     example: r#"{"descriptors": {"api_key": "k1"}, "units": 5}"#,
 };
-/// Schema of `POST /release`.
 pub(crate) const RELEASE: CallSchema = CallSchema {
     fields: &["descriptors", "unverified", "cost", "id"],
     example: r#"{"descriptors": {"api_key": "k1"}, "id": "(the id of the answer)"}"#,
 };
 
-/// Schema of `POST /explain`.
 pub(crate) const EXPLAIN: CallSchema = CallSchema {
     fields: &["descriptors", "unverified", "cost"],
     example: r#"{"descriptors": {"api_key": "k1"}, "unverified": {"tier": "pro"}}"#,
 };
 
-/// Parsed request body.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CallRequest<'a> {
     pub(crate) call: Call<'a>,
@@ -51,7 +45,6 @@ struct CallVisitor(&'static CallSchema);
 struct DescriptorFields<'a>(Call<'a>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
-/// Whole number within bounds.
 struct Whole<const MIN: i64, const MAX: i64>(i64);
 
 /// Parses a body; the error contains the cause, the position, and an example.

@@ -21,7 +21,6 @@ use crate::call_request::{self, CHECK, EXPLAIN};
 use crate::forwarded_request;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
-/// Path of the checks.
 pub(crate) const CHECK_PATH: &str = "/check";
 
 /// `GET /check`: decides the request itself, by the descriptors that the rules declare.

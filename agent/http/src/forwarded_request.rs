@@ -53,7 +53,6 @@ fn path_of(uri: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns path and query of a URI.
 pub(crate) fn path_and_query(uri: &Uri) -> &str {
     uri.path_and_query().map_or_else(|| uri.path(), PathAndQuery::as_str)
 }

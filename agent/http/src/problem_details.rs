@@ -14,11 +14,9 @@ pub(crate) struct ProblemDetails {
     detail: String,
 }
 
-/// Result of a handler.
 pub(crate) type HandlerResult = Result<Response, ProblemDetails>;
 
 impl ProblemDetails {
-    /// Response to an invalid request.
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }

@@ -41,7 +41,6 @@ pub(crate) async fn release<S: ChargeStore>(State(agent): State<Agent<S>>, reque
     respond(agent.release(ReleaseToken::new(parsed.call, id)).await)
 }
 
-/// Reads the id of a decision on these descriptors.
 fn read_id<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, id: &str) -> Result<DecidedCall, ProblemDetails> {
     agent.decided(call, id).ok_or_else(|| {
         let detail =

@@ -6,7 +6,6 @@ use http::StatusCode;
 use crate::body;
 use crate::problem_details::ProblemDetails;
 
-/// Response to an unknown path.
 pub(crate) async fn unknown_path(request: Request) -> ProblemDetails {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
@@ -15,7 +14,6 @@ pub(crate) async fn unknown_path(request: Request) -> ProblemDetails {
     ProblemDetails::new(StatusCode::NOT_FOUND, detail)
 }
 
-/// Response to a method that the path does not support.
 pub(crate) async fn wrong_method(request: Request) -> ProblemDetails {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     body::discard(request.into_body()).await;

@@ -79,7 +79,7 @@ impl<S: ChargeStore> Shared<S> {
         output
     }
 
-    /// Sends a request to the store whose call is decided. Its answer goes to the engine.
+    /// Sends to the store a request of a call that is decided. Its answer goes to the engine.
     pub(super) fn charge_afterwards(&self, request: StoreRequest) {
         let Some(store) = &self.store else {
             return self.engine.late_answer(self.clock.now(), request, Err(StoreError::Unreachable));
@@ -90,7 +90,6 @@ impl<S: ChargeStore> Shared<S> {
         }
     }
 
-    /// Keeps a request in flight after its deadline.
     fn await_late_answer(&self, request: StoreRequest, charging: ChargeInFlight) {
         match self.late_requests.take_place() {
             Some(place) => self.follow(charging, request, place),
@@ -207,7 +206,6 @@ mod tests {
         Agent::builder().rule(rule).store(Arc::new(store)).start_with_store().expect("the agent starts")
     }
 
-    /// Returns the number of late answers of this outcome.
     fn late(agent: &Agent<PolledStore>, outcome: &str) -> u64 {
         agent.engine().metrics().late_answers().find(|(name, _)| *name == outcome).expect("an outcome").1
     }

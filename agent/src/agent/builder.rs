@@ -47,7 +47,6 @@ pub(super) struct AgentParts {
     pub(super) rule_set: Option<RuleSet>,
     #[cfg(feature = "rules-file")]
     pub(super) rules_source: Option<RulesSource>,
-    /// True if the agent follows published rules.
     pub(super) follows_rules: bool,
     /// True if there is a bus that agents of several processes may share.
     pub(super) shares_bus: bool,
@@ -66,7 +65,6 @@ pub(super) struct AgentParts {
     pub(super) metrics_sources: Vec<crate::metrics::MetricsSource>,
 }
 
-/// Function that starts the threads of a bus.
 #[cfg(feature = "bus")]
 type StartBus = Box<dyn FnOnce(&Arc<Engine>, &Arc<dyn Clock>, BusListeners) -> Result<BusThreads, StartError> + Send>;
 

@@ -108,7 +108,6 @@ impl<S: ChargeStore> Agent<S> {
     }
 }
 
-/// Returns the decision of a check of one call.
 pub(super) fn sole_decision(output: Output) -> Decision {
     output.into_decisions().pop().unwrap_or_else(|| unreachable!("the output of a check is a decision"))
 }

@@ -16,11 +16,9 @@ use super::check::{answer_of, sole_decision};
 use super::{Admission, Agent, Denial};
 use crate::store::ChargeStore;
 
-/// Check of a call.
 pub(super) struct CheckFuture<'a, 'c, S: ChargeStore> {
     agent: &'a Agent<S>,
     call: &'a Call<'c>,
-    /// The wait for the store.
     waiting: Option<Pin<Box<dyn Future<Output = Output> + Send + 'a>>>,
 }
 

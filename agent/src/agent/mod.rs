@@ -218,8 +218,8 @@ impl<S: ChargeStore> Shared<S> {
         }
     }
 
-    /// Finishes a check with the answer of the store, and observes its duration. It is in a box, because it is large,
-    /// and most checks do not wait for a store, but their futures would have room for it.
+    /// Finishes a check with the answer of the store, and observes its duration. The future is boxed because it is
+    /// large: most checks do not wait for a store, but their futures would have room for it.
     fn ask_store_timed(&self, request: StoreRequest) -> Pin<Box<dyn Future<Output = Output> + Send + '_>> {
         Box::pin(async {
             #[cfg(feature = "metrics")]

@@ -35,7 +35,6 @@ pub struct Permit(Box<HeldSlots>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleaseToken {
     pub(super) call: Call<'static>,
-    /// Text of the decision's id.
     pub(super) id: String,
 }
 
@@ -46,7 +45,6 @@ pub struct ReleaseTokenError(serde_json::Error);
 
 /// Agent that releases slots without anyone waiting for it.
 pub(super) trait ReleaseSlots: Send + Sync {
-    /// Returns the token of the slots.
     fn token(&self, call: Call<'static>, decided: &DecidedCall) -> ReleaseToken;
 
     /// Releases the slots; returns at once.
@@ -59,7 +57,6 @@ struct HeldSlots {
     agent: Arc<dyn ReleaseSlots>,
 }
 
-/// Text form of a token.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TokenText<'a> {

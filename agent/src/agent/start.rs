@@ -287,7 +287,6 @@ fn rules_listener(
     })
 }
 
-/// Returns the published rules that were saved last, or none.
 fn last_published(saved: &SavedState) -> RuleSet {
     #[cfg(feature = "rules-file")]
     if let Some(saved) = &saved.rules

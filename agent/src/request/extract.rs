@@ -9,7 +9,6 @@ use http::header::COOKIE;
 
 use super::raw_value::{RawValue, text, unescaped};
 
-/// Returns the value of a header.
 pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<RawValue<'a>> {
     RawValue::agreed(headers.get_all(name).iter().map(|value| text(value.as_bytes())))
 }
@@ -23,7 +22,6 @@ pub(super) fn query<'a>(path: &'a str, name: &str) -> Option<RawValue<'a>> {
     }))
 }
 
-/// Returns the value of a cookie.
 pub(super) fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<RawValue<'a>> {
     let pairs = headers.get_all(COOKIE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b';'));
     RawValue::first(pairs.filter_map(|pair| {

@@ -9,7 +9,6 @@ use crate::file_watch::FileWatch;
 use crate::unenforceable::{Unenforceable, log_floors};
 use tollgate_engine::Engine;
 
-/// Returns the watch that reloads the limiter's rules.
 pub(crate) fn reload_on_change(from: RulesSource, engine: Arc<Engine>, clock: Arc<dyn Clock>) -> FileWatch {
     let watched = from.clone();
     FileWatch {

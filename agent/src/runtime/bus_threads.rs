@@ -26,9 +26,7 @@ use crate::metrics::AgentMetrics;
 
 /// Time for which the reader waits for records before it checks whether to stop.
 const READ_WAIT: Duration = Duration::from_millis(50);
-/// Maximum number of records that the reader takes at once.
 const READ_RECORDS_LEN_MAX: usize = 1_000;
-/// Time for which an end of the log is remembered, in ms.
 const LOG_END_KEPT_MS: u64 = 1_000;
 
 /// Running threads of one agent. A drop tells them to end and does not wait for them.
@@ -39,9 +37,7 @@ pub(crate) struct BusThreads {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Receivers of records, beside the engine.
 pub(crate) struct BusListeners {
-    /// Observes the lag of each signal.
     #[cfg(feature = "metrics")]
     pub(crate) metrics: AgentMetrics,
     /// Receives published rules, unless the agent's rules are given.
@@ -53,7 +49,6 @@ pub(crate) struct BusListeners {
 /// Receiver of records of signals and the times at which the bus appended them.
 pub(crate) type SignalObserver = Box<dyn FnMut(&SignalBatch, Timestamp) + Send>;
 
-/// The thread that reads.
 struct BusReader<B: Bus> {
     bus: B,
     engine: Arc<Engine>,
@@ -68,7 +63,6 @@ struct BusReader<B: Bus> {
 }
 
 impl BusThreads {
-    /// Starts the threads.
     pub(crate) fn start<B: Bus>(
         bus: &B,
         engine: &Arc<Engine>,

@@ -15,7 +15,6 @@ use super::{WakeFn, report_panic};
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
 
-/// The thread that writes.
 pub(super) struct BusWriter<L> {
     engine: Arc<Engine>,
     exchange: Exchange,

@@ -9,8 +9,8 @@ use tokio::runtime::Handle;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 
-/// Number of turns of the runtime after which an answer that arrived before the timer fired has reached its request:
-/// one reads the socket, one hands the answer on.
+/// Number of turns of the runtime after which an answer that arrived before the timer fired has reached its request.
+/// One turn reads the socket, and one hands the answer on.
 pub(crate) const TURNS_AFTER_DEADLINE: usize = 3;
 
 /// Returns the answer to a request if it arrives by the deadline. On a busy machine the timer may run before the task
@@ -35,7 +35,8 @@ pub(crate) async fn answer_in_time<T>(
     None
 }
 
-/// Polls a future inside a runtime, whose timers it uses then: the caller may run on another executor, or on none of tokio.
+/// Polls a future inside a runtime, whose timers it then uses. The caller may run on another executor, or on none of
+/// tokio.
 pub(crate) async fn inside<T>(runtime: &Handle, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|context| {

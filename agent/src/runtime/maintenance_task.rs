@@ -20,7 +20,6 @@ use super::{RulesListener, WakeFn};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
-/// Parts of an agent that its maintenance uses.
 pub(crate) struct MaintenanceParts<S> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Clock>,

@@ -24,7 +24,6 @@ pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
 /// Receiver of published rules, with the time at which the bus appended them; a store knows none.
 pub(crate) type RulesListener = Arc<dyn Fn(Generation, Option<Timestamp>, Published) + Send + Sync>;
 
-/// Waker that calls a function.
 struct WakeFn<F>(F);
 
 impl<F: Fn() + Send + Sync + 'static> Wake for WakeFn<F> {

@@ -29,12 +29,10 @@ pub(crate) enum FleetServices {}
 
 #[cfg(feature = "redis")]
 impl FleetServices {
-    /// Announces an agent. Returns the live agents.
     pub(crate) async fn announce(&self, agent: &str) -> Result<PresenceSet, StoreError> {
         self.registry.announce(agent).await
     }
 
-    /// Removes an agent that stops.
     pub(crate) async fn leave(&self, agent: &str) -> Result<PresenceSet, StoreError> {
         self.registry.leave(agent).await
     }
@@ -45,7 +43,6 @@ impl FleetServices {
         Ok(WitnessAnswer { at, before, run_id })
     }
 
-    /// Reads the published rules and their generation, if there are any.
     pub(crate) async fn published_rules(&self) -> Result<Option<(Generation, Published)>, StoreError> {
         self.mirror.read().await
     }

@@ -16,7 +16,6 @@ use tollgate_core::regions::stored_limit::{LimitView, LimitWrite, ShownBudget, S
 /// one is refused, so that its counter has the floor only.
 const RECORDS_MAX: usize = 100_000;
 
-/// Floors and limits of one region.
 #[derive(Debug, Default)]
 pub(super) struct LimitRecords {
     floors: HashMap<Arc<str>, StoredLimit, RandomState>,
@@ -79,7 +78,6 @@ impl LimitRecords {
         Ok((*limit, self.floors.get(rule).map_or(0, |floor| floor.units)))
     }
 
-    /// Returns the record of a counter's limit.
     pub(super) fn view(&self, counter: CounterId, now: Timestamp) -> Option<LimitView> {
         self.limits.get(&counter).map(|(limit, shown)| limit.view(*shown, now))
     }

@@ -18,7 +18,6 @@ use tollgate_core::regions::stored_limit::{LimitAnswer, LimitView, LimitWrite, S
 use super::limit_records::LimitRecords;
 use super::{ChargeStore, StoreError};
 
-/// Default cap on the counters of a memory store.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 /// Number of counters below which idle ones are not searched for.
 const SWEEP_LEN_MIN: usize = 256;

@@ -37,7 +37,6 @@ pub(super) struct CountersQuery {
     local: bool,
 }
 
-/// The counters of one or more aggregators that match a query.
 #[derive(Serialize, Deserialize)]
 struct FoundCounters {
     now_ms: u64,
@@ -45,7 +44,6 @@ struct FoundCounters {
     matched: usize,
     /// The restored partitions whose counters are contained, each from one aggregator.
     partitions: BTreeSet<u64>,
-    /// The addresses of the aggregators that did not answer.
     unanswered: Vec<String>,
     /// The fullest counters, up to the limit.
     counters: Vec<Value>,
@@ -95,8 +93,8 @@ async fn counters(
     respond(StatusCode::OK, &json!(found))
 }
 
-/// Finds the counters of this aggregator that match, without their JSON, which is written on another thread; and the
-/// addresses of the other aggregators.
+/// Finds the counters of this aggregator that match, and the addresses of the other aggregators. The counters are
+/// without their JSON, which is written on another thread.
 fn find(
     state: &AggregatorState<'_>,
     rule: Option<&str>,

@@ -98,7 +98,6 @@ async fn show_metrics(State(api): State<ApiState>, headers: HeaderMap) -> Respon
     ([(CONTENT_TYPE, content_type)], text).into_response()
 }
 
-/// Lists the newest dead letters.
 async fn dead_letters(State(api): State<ApiState>) -> Response {
     let dead_letter = |kept: &KeptDeadLetter| {
         json!({

@@ -12,7 +12,6 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Maximum time for an answer.
 const WAIT: Duration = Duration::from_secs(2);
 /// Maximum length of an answer, in bytes.
 const ANSWER_LEN_MAX: usize = 256 << 20;

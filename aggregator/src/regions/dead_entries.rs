@@ -11,7 +11,6 @@ use tollgate_core::log_throttle::LogThrottle;
 use crate::dead_letters::DeadLetters;
 use crate::metrics::DeadLetterTotals;
 
-/// Dead letters of one topic.
 pub(super) struct DeadEntries {
     topic: Topic,
     letters: DeadLetters,

@@ -44,7 +44,6 @@ impl RegionFeed {
         }
     }
 
-    /// Replaces the partitions of this aggregator and the name of the coordinator.
     pub(crate) fn assign(&self, part: RegionPart, coordinator: Option<Arc<str>>) {
         let mut facts = self.0.lock();
         (facts.part, facts.coordinator) = (Some(part), coordinator);
@@ -69,7 +68,6 @@ impl RegionFeed {
     }
 }
 
-/// Returns the units that the caller of a row asked for.
 fn asked_for(row: &Row) -> u64 {
     let counts = row.outcome.is_admitted() || row.outcome == Outcome::Denied;
     if counts { u64::try_from(row.cost).unwrap_or(0) } else { 0 }

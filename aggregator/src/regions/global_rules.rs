@@ -37,7 +37,6 @@ struct KnownRules {
     terms: Arc<[Terms]>,
     /// Rules that limit.
     limiting: Arc<[ShownRule]>,
-    /// Regions that the set names.
     regions: Arc<[Region]>,
 }
 
@@ -101,7 +100,6 @@ impl GlobalRules {
         Some(format!("its window is {own} in the rules of this region, and {shared} in the ledger"))
     }
 
-    /// Returns the regions that the set names.
     pub(super) fn regions(&self) -> Arc<[Region]> {
         self.known.lock().regions.clone()
     }
@@ -138,7 +136,6 @@ pub(super) fn differ(terms: &Terms, other: &Terms) -> bool {
     *terms != Terms { generation: terms.generation, ..other.clone() }
 }
 
-/// Returns a time for display.
 fn shown_ms(ms: u64) -> String {
     if ms.is_multiple_of(1_000) { format!("{} s", ms / 1_000) } else { format!("{ms} ms") }
 }

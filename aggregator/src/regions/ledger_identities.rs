@@ -26,8 +26,8 @@ pub(super) struct FoundIdentities {
     pub(super) home: LogId,
 }
 
-/// Last identities found. Both come from one round: a mirror that is created again with its ledger must not look like one that goes
-/// on with the entries of another ledger.
+/// Last identities found. Both come from one round, because a mirror that is created again with its ledger must not
+/// look like one that goes on with the entries of another ledger.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LedgerIdentities(Arc<Mutex<Option<FoundIdentities>>>);
 

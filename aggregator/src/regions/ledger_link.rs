@@ -25,7 +25,6 @@ const UNREPORTED_LEN_MAX: usize = 10_000;
 /// Interval at which the end of the ledger is asked for until it is known, in ms.
 const ASK_MS: u64 = 1_000;
 
-/// Ledger of one aggregator.
 pub(super) struct LedgerLink<B: Bus> {
     source: B,
     reader: B::Reader,
@@ -66,7 +65,6 @@ impl<B: Bus> LedgerLink<B> {
         }
     }
 
-    /// Waits for records.
     pub(super) fn poll(&mut self, wait: Duration) -> Vec<BusRecord> {
         self.reader.poll(wait, RECORDS_MAX)
     }
@@ -106,7 +104,6 @@ impl<B: Bus> LedgerLink<B> {
         is_recreated
     }
 
-    /// Returns true if the mirror goes on with the entries of a ledger that was created again, behind those of the one before.
     pub(super) const fn is_mixed(&self) -> bool {
         self.is_mixed
     }
@@ -122,7 +119,6 @@ impl<B: Bus> LedgerLink<B> {
         (self.end, self.is_complete, self.log) = (None, false, 0);
     }
 
-    /// Returns the offset of the next record.
     pub(super) fn position(&self) -> Option<Offset> {
         self.reader.next(0)
     }

@@ -13,7 +13,6 @@ use tollgate_core::counter::{CounterId, StoreError};
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
-/// Maximum time of one write.
 const WRITE_WAIT: Duration = Duration::from_millis(250);
 /// Maximum number of writes at a time.
 const WRITES_MAX: usize = 64;
@@ -35,7 +34,6 @@ pub(super) enum LimitWriteAnswer {
 }
 
 impl LimitWriteAnswer {
-    /// Returns the counter of a limit.
     pub(super) const fn counter(&self) -> Option<CounterId> {
         match self {
             Self::Limit(counter, _) => Some(*counter),
@@ -44,7 +42,6 @@ impl LimitWriteAnswer {
     }
 }
 
-/// Writer to the store of a region.
 pub(super) struct LimitWriter<S> {
     pub(super) store: Arc<S>,
     pub(super) runtime: Handle,
@@ -54,7 +51,6 @@ pub(super) struct LimitWriter<S> {
 }
 
 impl<S: LimitStore> LimitWriter<S> {
-    /// Returns the store's time, if it answers.
     pub(super) fn time(&mut self) -> Option<Timestamp> {
         let asked = self.runtime.block_on(async { timeout(WRITE_WAIT, self.store.time()).await });
         let answered = asked.map_err(|_| "no answer in time".to_owned());
@@ -64,7 +60,7 @@ impl<S: LimitStore> LimitWriter<S> {
         answered.ok()
     }
 
-    /// Executes writes until none of those at a time is answered. Returns the answers.
+    /// Executes writes, [`WRITES_MAX`] at a time, until none of them is answered. Returns the answers.
     pub(super) fn write(&mut self, writes: &[StoreWrite]) -> Vec<(Timestamp, LimitWriteAnswer)> {
         let mut answers = Vec::new();
         for some in writes.chunks(WRITES_MAX) {

@@ -31,7 +31,6 @@ struct RegionLabel {
     region: String,
 }
 
-/// Metrics of the budgets of a region, and of the usage of all regions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegionMetrics {
     pub(super) appended: Counter,

@@ -55,8 +55,8 @@ impl RegionRoleSettings {
         self.life
     }
 
-    /// Begins another life, for a ledger that was created again. With the numbers of the one before, the new ledger could have the same
-    /// number and the same entries, and stores would refuse its limits as older ones.
+    /// Begins another life, for a ledger that was created again. With the numbers of the life before, the new ledger
+    /// could have the same number and the same entries. Stores would then refuse its limits as older ones.
     pub(super) const fn begin_again(&mut self) {
         // A step of Knuth's generator for MMIX: all lives of a process differ.
         self.life = self.life.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -63,7 +63,6 @@ pub(crate) struct RegionsView {
     pub(crate) counters: Vec<CounterId>,
 }
 
-/// Budget of a region for one counter.
 pub(crate) struct OwnBudget {
     /// Units of the floor and of the grants.
     pub(crate) units: u64,
@@ -97,7 +96,6 @@ impl RegionQueries {
         view
     }
 
-    /// Returns the budget of this region for a counter of a global rule.
     pub(crate) fn budget(&self, rule: &str, counter: CounterId) -> Option<OwnBudget> {
         let (state, now) = (self.state.lock(), self.clock.now());
         let units = state.ledger().budget(rule, counter)?.held(&state.region);
@@ -108,7 +106,6 @@ impl RegionQueries {
 }
 
 impl RegionState {
-    /// Reads the next record of the ledger.
     pub(super) fn read(&mut self, now: Timestamp, record: &LedgerRecord) {
         let voids = self.budgets.voids();
         self.budgets.poll(now, RegionInput::Record(record), &mut Vec::new());
@@ -165,7 +162,6 @@ impl RegionState {
         }
     }
 
-    /// Returns true if an entry may be appended.
     pub(super) fn allows(&self, record: &LedgerRecord) -> bool {
         self.agreement.allows(self.ledger(), record)
     }

@@ -29,7 +29,6 @@ const WRITE_MS: u64 = 1_000;
 const REPEAT_MS: u64 = 5_000;
 /// Number of counters for which a record comes each second. With more counters, records come less often: one counter takes about 150 ns.
 const COUNTERS_PER_S: u64 = 200_000;
-/// Maximum time of one poll.
 const POLL_WAIT: Duration = Duration::from_millis(200);
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 1_000;

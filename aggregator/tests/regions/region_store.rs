@@ -33,7 +33,7 @@ impl RegionStore {
         Self { window, clock, records: Arc::default() }
     }
 
-    /// Charges a call; returns if it was admitted.
+    /// Charges a call; returns true if it was admitted.
     pub(super) fn charge(&self, units: u64) -> bool {
         let now = self.clock.now();
         let mut records = self.records.lock().expect("no panic");

@@ -33,11 +33,9 @@ pub(super) const QUOTA: u64 = 100;
 /// Units of one call: the demand is several quotas.
 const COST: u64 = 5;
 
-/// Region with its own bus and store.
 pub(super) struct Region {
     name: &'static str,
     bus: LinkedBus<EmbeddedBus>,
-    /// Link to its bus.
     pub(super) bus_link: Link,
     calls: LinkedWriter<EmbeddedWriter>,
     pub(super) store: RegionStore,
@@ -52,7 +50,6 @@ pub(super) struct Member {
     pub(super) http: SocketAddr,
 }
 
-/// All regions, and the calls that were admitted.
 pub(super) struct World {
     pub(super) clock: Arc<dyn Clock>,
     window: Window,
@@ -69,7 +66,7 @@ impl Region {
         Self { name, bus, bus_link, calls, store, window, batches: 0 }
     }
 
-    /// Makes one call; returns if it was admitted. Its agent publishes it, or loses it while the bus is away.
+    /// Makes one call; returns true if it was admitted. Its agent publishes it, or loses it while the bus is away.
     fn call(&mut self, now: Timestamp) -> bool {
         let is_admitted = self.store.charge(COST);
         self.publish(RULE, counter(), self.window, now, is_admitted);
@@ -119,7 +116,6 @@ impl World {
         Self { clock, window, ledger, regions, admitted: Vec::new() }
     }
 
-    /// Starts an aggregator of a region.
     pub(super) async fn start(&self, region: usize, id: &str, life: u64, coordinates: bool) -> Member {
         self.start_within(self.window.width_ms(), (region, id), life, coordinates).await
     }
@@ -204,12 +200,10 @@ impl World {
     }
 }
 
-/// Returns the JSON of an aggregator's budgets.
 pub(super) fn regions_of(address: SocketAddr) -> Value {
     get(address, "/regions")
 }
 
-/// Returns the JSON of a path.
 pub(super) fn get(address: SocketAddr, path: &str) -> Value {
     let mut stream = TcpStream::connect(address).expect("a connection");
     write!(stream, "GET {path} HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");

@@ -24,7 +24,7 @@ fn engine() -> Engine {
     engine
 }
 
-/// Admits a call without the store; returns the call with its decision.
+/// Admits a call without the store.
 fn admit(engine: &Engine, ms: u64, key: &str) -> DecidedCall {
     let call = Call::new().with("api_key", key);
     let Progress::Done(output) = engine.begin(START.plus_ms(ms), Operation::check(&call)) else {
@@ -34,7 +34,6 @@ fn admit(engine: &Engine, ms: u64, key: &str) -> DecidedCall {
     DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("it is admitted")
 }
 
-/// Begins to release a slot; returns a request if the store must be asked.
 fn release(engine: &Engine, key: &str, decided: &DecidedCall) -> Option<StoreRequest> {
     let call = Call::new().with("api_key", key);
     request(engine.begin(START, Operation::Release { call: &call, decided }))

@@ -21,7 +21,6 @@ pub(super) struct Dictionary<K, V: Values> {
     /// Each value with the number of the last batch that contains it, and its position there.
     known: HashMap<K, (u64, u32, V::Value), RandomState>,
     values: V,
-    /// Number of the open batch.
     batch: u64,
     /// Maximum length of the values in a record, in bytes.
     pub(super) encoded_len: usize,
@@ -29,7 +28,6 @@ pub(super) struct Dictionary<K, V: Values> {
 
 /// Values of a batch, in the form in which it holds them.
 pub(super) trait Values: Default {
-    /// One value, as it is kept.
     type Value;
 
     /// Adds a value. Returns its position and its maximum length in a record, in bytes.
@@ -40,7 +38,7 @@ pub(super) trait Values: Default {
 }
 
 impl<K: Eq + Hash, V: Values> Dictionary<K, V> {
-    /// Returns the index of a known value. One of an earlier batch is added to this one if it holds.
+    /// Returns the index of a known value. A value of an earlier batch is added to this one if it holds.
     pub(super) fn index_of(&mut self, key: &K, holds: impl Fn(&V::Value) -> bool) -> Option<u32> {
         let (batch, index, value) = self.known.get_mut(key)?;
         if *batch != self.batch {
@@ -54,7 +52,6 @@ impl<K: Eq + Hash, V: Values> Dictionary<K, V> {
         Some(*index)
     }
 
-    /// Adds a value and returns its index.
     pub(super) fn add(&mut self, key: K, value: V::Value) -> u32 {
         let (position, len) = self.values.push(&value);
         self.encoded_len += len;

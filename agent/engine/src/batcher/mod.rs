@@ -18,7 +18,6 @@ use crate::row_buffer::{BatchedSubject, BufferedRow, OwnValues, RowBuffer};
 use dictionary::as_u32;
 use open_batch::OpenBatch;
 
-/// Open and waiting batches of all partitions.
 pub(crate) struct Batcher {
     key: DigestKey,
     /// Rules by which the newest row was decided. The texts that a batch may show depend on them.
@@ -28,19 +27,17 @@ pub(crate) struct Batcher {
     rows_due_at: Timestamp,
 }
 
-/// A batch that waits for the bus.
 #[derive(Debug)]
 pub(crate) struct ClosedBatch {
     pub(crate) batch: Batch,
     pub(crate) rounds: BatchRounds,
 }
 
-/// Rounds of a batch.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BatchRounds {
     /// Round up to which this batch and the earlier ones of its partition contain all rows.
     pub(crate) through: u64,
-    /// First and last round that its rows may say.
+    /// First and last round that its rows may name.
     pub(crate) first: u64,
     pub(crate) last: u64,
 }
@@ -52,7 +49,7 @@ impl Batcher {
         Self { key: key.clone(), rules: None, partitions, rows_due_at: Timestamp::default() }
     }
 
-    /// Begins a round, whose rows are due at this time. Rows of earlier rounds that wait for further ones keep their time.
+    /// Begins a round, whose rows are due at this time. Rows of earlier rounds that are still open keep their time.
     pub(crate) fn begin_round(&mut self, rows_due_at: Timestamp) {
         if self.open_rows() == 0 {
             self.rows_due_at = rows_due_at;
@@ -79,7 +76,7 @@ impl Batcher {
         Ok(())
     }
 
-    /// Adds a row, and what its open batch does not say about its subject yet.
+    /// Adds a row, and the values of its subject that its open batch does not contain yet.
     #[cold]
     fn add_subject(
         &mut self,
@@ -106,19 +103,18 @@ impl Batcher {
         Ok(())
     }
 
-    /// Returns the time from which a batch is due for the bus; the past if one waits already.
+    /// Returns the time from which a batch is due for the bus; a time in the past if one waits already.
     pub(crate) fn due_at(&self) -> Timestamp {
         self.partitions.iter().map(|open| open.due_at(self.rows_due_at)).min().unwrap_or_default()
     }
 
-    /// Closes the batches with rows and those of silent partitions, if they are due, or all, once the rows of a round
-    /// are added. No later row will be of a time before `complete_through`.
+    /// Closes the batches with rows and those of silent partitions, once the rows of a round are added. Only batches
+    /// that are due are closed, unless `all` is set. No later row will be of a time before `complete_through`.
     pub(crate) fn close(&mut self, now: Timestamp, round: u64, complete_through: Timestamp, all: bool) {
         let due_at = self.rows_due_at;
         self.partitions.iter_mut().for_each(|open| open.close_round(now, round, complete_through, due_at, all));
     }
 
-    /// Takes the oldest batch that waits in a partition.
     pub(crate) fn take_waiting(&mut self, partition: Partition) -> Option<ClosedBatch> {
         self.partitions[partition as usize].take_waiting()
     }
@@ -128,12 +124,10 @@ impl Batcher {
         self.partitions[closed.batch.name.partition as usize].put_back(closed)
     }
 
-    /// Returns the number of rows in open batches.
     pub(crate) fn open_rows(&self) -> usize {
         self.partitions.iter().map(OpenBatch::rows).sum()
     }
 
-    /// Returns the number of closed batches that wait for the bus.
     pub(crate) fn waiting_batches(&self) -> usize {
         self.partitions.iter().map(OpenBatch::waiting_batches).sum()
     }

@@ -129,7 +129,6 @@ impl OpenBatch {
         }
     }
 
-    /// Takes the oldest batch that waits.
     pub(super) fn take_waiting(&mut self) -> Option<ClosedBatch> {
         self.waiting.pop_front()
     }
@@ -186,7 +185,6 @@ impl OpenBatch {
         })
     }
 
-    /// Returns the index of the text with this key.
     fn index_of_text(&mut self, key: impl Hash, text: impl FnOnce() -> Box<str>) -> u32 {
         let digest = self.texts.hasher().hash_one(key);
         self.texts.index_of(&digest, |_| true).unwrap_or_else(|| self.texts.add(digest, text()))
@@ -199,7 +197,8 @@ impl OpenBatch {
         self.descriptor_sets.forget();
     }
 
-    /// Returns the time from which the batch is closed: that of its rows, or without rows that of a silent partition.
+    /// Returns the time from which the batch is closed: the time of its rows, or that of a silent partition if it has
+    /// no rows.
     fn closes_at(&self, rows_due_at: Timestamp) -> Timestamp {
         if self.rows.is_empty() { self.closed_at.plus_ms(SILENCE_MS_MAX) } else { rows_due_at }
     }
@@ -228,7 +227,6 @@ impl OpenBatch {
     }
 }
 
-/// Returns the description of the counter that a call charged.
 fn entry(counter: &ChargedCounter, set: &RuleSet, call: &Call<'_>, key: &DigestKey) -> CounterEntry {
     let (rule, call) = (&set.rules[counter.rule], set.resolved(call));
     let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));

@@ -30,7 +30,6 @@ use crate::table::TableEntry;
 use crate::thread_rules::ThreadRules;
 use crate::view::{LeasedCall, RoundNumber, UNPUBLISHED, ViewEvent, spend_lease, update};
 
-/// Decision that a look at the counter has found.
 struct Found {
     decided: RuleVerdict,
     /// Instant at which an admission counts, and the one from which waits count, if they are not the bounds of the
@@ -123,7 +122,7 @@ impl Engine {
         Some(Decision::of_rule(allowed, (source, by), at, self.decision_id(number), status, delay_ms))
     }
 
-    /// Decides by the counter of a call, which is locked once, and keeps what was found; none if the counter is new, or
+    /// Decides by the counter of a call, which is locked once, and keeps the decision. None if the counter is new, or
     /// if the store must be asked.
     fn decide_by_counter(
         &self,

@@ -14,7 +14,6 @@ use crate::operation::{Operation, Progress};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
-/// Step of a history.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// A call of a caller, with this cost.

@@ -38,7 +38,6 @@ const RECOVERY_MS: u64 = 1_000;
 /// Longest deadline for which the breaker is open after an error with which no request can succeed.
 const ALL_DEADLINES_MS: u32 = u32::MAX;
 
-/// Breaker before the store.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
     misses: AtomicU32,
@@ -64,13 +63,12 @@ impl Breaker {
         self.open_ms.load(Ordering::Acquire) > 0
     }
 
-    /// Returns true if no request with this deadline is sent.
     pub(crate) fn is_open_for(&self, deadline: Duration) -> bool {
         let open_ms = self.open_ms.load(Ordering::Acquire);
         open_ms > 0 && in_ms(deadline) <= open_ms
     }
 
-    /// Records an answer to a call in time, which took so long.
+    /// Records an answer to a call in time.
     pub(crate) fn answered(&self, took_ms: u64) {
         if self.misses.load(Ordering::Relaxed) > 0 && took_ms <= self.missed_ms.load(Ordering::Relaxed).into() {
             self.misses.store(0, Ordering::Relaxed);
@@ -85,7 +83,6 @@ impl Breaker {
         self.deadline_ms.store(0, Ordering::Relaxed);
     }
 
-    /// Records that a call missed its deadline.
     pub(crate) fn missed_deadline(&self, deadline: Duration) {
         let shorter = |known| (known == 0 || in_ms(deadline) < known).then(|| in_ms(deadline));
         let _ = self.deadline_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, shorter);
@@ -247,7 +244,7 @@ mod tests {
         assert!(missed(StoreError::Unreachable) && breaker.is_open());
     }
 
-    /// A rule that waits 5 ms for a store that takes 10 takes it from no rule that waits longer.
+    /// A rule that waits 5 ms for a store that takes 10 ms does not keep a rule that waits longer from asking it.
     #[test]
     fn misses_open_it_for_no_longer_deadlines() {
         let breaker = Breaker::default();

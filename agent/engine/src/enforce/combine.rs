@@ -4,43 +4,34 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_core::rules::LimitPolicy;
 
-/// Verdict of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RuleVerdict {
-    /// The verdict.
     pub(crate) verdict: Verdict,
-    /// Quota of the verdict, in units.
     pub(crate) limit: u64,
     /// Maximum units that pass at once: the quota, or the burst.
     pub(crate) at_once: u64,
-    /// Source of the verdict.
     pub(crate) source: Source,
-    /// Answer of the store by which the agent gave it on its own.
+    /// Answer of the store by which the agent gave the verdict on its own.
     pub(crate) by: Option<LocalAnswer>,
 }
 
-/// Combined verdict of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Combined {
-    /// True if every rule admits the call.
     pub(crate) allowed: bool,
     /// Position of the rule to show: of those that deny the one that denies longest, else the one with the least part left.
     pub(crate) shown: Option<usize>,
-    /// Source of the decision.
     pub(crate) source: Source,
     /// Answer of the store by which the agent decided on its own.
     pub(crate) by: Option<LocalAnswer>,
 }
 
 impl RuleVerdict {
-    /// Creates the verdict of a rule with this policy under a quota of `limit` units.
     #[inline]
     pub(crate) fn new(policy: &LimitPolicy, verdict: Verdict, limit: u64, source: Source) -> Self {
         let at_once = if policy.burst > 0 { policy.burst } else { limit };
         Self { verdict, limit, at_once, source, by: None }
     }
 
-    /// Creates the verdict that the agent gives on its own, by this answer of the store, under a quota of `limit` units.
     #[inline]
     pub(crate) fn local(policy: &LimitPolicy, verdict: Verdict, limit: u64, by: LocalAnswer) -> Self {
         Self { by: Some(by), ..Self::new(policy, verdict, limit, Source::Local) }

@@ -80,9 +80,9 @@ pub(crate) fn by_signal(
     (verdict(now, &room, cost, reset_at), Source::Signal)
 }
 
-/// Decides under `consistency: eventual` by fresh signals: a call may use all units that they leave free beside those
-/// that the agent itself has admitted since. Units are not divided: the agents together admit too many only until the
-/// signal is there that contains them. A counter without a signal may hold any count below the threshold; the agent
+/// Decides under `consistency: eventual` by fresh signals. A call may use all units that the signals leave free beside
+/// those that the agent itself has admitted since. Units are not divided, so the agents together admit too many only
+/// until a signal contains these units. A counter without a signal may hold any count below the threshold; the agent
 /// knows its own part of it.
 pub(crate) fn eventual(
     policy: &LimitPolicy,
@@ -187,8 +187,8 @@ fn own_beyond(view: &CounterView, covered: &CoveredRounds, policy: &LimitPolicy,
     view.local.as_deref().map_or(0, |local| local.uncovered.beyond(covered, now, policy.window.width_ms()))
 }
 
-/// Returns the units of the counter that the store had charged by its last answer, with the agent's own admissions since, as
-/// long as another agent may spend a lease that is among them.
+/// Returns the units that the store had charged by its last answer, and the agent's own admissions since. None once no
+/// other agent can spend a lease that is among these units.
 fn charged_with_leases(policy: &LimitPolicy, view: &CounterView, now: Timestamp) -> Option<u64> {
     let known = view.store_count(now).filter(|_| policy.may_lease())?;
     // The newest units of a sliding window leave it a window after the end of their sub-window.
@@ -204,7 +204,6 @@ fn closed(now: Timestamp) -> Verdict {
     Verdict { admitted: false, remaining: 0, retry_at: at, reset_at: at, delay_ms: 0 }
 }
 
-/// Returns the verdict on `cost` units.
 fn verdict(now: Timestamp, room: &Room, cost: u64, reset_at: Timestamp) -> Verdict {
     if let Some(remaining) = room.units.checked_sub(cost) {
         return Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };

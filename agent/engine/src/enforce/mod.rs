@@ -19,29 +19,23 @@ pub(crate) use combine::{Combined, RuleVerdict, combine};
 pub(crate) use part::equal as equal_part;
 pub(crate) use plan::{ChargeFacts, Enforcement, Plan, StoreAccess, plan, plan_late, plan_recovering};
 
-/// Facts from which an agent plans.
 #[derive(Clone, Debug)]
 pub(crate) struct Facts {
-    /// Bounds of the store's time.
     pub(crate) now: TimeBounds,
     /// Instant at which an admission counts: the latest that the store's time may be, unless the store may have charged the
     /// call before.
     pub(crate) at: Timestamp,
-    /// Agent's own time.
     pub(crate) own_now: Timestamp,
-    /// Source that may decide.
     pub(crate) authority: Authority,
     /// This agent's part of each quota.
     pub(crate) part: FleetPart,
-    /// Number of agents on which a unit of the counter is placed before this one; set only where a strict rule has fewer
-    /// units than there are agents. An agent that does not know all members gets no unit.
+    /// Number of agents on which a unit of the counter is placed before this one. It is set only where a strict rule
+    /// has fewer units than there are agents. An agent that does not know all members gets no unit.
     pub(crate) place: Option<u32>,
 }
 
-/// Source that may decide about a counter.
 #[derive(Clone, Debug)]
 pub(crate) enum Authority {
-    /// The store.
     Store,
     /// The fresh signals of the counter's partition, because the store does not answer.
     Signals(FreshSignals),
@@ -56,7 +50,6 @@ impl Authority {
     }
 }
 
-/// Facts about a partition whose signals are fresh.
 #[derive(Clone, Debug)]
 pub(crate) struct FreshSignals {
     /// Part of its quota, in thousandths, that a counter without a signal has not reached.

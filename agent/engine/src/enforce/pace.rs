@@ -28,7 +28,6 @@ pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts, view: &CounterView) -> O
     }
 }
 
-/// Holds an admission to the limit that paces it.
 pub(crate) fn paced(limit: &Limit, view: &CounterView, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
     let mut meter = view.lease_or_pace.pace().map_or_else(|| CounterState::new(limit), CounterState::clone);
     let by_meter = meter.step(limit, now, cost);

@@ -11,18 +11,15 @@ use super::breaker::OPEN_WITHIN_DEADLINES;
 use super::{Authority, Facts, fallback, pace};
 use crate::view::{CounterView, ViewEvent};
 
-/// Plan for one matched rule.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plan<'a> {
     /// The agent repeats a denial of the store.
     Denied(Verdict),
     /// The agent decides without the store. The event enters an admission in the view.
     Decided(Verdict, Source, Option<ViewEvent<'a>>),
-    /// The store must be asked.
     NeedsStore,
 }
 
-/// State of the store as a call finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StoreAccess {
     /// It may be asked.
@@ -36,15 +33,14 @@ pub(crate) enum StoreAccess {
 }
 
 impl StoreAccess {
-    /// Returns the state as calls under this policy find it: only strict rules whose agents admit their parts while the
-    /// store is away wait for the units of the others.
+    /// Returns the state as calls under this policy find it. Only strict rules whose agents admit their parts while the
+    /// store is away wait for the units of the other agents.
     pub(crate) fn under(self, policy: &LimitPolicy) -> Self {
         let waits = policy.consistency == Consistency::Strict && policy.on_failure == OnFailure::Share;
         if self == Self::Recovering && !waits { Self::Open } else { self }
     }
 }
 
-/// Way in which a rule is enforced on a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enforcement {
     /// It may deny, from the view if that is enough.
@@ -55,16 +51,11 @@ pub(crate) enum Enforcement {
     NeverDeny,
 }
 
-/// Facts about one charge: its counter and its call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ChargeFacts<'a> {
-    /// Policy for the caller.
     pub(crate) policy: &'a LimitPolicy,
-    /// Generation of the policy.
     pub(crate) generation: Generation,
-    /// View of the counter.
     pub(crate) view: &'a CounterView,
-    /// Cost of the call, in units.
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
 }

@@ -38,7 +38,6 @@ impl Publisher {
         let _ = self.engine.begin(self.now, Operation::check(&Call::new().with("key", key)));
     }
 
-    /// Returns the batches of a round.
     fn batches(&mut self) -> Vec<Batch> {
         self.now = self.now.plus_ms(ROUND_MS);
         let (mut effects, mut batches) = (Vec::new(), Vec::new());
@@ -132,7 +131,7 @@ fn rows_of_known_calls_are_whole_and_in_order() {
     }
 }
 
-/// Returns of each row the value of the call's descriptor, the cost, the result, and the number of the call.
+/// Returns for each row the value of the call's descriptor, the cost, the result, and the number of the call.
 fn published(batch: &Batch) -> Vec<(&str, u64, bool, Source, u64)> {
     let of_row = |row: &Row| {
         let home = row.home.as_ref().expect("a home row");

@@ -77,16 +77,14 @@ pub enum ExchangeEffect {
 /// Outgoing half of the exchange with the bus.
 pub struct Exchange {
     engine: Arc<Engine>,
-    /// Waker of a shell that sleeps.
     shell: Option<Waker>,
     batcher: Batcher,
     collector: RowCollector,
-    /// Round whose rows are being collected.
     collecting: Option<Round>,
     stripes_per_tick: usize,
     /// Numbers of rows and rounds, by the partitions and sequences of their batches.
     in_flight: InFlight<(Partition, u64), (usize, BatchRounds)>,
-    /// Time of another look at the rows after some were taken: the first ones after those may not have been seen.
+    /// Time of another look at the rows after some were taken, because the rows that came next may not have been seen.
     look_again_at: Timestamp,
     announce_at: Timestamp,
     /// True if the last announcement said that the store is down.
@@ -96,7 +94,6 @@ pub struct Exchange {
     drops_refused: bool,
 }
 
-/// Round whose rows are being collected.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     number: u64,
@@ -218,7 +215,6 @@ impl Exchange {
         self.batches_at().max(self.in_flight.may_send_at()).min(self.announce_at).min(self.look_again_at)
     }
 
-    /// Returns the time from which rows or batches are due.
     fn batches_at(&self) -> Timestamp {
         let batches_at = self.batcher.due_at();
         self.engine.rows.due_at().map_or(batches_at, |rows_at| rows_at.min(batches_at))
@@ -263,7 +259,6 @@ impl Exchange {
         }
     }
 
-    /// Hands over the oldest batch that waits in a partition.
     fn append_next(&mut self, partition: Partition, effects: &mut Vec<ExchangeEffect>) {
         let Some(ClosedBatch { batch, rounds }) = self.batcher.take_waiting(partition) else { return };
         let given_up = self.in_flight.add((partition, batch.name.sequence), (batch.rows.len(), rounds));

@@ -9,8 +9,8 @@ use super::{Exchange, ExchangeEffect};
 const ANNOUNCE_AGAIN_MS: u64 = 100;
 
 impl Exchange {
-    /// Announces the agent each second, and at once when it loses the store or finds it: aggregators adapt to an outage of the
-    /// store once it is announced.
+    /// Announces the agent each second, and at once when it loses the store or finds it. Aggregators adapt to an outage
+    /// of the store once it is announced.
     pub(super) fn announce_if_due(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
         let is_degraded = self.engine.is_degraded();
         if now >= self.announce_at || is_degraded != self.announced_degraded {

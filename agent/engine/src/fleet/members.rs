@@ -24,7 +24,6 @@ pub(super) struct Members {
     is_changed: bool,
 }
 
-/// One other agent.
 #[derive(Default)]
 struct Member {
     /// Time at which each source reported it last; nothing if the source never did.

@@ -52,7 +52,6 @@ const MUTE_MS: u64 = GONE_AFTER_MS - INTERVAL_MS;
 /// Ids of agents in ascending order.
 pub type AgentIds = Arc<Vec<Arc<str>>>;
 
-/// Members of the fleet, as one agent knows them.
 pub(crate) struct Fleet {
     id: Arc<str>,
     epoch: Timestamp,
@@ -66,7 +65,6 @@ pub(crate) struct Fleet {
     ids: ArcSwap<Vec<Arc<str>>>,
 }
 
-/// Facts about the fleet.
 #[derive(Default)]
 struct FleetState {
     others: Members,
@@ -74,7 +72,8 @@ struct FleetState {
     own: [Streak; PresenceSource::LEN],
     others_on_bus: Streak,
     standing: Standing,
-    /// True if the members are known, and not only a part of them. It stays true: members are removed one by one.
+    /// True if all members are known, and not only a part of them. It stays true, because members are removed one by
+    /// one.
     is_known: bool,
     set: KnownSet,
     namesake: Namesake,
@@ -109,7 +108,7 @@ impl Fleet {
         fleet
     }
 
-    /// Applies a heartbeat from the bus. One of a former life of this agent says nothing.
+    /// Applies a heartbeat from the bus. A heartbeat of a former life of this agent is ignored.
     pub(crate) fn presence(&self, now: Timestamp, presence: &Presence) {
         if presence.role != Role::Agent {
             return;
@@ -125,7 +124,6 @@ impl Fleet {
         }
     }
 
-    /// Returns true if another agent is a member.
     pub(crate) fn knows(&self, id: &Arc<str>) -> bool {
         self.state.lock().others.knows(id)
     }
@@ -147,7 +145,8 @@ impl Fleet {
         }
     }
 
-    /// Draws the conclusions from the heartbeats: to be called a few times a second. Returns the changes for the log.
+    /// Updates the members and this agent's part from the heartbeats. It must be called a few times a second. Returns
+    /// the changes for the log.
     pub(crate) fn tick(&self, now: Timestamp) -> Vec<Notice> {
         let mut notices = Vec::new();
         let mut state = self.state.lock();
@@ -181,7 +180,6 @@ impl Fleet {
         notices
     }
 
-    /// Returns this agent's part of each quota.
     pub(crate) fn part(&self) -> FleetPart {
         self.part.get()
     }
@@ -202,13 +200,14 @@ impl Fleet {
         self.ids.load_full()
     }
 
-    /// Returns for each agent false if it is no member. An agent that has heard no other one does not know.
+    /// Returns false for each agent that is no member. An agent that has heard no other one cannot tell, and returns
+    /// true for all.
     pub(crate) fn are_members(&self, agents: &[Arc<str>]) -> Vec<bool> {
         let ids = self.ids.load();
         agents.iter().map(|agent| ids.is_empty() || ids.binary_search(agent).is_ok()).collect()
     }
 
-    /// Returns the number of agents that precede this one when the units of a counter are placed on single agents; nothing
+    /// Returns the number of agents that precede this one when the units of a counter are placed on single agents. None
     /// if the members are not known, or if this agent has no part.
     pub(crate) fn place(&self, counter: CounterId) -> Option<u32> {
         let FleetPart::OneOf(_) = self.part() else { return None };
@@ -238,7 +237,6 @@ impl FleetState {
         PresenceSource::ALL.into_iter().any(|source| self.own_lasted(now, source, ms))
     }
 
-    /// Returns true if anyone's heartbeat arrives.
     fn hears_anyone(&self, now: Timestamp) -> bool {
         self.own.iter().chain([&self.others_on_bus]).any(|streak| streak.goes_on(now))
     }
@@ -264,14 +262,15 @@ impl FleetState {
         }
     }
 
-    /// Returns true if every live member has been heard: on the bus, each of them sends as often as this agent; in the
-    /// store, one that is missing in a young set may not have found it yet.
+    /// Returns true if every live member has been heard. On the bus, each of them sends as often as this agent. In the
+    /// store, a member that is missing in a young set may not have found it yet.
     fn knows_all(&self, now: Timestamp) -> bool {
         self.own_lasted(now, PresenceSource::Bus, JOINED_AFTER_MS)
             || self.set.is_complete() && self.own[PresenceSource::Store as usize].goes_on(now)
     }
 
-    /// Returns the own part of so many agents. Saved members are no more than expected while nobody could be heard yet.
+    /// Returns the own part of so many agents. While nobody could be heard yet, the number of saved members is only an
+    /// expected one.
     fn part(&self, now: Timestamp, agents: NonZeroU32, expected: NonZeroU32, is_starting: bool) -> FleetPart {
         let hears_anyone = self.hears_anyone(now);
         let meets_nobody = self.is_alone_in_set(now) || self.others.is_empty() && expected == NonZeroU32::MIN;
@@ -284,7 +283,7 @@ impl FleetState {
         }
     }
 
-    /// Returns true if the membership is frozen. It is so after a while without own heartbeats, and until several came back.
+    /// Returns true if the membership is frozen: after a while without own heartbeats, until several came back.
     fn is_frozen(&self, now: Timestamp, was_frozen: bool, epoch: Timestamp) -> bool {
         let is_silent = !self.own.iter().any(|streak| streak.goes_on(now)) && now.ms_since(epoch) > SILENT_MS;
         self.is_known && (is_silent || was_frozen && !self.own_lasts_anywhere(now, JOINED_AFTER_MS))

@@ -29,7 +29,6 @@ impl Namesake {
         self.signs[PresenceSource::Bus as usize].heard(now);
     }
 
-    /// Records the answer to an announcement of this agent, if there is one.
     pub(super) fn announced(&mut self, now: Timestamp, own: &str, set: Option<&PresenceSet>) {
         let before = set.and_then(|set| set.own_before);
         if before.zip(self.announced).is_some_and(|(before, last)| before > last) {

@@ -14,7 +14,7 @@ pub enum FleetPart {
     Nothing,
 }
 
-/// A part that calls read without a lock.
+/// Part that calls read without a lock.
 #[derive(Debug)]
 pub(super) struct SharedPart(AtomicU64);
 

@@ -16,12 +16,10 @@ use crate::notice::Notice;
 /// Maximum number of agents that may come within seconds, unless a larger fleet is expected.
 const NEWCOMERS_LEN_MAX: usize = 1_000;
 
-/// Returns the maximum number of agents that may come within seconds where so many are expected.
 pub(crate) fn newcomers_len_max(agents_expected: Option<NonZeroU32>) -> usize {
     agents_expected.map_or(0, |agents| 2 * agents.get() as usize).max(NEWCOMERS_LEN_MAX)
 }
 
-/// State of the presence set at its last answer.
 pub(super) struct KnownSet {
     newcomers: Newcomers<Arc<str>>,
     len_max: usize,
@@ -40,7 +38,6 @@ impl Default for KnownSet {
 }
 
 impl KnownSet {
-    /// Creates the state of a set that was never read, in which at most so many new members may come within seconds.
     pub(super) fn new(len_max: usize) -> Self {
         let newcomers = Newcomers::new(0, len_max);
         Self { newcomers, len_max, refused: None, is_told: false, is_complete: false }
@@ -64,12 +61,10 @@ impl KnownSet {
         !are_too_many
     }
 
-    /// Returns true if a live agent cannot be missing in the set.
     pub(super) fn is_complete(&self) -> bool {
         self.is_complete
     }
 
-    /// Returns true if the last answer named more new members than are believed.
     pub(super) fn is_refused(&self) -> bool {
         self.refused.is_some()
     }

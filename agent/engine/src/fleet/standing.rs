@@ -2,7 +2,6 @@
 
 use crate::notice::Notice;
 
-/// Own place in the fleet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {
     /// Not heard by the others yet. Ends when own heartbeats came back for [`super::JOINED_AFTER_MS`], or when a complete
@@ -17,7 +16,6 @@ pub(super) enum Standing {
 }
 
 impl Standing {
-    /// Returns the notice of a change from another standing.
     pub(super) fn notice_after(self, before: Self) -> Option<Notice> {
         match (before, self) {
             (Self::New | Self::Joined, Self::Removed) => Some(Notice::HeartbeatsLost),

@@ -6,12 +6,9 @@ use tollgate_core::messages::presence::GAP_MS_MAX;
 /// Gap between heartbeats that ends a streak, in ms.
 pub(super) const SILENT_MS: u64 = GAP_MS_MAX;
 
-/// Source that reports members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PresenceSource {
-    /// Heartbeats on the bus.
     Bus,
-    /// The presence set in the store.
     Store,
 }
 
@@ -28,7 +25,6 @@ impl PresenceSource {
 }
 
 impl Streak {
-    /// Records a heartbeat.
     pub(super) fn heard(&mut self, now: Timestamp) {
         if !self.goes_on(now) {
             self.first = now;

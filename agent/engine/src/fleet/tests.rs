@@ -4,7 +4,6 @@ use super::*;
 
 pub(super) const START: Timestamp = Timestamp::from_ms(1_000_000);
 
-/// A fleet and its time.
 struct Fixture {
     fleet: Fleet,
     ms: u64,

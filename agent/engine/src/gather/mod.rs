@@ -22,11 +22,9 @@ use crate::matched_rule::Charges;
 
 /// Maximum time from the beginning of a round to that of the next one, if steps wait.
 pub const GATHER_MAX: Duration = Duration::from_millis(1);
-/// Maximum number of calls that wait for the next round.
 const WAITING_CALLS_MAX: usize = 10_000;
 /// Maximum time by which the calls of one charge may expire one after another, in ms.
 const EXPIRY_SPREAD_MS: u64 = 2;
-/// Maximum number of calls of one charge.
 const COALESCED_LEN_MAX: usize = 1_000;
 
 /// Number of a round.
@@ -47,7 +45,7 @@ pub struct Gatherer<T> {
 /// A step of charges, for one caller or for several that ask for the same.
 #[derive(Clone, Debug)]
 pub struct GatheredStep<T> {
-    /// Charges of one caller: those of the one that expires first.
+    /// Charges of the caller whose call expires first.
     charges: Charges,
     callers: SmallVec<[T; 1]>,
 }
@@ -156,8 +154,8 @@ impl<T> GatheredStep<T> {
         self.callers.into_iter().enumerate().map(part).collect()
     }
 
-    /// Returns the charge if other calls can share it: it is the only one of its step, the store can charge a part of the
-    /// calls, and none of them may have been charged before.
+    /// Returns the charge if other calls can share it. They can if it is the only one of its step, the store can charge
+    /// a part of the calls, and none of them may have been charged before.
     fn joinable(&self) -> Option<&Charge> {
         let [charge] = &self.charges[..] else { return None };
         let is_plain = matches!(charge.mode, ChargeMode::Enforce { .. }) && charge.request.is_none();

@@ -41,7 +41,6 @@ fn in_flight(is_strict: bool, id: Option<&str>) -> (Engine, StoreRequest) {
     (engine, request)
 }
 
-/// Outcomes of late answers that an engine has counted.
 fn outcomes(engine: &Engine) -> Vec<(&'static str, u64)> {
     engine.metrics().late_answers().filter(|(_, count)| *count > 0).collect()
 }
@@ -63,7 +62,7 @@ fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
     request.charges().iter().map(|_| result).collect()
 }
 
-/// Modes and ids of the charges that the maintenance sends.
+/// Modes of the charges that the maintenance sends, each with true if the charge has an id.
 fn backfill(engine: &Engine) -> Vec<(ChargeMode, bool)> {
     match engine.begin(START, Operation::Backfill) {
         Progress::NeedsStore(request) => {

@@ -23,7 +23,6 @@ use crate::planned_call::{PlannedCall, Verdicts};
 use crate::table::LockedTable;
 use crate::view::{LeaseFacts, LeaseGrant, LeaseSpan, ViewEvent, update};
 
-/// The sending of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
     /// Agent's own time.
@@ -33,9 +32,10 @@ pub(crate) struct Sending {
 }
 
 impl Engine {
-    /// Decides a call by leases, if each of its counters has one: a call that must ask the store about one counter asks
+    /// Decides a call by leases if each of its counters has one. A call that must ask the store about one counter asks
     /// about all, so that its charges lie at one instant. Returns the verdicts, and the instant at which the admission
-    /// counts: `at`, or the nearest one at which the store has charged all the units and all sub-windows last.
+    /// counts. This is `at`, or the nearest instant at which the store has charged all the units and all sub-windows
+    /// last.
     pub(crate) fn spend_leases(
         &self,
         context: &Context<'_>,
@@ -107,7 +107,6 @@ impl Engine {
         }
     }
 
-    /// Returns the facts by which a lease ends.
     #[inline]
     pub(crate) fn lease_facts<'a>(&self, context: &Context<'_>, policy: &'a LimitPolicy) -> LeaseFacts<'a> {
         LeaseFacts {
@@ -119,7 +118,6 @@ impl Engine {
         }
     }
 
-    /// Takes the units that the answer to a call leases.
     pub(crate) fn take_leases(
         &self,
         now: Timestamp,
@@ -219,7 +217,7 @@ impl Engine {
         self.settings.charges == ChargeableRules::All && matched.keeps_units()
     }
 
-    /// Ends all leases: they may not be charged any more, or the store's time is not known.
+    /// Ends all leases, because they may not be charged any more or the store's time is not known.
     pub(crate) fn end_leases(&self) {
         self.lease_epochs.end();
     }

@@ -11,10 +11,8 @@ use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Output, Progress};
 use crate::store_request::StoreRequest;
 
-/// Pause after lost counters could not be opened again, in ms.
 const REOPEN_PAUSE_MS: u64 = 50;
 
-/// State of these duties.
 #[derive(Debug, Default)]
 pub(super) struct LossDuties {
     witness: Witness,
@@ -30,7 +28,6 @@ impl Maintenance {
         [witness.due_at().filter(|_| self.settings.witnesses), reopening]
     }
 
-    /// Begins the duties that are due.
     pub(super) fn begin_loss_duties(
         &mut self,
         now: Timestamp,
@@ -56,7 +53,7 @@ impl Maintenance {
         raises
     }
 
-    /// Follows an answered ping: with the witness, which the backfill follows, or with the backfill.
+    /// Sends the request that follows an answered ping: the witness, which the backfill follows, or the backfill.
     pub(super) fn follow_ping(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         let awaits_witness = self.raise_witness(now, effects);
         match &mut self.probe {
@@ -109,7 +106,6 @@ impl Maintenance {
         }
     }
 
-    /// Follows the answer to lost counters.
     pub(super) fn reopened(
         &mut self,
         now: Timestamp,

@@ -33,14 +33,12 @@ use probe_pace::ProbePace;
 pub use witness::{WITNESS_KEPT_MS, WitnessAnswer};
 pub use work::{MaintenanceEffect, MaintenanceInput, MaintenanceRequest};
 
-/// Interval of the engine's housekeeping, in ms.
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
-/// Interval at which a store that answers is pinged, whatever else happens, in ms: for its time, and because an agent
-/// without calls learns of its loss in no other way.
+/// Interval at which a store that answers is pinged, whatever else happens, in ms. The pings read its time, and an
+/// agent without calls learns of its loss in no other way.
 const RESYNC_INTERVAL_MS: u64 = 10_000;
 /// Interval at which the published rules are read from the store, in ms.
 const RULES_INTERVAL_MS: u64 = 10_000;
-/// Interval at which they are read after a failure, in ms.
 const RULES_RETRY_INTERVAL_MS: u64 = 5_000;
 /// Number of failures in a row after which an operator is told that rules cannot be followed.
 const RULES_MISSES_MAX: u32 = 3;
@@ -62,7 +60,6 @@ pub struct MaintenanceSettings {
 pub struct Maintenance {
     engine: Arc<Engine>,
     settings: MaintenanceSettings,
-    /// Waker of a shell that sleeps.
     shell: Option<Waker>,
     answered: LastAnswer,
     probe: Option<Probe>,
@@ -226,7 +223,7 @@ impl Maintenance {
         self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
     }
 
-    /// Notes that published rules were read from the store, or were not. While the bus can be used, they come from there.
+    /// Records whether published rules were read from the store. While the bus can be used, they come from the bus.
     fn rules_read(&mut self, now: Timestamp, is_answered: bool) {
         if !is_answered {
             self.rules_at = now.plus_ms(RULES_RETRY_INTERVAL_MS);

@@ -8,14 +8,13 @@ use tollgate_core::counter::StoreError;
 use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};
 
-/// Time from the ping after which no further backfill is sent, in ms. Calls then use the store again even if units are left:
-/// calls that are decided without the store would make new units as fast as the backfill removes them.
+/// Time from the ping after which no further backfill is sent, in ms. Calls then use the store again even if units are
+/// left. Calls that are decided without the store would make new units as fast as the backfill removes them.
 const BACKFILL_MS_MAX: u64 = 1_000;
 
 /// Answer to the last request that the maintenance itself sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum LastAnswer {
-    /// There was none.
     Missing,
     /// It was a ping, and too late for some calls.
     Late,
@@ -29,9 +28,8 @@ pub(super) struct Probe {
     pub(super) ping_took_ms: u64,
     /// True if calls would have missed their deadline.
     pub(super) is_late: bool,
-    /// True if only a miss called for it: an answer is no return of the store.
+    /// True if only a miss called for the probe. An answer to it then does not mean that the store is back.
     pub(super) is_of_miss: bool,
-    /// True if the answer of the witness comes next.
     pub(super) awaits_witness: bool,
 }
 

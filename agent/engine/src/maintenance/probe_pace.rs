@@ -6,26 +6,22 @@ use tollgate_core::clock::Timestamp;
 
 /// Interval between probes of a store that does not answer, in ms.
 const PROBE_INTERVAL_MS: u64 = 10;
-/// A store that is lost again within this time after it was found has relapsed, in ms.
+/// Time after the store was found within which another loss is a relapse, in ms.
 const RELAPSE_MS: u64 = 1_000;
 /// Maximum pause after a relapse, in ms.
 const PAUSE_MS_MAX: u64 = 500;
 /// Time from the first miss in which the first connection to the store may still be in progress, in ms.
 const CONNECTING_MS_MAX: u64 = 1_000;
 
-/// Time of the next probe.
 #[derive(Debug, Default)]
 pub(super) struct ProbePace {
-    /// Time from which the store may be probed again.
     pub(super) probe_at: Timestamp,
     found_at: Option<Timestamp>,
     pause_ms: u64,
-    /// Time of the first miss.
     missed_first: Option<Timestamp>,
 }
 
 impl ProbePace {
-    /// Returns true if the first connection may still be in progress.
     pub(super) fn is_connecting(&self, now: Timestamp) -> bool {
         let has_time = self.missed_first.is_some_and(|first| now.ms_since(first) < CONNECTING_MS_MAX);
         has_time && self.found_at.is_none()
@@ -40,7 +36,6 @@ impl ProbePace {
         self.probe_at = now.plus_ms(self.pause_ms);
     }
 
-    /// Records that the store did not answer a probe.
     pub(super) fn missed(&mut self, now: Timestamp) {
         self.missed_first.get_or_insert(now);
         self.probe_at = now.plus_ms(PROBE_INTERVAL_MS);

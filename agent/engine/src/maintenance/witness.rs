@@ -34,7 +34,6 @@ pub struct WitnessAnswer {
 pub(super) struct Witness {
     sent: u64,
     acknowledged: Option<Acknowledged>,
-    /// Last run id of the store.
     run_id: Option<u64>,
     is_asking: bool,
     /// Agent's own time at which the number was sent last.
@@ -56,12 +55,10 @@ impl Witness {
         (!self.is_asking).then_some(self.due_at)
     }
 
-    /// Returns the agent's own time at which the number was sent last.
     pub(super) fn sent_at(&self) -> Timestamp {
         self.sent_at
     }
 
-    /// Returns the next number.
     pub(super) fn next(&mut self, now: Timestamp) -> u64 {
         (self.is_asking, self.sent_at) = (true, now);
         self.due_at = now.plus_ms(INTERVAL_MS);

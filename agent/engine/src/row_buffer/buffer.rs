@@ -18,11 +18,9 @@ const ROWS_LEN_KEPT: usize = 4_096;
 const TEXTS_PER_ROW_KEPT: usize = 4;
 const TEXT_BYTES_PER_ROW_KEPT: usize = 64;
 
-/// Rows of one stripe.
 #[derive(Debug, Default)]
 pub(crate) struct RowBuffer {
     pub(crate) rows: Vec<BufferedRow>,
-    /// Rule sets by which the rows were decided.
     pub(crate) rules: Vec<Arc<ActiveRules>>,
     /// Texts of all rows, one behind the other, and where each ends.
     text: String,
@@ -40,7 +38,6 @@ pub(crate) struct BufferedRow {
     pub(crate) counter: Option<ChargedCounter>,
     /// On the home row, the authority, and the index of the decider's name among the texts.
     pub(crate) home: Option<(Source, Option<usize>)>,
-    /// Index of the rule set.
     pub(crate) rules: usize,
     /// Indexes of the first name and behind the last value of the call's descriptors among the texts.
     pub(crate) descriptors: (usize, usize),
@@ -52,7 +49,7 @@ pub(crate) struct BufferedRow {
 pub(crate) struct RowOrder {
     /// Number of rows of known calls that came before.
     pub(super) after: usize,
-    /// Index in its list of the subject that the row makes known.
+    /// Index, in its list, of the subject that the row makes known.
     pub(super) subject: Option<u16>,
 }
 
@@ -81,7 +78,6 @@ pub(crate) struct OwnValues {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChargedCounter {
     pub(crate) id: CounterId,
-    /// Position of the rule in the set.
     pub(crate) rule: usize,
     /// Quota in units, over all regions.
     pub(crate) quota: u64,
@@ -89,7 +85,6 @@ pub(crate) struct ChargedCounter {
 }
 
 impl ChargedCounter {
-    /// Creates the counter of the rule at this position, under the caller's policy.
     pub(crate) fn new(id: CounterId, rule: usize, policy: &LimitPolicy) -> Self {
         Self { id, rule, quota: policy.units_over_regions(), window: policy.window }
     }
@@ -130,7 +125,6 @@ impl RowBuffer {
         }
     }
 
-    /// Returns the index of a rule set.
     pub(crate) fn index_of_rules(&mut self, rules: &Arc<ActiveRules>) -> usize {
         if self.rules.last().is_none_or(|last| !Arc::ptr_eq(last, rules)) {
             self.rules.push(rules.clone());
@@ -138,13 +132,11 @@ impl RowBuffer {
         self.rules.len() - 1
     }
 
-    /// Returns a text.
     pub(crate) fn text(&self, index: usize) -> &str {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.text[start..self.ends[index]]
     }
 
-    /// Returns the names and values of a row's descriptors.
     pub(crate) fn descriptors(&self, row: &BufferedRow) -> impl Iterator<Item = (&str, &str)> + Clone {
         let (first, end) = row.descriptors;
         (first..end).step_by(2).map(|index| (self.text(index), self.text(index + 1)))
@@ -159,7 +151,6 @@ impl RowBuffer {
         self.rows.push(BufferedRow { home, rules, descriptors, ..*row });
     }
 
-    /// Returns the length of all texts, in bytes.
     pub(super) fn text_bytes(&self) -> usize {
         self.text.len()
     }

@@ -12,17 +12,15 @@ use crate::stripes::STRIPES;
 /// Maximum number of rows of known calls whose places are freed at once.
 const FREED_LEN: usize = 256;
 
-/// Rows that were taken, and the subjects of all stripes.
 pub(crate) struct RowCollector {
     /// Buffer that is exchanged for a full one.
     empty: RowBuffer,
     subjects: Box<[Subjects]>,
 }
 
-/// Subjects of a stripe.
 #[derive(Default)]
 struct Subjects {
-    /// A row of each.
+    /// One row of each subject.
     rows: RowBuffer,
     batched: Vec<BatchedSubject>,
 }
@@ -34,8 +32,8 @@ impl Default for RowCollector {
 }
 
 impl RowCollector {
-    /// Takes the rows of a stripe, and passes each to a function: the buffer of its subject, the subject, the row's own
-    /// values, and what is kept of the subject. Returns the number of rows.
+    /// Takes the rows of a stripe, and passes each to a function. The function gets the buffer of the subject, the
+    /// subject, the row's own values, and the numbers that are kept of the subject. Returns the number of rows.
     pub(crate) fn collect(
         &mut self,
         rows: &RowBuffers,

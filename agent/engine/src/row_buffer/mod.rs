@@ -44,7 +44,6 @@ pub(crate) struct RowBuffers {
     pub(crate) full_waker: AtomicWaker,
     /// Rows that never reached the log in this life.
     pub(crate) dropped_rows: Total,
-    /// Closed batches that wait for the bus.
     pub(crate) waiting_batches: AtomicUsize,
     /// Rows that were taken and are in no closed batch yet.
     pub(crate) taken_rows: AtomicUsize,
@@ -53,7 +52,6 @@ pub(crate) struct RowBuffers {
     stripes: Stripes<RowStripe>,
 }
 
-/// Rows of one stripe.
 #[derive(Debug, Default)]
 struct RowStripe {
     buffered: Mutex<BufferedRows>,
@@ -119,8 +117,8 @@ impl RowBuffers {
         Some(round)
     }
 
-    /// Adds a row of a known call, without a lock unless its ring is empty; returns false if there is no place for it, and
-    /// then [`Self::add`] has one.
+    /// Adds a row of a known call, without a lock unless its ring is empty. Returns false if there is no place for it;
+    /// [`Self::add`] then has one.
     #[inline]
     pub(crate) fn add_known(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> bool {
         let stripe = self.stripes.own();
@@ -147,7 +145,7 @@ impl RowBuffers {
         self.next_round()
     }
 
-    /// Begins to collect the rows of a round: later rows say the next one. Returns the number of the round.
+    /// Begins to collect the rows of a round, and returns its number. Later rows belong to the next round.
     pub(crate) fn begin_round(&self) -> u64 {
         let round = self.round.fetch_add(1, Ordering::SeqCst) + 1;
         fence(Ordering::SeqCst);
@@ -178,7 +176,6 @@ impl RowBuffers {
         waiting + self.taken_rows.load(Ordering::Acquire)
     }
 
-    /// Returns the time from which rows are due for a batch.
     pub(crate) fn due_at(&self) -> Option<Timestamp> {
         self.stripes.iter().filter_map(RowStripe::opened_at).min().map(|opened_at| opened_at.plus_ms(LINGER_MS))
     }

@@ -53,15 +53,14 @@ fn add_known(buffers: &RowBuffers, place: SubjectPlace) -> bool {
     buffers.add_known(NOW, place, KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local })
 }
 
-/// Step of the publishing thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     BeginRound,
     Take(usize),
 }
 
-/// Runs the steps of the second round, with a call on a stripe before the step of this number. Returns true if the row is
-/// taken whenever it says the second round or an earlier one.
+/// Runs the steps of the second round, with a call on a stripe before the step of this number. Returns true if the row
+/// is taken whenever it names the second round or an earlier one.
 fn is_contained(steps: &[Step], stripe: usize, before: usize) -> bool {
     let (buffers, mut taken, mut says) = (RowBuffers::default(), 0, None);
     assert_eq!(buffers.begin_round(), 1);
@@ -83,8 +82,8 @@ fn is_contained(steps: &[Step], stripe: usize, before: usize) -> bool {
     says == Some(3) || taken == 1
 }
 
-/// E8: a view takes the rows that say a round for published once the round is complete. A publishing thread that raised the
-/// round after it has taken the rows would miss some.
+/// E8: a view takes the rows that name a round for published once the round is complete. A publishing thread that
+/// raised the round after it has taken the rows would miss some.
 #[test]
 fn a_round_contains_all_rows_that_say_it_wherever_a_call_comes_between() {
     use Step::{BeginRound, Take};
@@ -105,7 +104,7 @@ fn a_full_buffer_drops_rows_and_another_stripe_has_room() {
     assert_eq!((buffer.rows.len(), buffers.is_any_full()), (ROWS_LEN_MAX, false));
 }
 
-/// A thread that knows the call of a row uses no lock, and learns that all is closed all the same.
+/// A thread that knows the call of a row uses no lock, and still learns that all is closed.
 #[test]
 fn a_known_call_adds_no_row_once_the_buffers_are_closed() {
     use_stripe(5);
@@ -118,7 +117,7 @@ fn a_known_call_adds_no_row_once_the_buffers_are_closed() {
     assert_eq!((add(&buffers, 5, 3, "a"), buffers.dropped_rows.get(), buffers.waiting_rows()), (None, 1, 2));
 }
 
-/// Which calls a thread knows depends on a random hash. It must not decide when the publishing thread runs.
+/// The calls that a thread knows depend on a random hash. They must not decide when the publishing thread runs.
 #[test]
 fn only_the_first_row_of_a_stripe_wakes_the_shell_whether_its_call_is_known_or_not() {
     use_stripe(5);

@@ -31,7 +31,6 @@ use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
-/// Correction of a call.
 #[derive(Debug)]
 pub(crate) struct Adjustment<'a> {
     pub(crate) number: u64,
@@ -47,8 +46,8 @@ pub(crate) struct Adjustment<'a> {
 }
 
 impl Engine {
-    /// Begins to settle so many units, or to release the slots. Units that the store was never told about are refunded here
-    /// and now while it is unavailable; otherwise they travel to it with their refund.
+    /// Begins to settle so many units, or to release the slots. While the store is unavailable, units that it was never
+    /// told about are refunded at once. Otherwise they travel to the store with their refund.
     pub(crate) fn begin_adjustment<'a>(
         &self,
         context: &Context<'a>,
@@ -189,7 +188,7 @@ impl Engine {
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are
     /// none. A slot is free at once. Other units reach the store with their refund, so that it knows the request of the
-    /// refund when another agent repeats it; those of one instant are alike.
+    /// refund when another agent repeats it. Units of one instant are interchangeable.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
         let Adjustment { at, request, unsynced, .. } = *adjustment;
         let Some(call) = unsynced else { return false };
@@ -207,8 +206,8 @@ impl Engine {
         })
     }
 
-    /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside one that is counted
-    /// always: nobody releases them, because a denied call has no permit.
+    /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside a rule that is
+    /// counted always. A denied call has no permit by which anybody could release them.
     pub(crate) fn give_back_slots(&self, context: &Context<'_>, matched: &MatchedRule<'_>, at: Timestamp) {
         let (generation, units) = (context.active.set.generation, matched.cost);
         if self.settings.owns_table {
@@ -220,7 +219,8 @@ impl Engine {
         }
     }
 
-    /// Returns the identifier of the units that a call was admitted without the store; nothing if another agent decided it.
+    /// Returns the identifier of the units that were admitted for a call without the store; none if another agent
+    /// decided it.
     fn unsynced_of_decision(&self, decided: &DecidedCall) -> Option<RequestId> {
         let (id, request) = (decided.id(), decided.request());
         let is_own = id.life == self.life;
@@ -229,7 +229,6 @@ impl Engine {
 }
 
 impl Adjustment<'_> {
-    /// Returns the same without a borrow.
     pub(crate) fn into_owned(self) -> Adjustment<'static> {
         Adjustment { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
     }

@@ -35,7 +35,7 @@ fn sole(output: Output) -> Decision {
     output.into_decisions().pop().expect("a decision")
 }
 
-/// The answer of a store that charges a request at an instant; each charge has room or not.
+/// Answer of a store that charges a request at an instant.
 fn answer(request: &StoreRequest, at: Timestamp, has_room: impl Fn(&Charge) -> bool) -> ChargeResults {
     let is_refused = request.charges().iter().any(|charge| charge.mode.is_enforced() && !has_room(charge));
     let result = |charge: &Charge| {

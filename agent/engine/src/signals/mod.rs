@@ -31,7 +31,6 @@ const DELIVERED_LEN_MAX: usize = 8_192;
 /// Maximum number of rounds per partition of which rows are known to be lost.
 const LOST_LEN_MAX: usize = 1_024;
 
-/// Freshness of the signals, by partition.
 pub(crate) struct Signals {
     partitions: Box<[Mutex<SignalPartition>]>,
     /// Time of the bus. A heartbeat of this agent that contradicts it replaces it.
@@ -47,7 +46,6 @@ pub(crate) struct Followed {
     pub(crate) appended: Timestamp,
 }
 
-/// One partition of the signals.
 #[derive(Default)]
 struct SignalPartition {
     followed: Followed,
@@ -78,8 +76,8 @@ impl Signals {
     }
 
     /// Applies the heartbeat of a batch that the bus appended at this time. Returns true if its signals are not
-    /// outdated. After a record that is too old to be of use, signals must again be read for a while: others may have
-    /// been missed.
+    /// outdated. After a record that is too old to be of use, signals must again be read for a while, because others
+    /// may have been missed.
     pub(crate) fn received(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch) -> bool {
         let bus = self.bus_clock.read().at(now);
         let Some(mut view) = self.partition(batch.partition) else { return false };
@@ -147,8 +145,8 @@ impl Signals {
         }
     }
 
-    /// Returns the authority about a partition while the store does not answer: its signals, if they are fresh, were
-    /// read for long enough, and count by the time of the store.
+    /// Returns the authority about a partition while the store does not answer. The signals decide if they are fresh,
+    /// were read for long enough, and count by the time of the store.
     pub(crate) fn authority(&self, partition: Partition, now: Timestamp, store: TimeBounds) -> Authority {
         let bus = self.bus_clock.read().at(now);
         let Some(view) = self.partition(partition) else { return Authority::Fallback(CoveredRounds::default()) };
@@ -166,7 +164,6 @@ impl Signals {
         !self.partitions.is_empty() && self.partitions.iter().all(|view| view.lock().has_read_enough())
     }
 
-    /// Returns the number of kept entries.
     pub(crate) fn kept(&self) -> usize {
         let kept = |view: &SignalPartition| view.delivered.len() + view.covered.lost.len();
         self.partitions.iter().map(|view| kept(&view.lock())).sum()
@@ -188,7 +185,7 @@ impl SignalPartition {
         self.applied_as_of = None;
     }
 
-    /// Takes the rounds of batches that the applied signals contain for covered.
+    /// Marks the rounds of batches that the applied signals contain as covered.
     fn cover_delivered(&mut self) {
         while let Some((round, offset)) = self.delivered.front().copied()
             && self.applied_as_of.is_some_and(|as_of| offset <= as_of)

@@ -30,13 +30,11 @@ use super::sketch_limit::{SketchForm, SketchLimit};
 
 /// Number of rows, and so of cells of a caller in a sub-window.
 const ROWS: usize = 4;
-/// Maximum number of stripes.
 const STRIPES_MAX: usize = 64;
 /// Minimum number of cells in a row of a stripe, unless there is only one stripe.
 const ROW_LEN_MIN: usize = 1_024;
 const CELL_BYTES: usize = size_of::<u32>();
 
-/// Counts of callers in the sub-windows of one window.
 pub(super) struct CountMin {
     window: Window,
     unit_bits: u32,
@@ -65,7 +63,6 @@ impl CountMin {
         Self { window, unit_bits, hasher: RandomState::default(), row_len, stripes }
     }
 
-    /// Returns the number of bytes of all cells.
     pub(super) fn bytes(&self) -> usize {
         self.stripes.len() * kept_sub_windows(self.window) * ROWS * self.row_len * CELL_BYTES
     }
@@ -119,7 +116,6 @@ impl SketchStripe {
         self.newest = self.newest.max(sub_window);
     }
 
-    /// Returns the counts of a caller.
     fn ring(&mut self, window: Window, columns: [usize; ROWS], unit_bits: u32) -> Ring {
         let (mut ring, newest) = (Ring::new(window), self.newest);
         ring.roll_to(newest);
@@ -131,7 +127,6 @@ impl SketchStripe {
         ring
     }
 
-    /// Raises the cells of a caller in the newest sub-window to a count.
     fn raise(&mut self, window: Window, columns: [usize; ROWS], count: u32) {
         let cells = self.of_sub_window(self.newest, window);
         for column in columns {

@@ -33,13 +33,11 @@ const UNUSED_MS: u64 = 10_000;
 /// Part of the table, in percent, below which there is room again: well below the part at which a flooded rule gets no more.
 const ROOM_PERCENT: usize = 60;
 
-/// Returns the number of sketches that these rules can have.
 pub(crate) fn kinds(rules: &[Arc<Rule>]) -> usize {
     let forms = |rule: &Arc<Rule>| rule.all_policies().map(SketchForm::of).collect();
     rules.iter().map(|rule| HashSet::<SketchForm>::len(&forms(rule))).sum()
 }
 
-/// Sketches of the rules with callers past the cap.
 pub(crate) struct Sketches {
     bytes_max: usize,
     by_kind: RwLock<HashMap<SketchKind, CountMin>>,
@@ -56,7 +54,6 @@ struct SketchKind {
     form: SketchForm,
 }
 
-/// Charge of a caller without a place in the table.
 pub(crate) struct SketchCharge<'a> {
     pub(crate) rule: &'a Arc<str>,
     pub(crate) policy: &'a LimitPolicy,
@@ -113,12 +110,10 @@ impl Sketches {
         self.is_used.swap(false, Ordering::Relaxed)
     }
 
-    /// Returns true while new callers are counted here.
     pub(crate) fn is_used(&self) -> bool {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    /// Returns the memory of all sketches in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.by_kind.read().values().map(CountMin::bytes).sum()
     }

@@ -12,7 +12,6 @@ use crate::enforce::{Facts, equal_part};
 /// Maximum number of sub-windows of a conservative estimate.
 const PARTS_MAX: u32 = 4;
 
-/// Limit of one caller in a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SketchLimit {
     pub(super) units: u64,
@@ -38,8 +37,8 @@ impl SketchForm {
 }
 
 impl SketchLimit {
-    /// Returns the limit under a policy. An agent with a store admits its part of the quota only, because the others have
-    /// sketches of their own; if the part is less than one unit, a `bounded` rule admits one.
+    /// Returns the limit under a policy. An agent with a store admits its part of the quota only, because the others
+    /// have sketches of their own. If the part is less than one unit, a `bounded` rule admits one.
     pub(super) fn of(policy: &LimitPolicy, shares: Option<&Facts>) -> Self {
         let (width_ms, quota) = (policy.window.width_ms(), policy.quota.units());
         let (whole, width_ms, estimate) = match policy.algorithm {

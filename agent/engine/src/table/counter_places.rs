@@ -19,7 +19,6 @@ pub(super) const LATE: RuleTag = 0;
 /// Digest of a rule's name.
 pub(super) type RuleTag = u64;
 
-/// Number of counters in all, and of each rule.
 pub(super) struct Places {
     counters_max: usize,
     len: usize,
@@ -35,7 +34,6 @@ impl Places {
         self.len
     }
 
-    /// Returns the number of rules that have counters.
     #[cfg(test)]
     pub(super) fn rules(&self) -> usize {
         self.by_rule.len()
@@ -53,7 +51,6 @@ impl Places {
         has_place
     }
 
-    /// Gives the places of dropped counters back.
     pub(super) fn give_back(&mut self, dropped: &[RuleTag]) {
         self.len -= dropped.len();
         for rule in dropped {

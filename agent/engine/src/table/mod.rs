@@ -47,7 +47,6 @@ pub struct AgentTable {
 #[repr(align(128))]
 struct CacheLines<T>(T);
 
-/// The shards of the counters of one call or request, locked.
 pub(crate) struct LockedTable<'a> {
     table: &'a AgentTable,
     shards: SmallVec<[(usize, MutexGuard<'a, TableShard>); 2]>,
@@ -90,19 +89,17 @@ impl AgentTable {
         Some(look(entry))
     }
 
-    /// Returns a number that changes when a cached denial of this counter ends before its time: a refund may have made room,
-    /// or the store's clock has stepped back. Other counters may change it, too.
+    /// Returns a number that changes when a cached denial of this counter ends before its time. A refund may have made
+    /// room, or the store's clock has stepped back. Other counters may change it, too.
     #[inline]
     pub(crate) fn denials_ended(&self, counter: CounterId) -> u32 {
         self.denials_ended[shard_of(counter)].load(Ordering::Acquire)
     }
 
-    /// Returns true if the table holds a counter.
     pub(crate) fn holds(&self, counter: CounterId) -> bool {
         self.shards[shard_of(counter)].0.lock().find(counter).is_some()
     }
 
-    /// Applies a function to the view of a counter.
     pub(crate) fn with<R>(&self, counter: CounterId, look: impl FnOnce(&mut CounterView) -> R) -> R {
         let mut table = self.lock([counter].into_iter());
         let view = table.view(counter);
@@ -147,7 +144,6 @@ impl AgentTable {
         self.sweep_shard(&mut self.shards[turn % SHARDS].0.lock(), now);
     }
 
-    /// Returns the number of counters.
     pub(crate) fn len(&self) -> usize {
         self.places.lock().len()
     }
@@ -218,7 +214,7 @@ impl Counters for LockedTable<'_> {
         self.shard(counter).find(counter)?.get(counter)
     }
 
-    /// There is always room: [`LockedTable::place`] has found a place for the counter, or its call is late.
+    /// Always finds room: [`LockedTable::place`] has found a place for the counter, or its call is late.
     fn get_or_create(&mut self, charge: &Charge) -> Option<&mut StoredCounter> {
         self.entry(charge.counter).get_or_create(charge)
     }

@@ -10,10 +10,8 @@ use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreErr
 use super::{PLACE_KEPT_MS, PLACE_KEPT_STEP_MS, RuleTag};
 use crate::view::{CounterView, rebase, update_in_step};
 
-/// Number of entries in a chunk.
 const CHUNK_LEN: usize = 256;
 
-/// Counters of one shard.
 #[derive(Default)]
 pub(super) struct TableShard {
     positions: HashTable<u32>,
@@ -22,12 +20,9 @@ pub(super) struct TableShard {
     pub(super) swept_at: Timestamp,
 }
 
-/// One counter.
 pub(crate) struct TableEntry {
     pub(super) id: CounterId,
-    /// Rule of the counter.
     pub(super) rule: RuleTag,
-    /// Instant until which the place is kept.
     pub(super) kept_until: Timestamp,
     pub(crate) view: CounterView,
     /// State, if the counts live here.
@@ -50,7 +45,6 @@ impl TableShard {
         Some(entry_mut(&mut self.chunks, *position))
     }
 
-    /// Returns the entry of a counter, which is added if it is absent.
     pub(super) fn find_or_insert(
         &mut self,
         counter: CounterId,
@@ -101,13 +95,11 @@ impl TableShard {
         dropped
     }
 
-    /// Returns the number of entries for which memory is held.
     #[cfg(test)]
     pub(super) fn capacity(&self) -> usize {
         self.chunks.iter().map(Vec::capacity).sum::<usize>().max(self.positions.capacity())
     }
 
-    /// Follows a clock that stepped back by `by_ms` to `now`.
     pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
         self.swept_at = self.swept_at.min(now);
         for entry in self.chunks.iter_mut().flatten() {

@@ -2,14 +2,12 @@
 
 use tollgate_core::clock::Timestamp;
 
-/// Facts about the store in its answer to a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acknowledgement {
-    /// Instant of the charge.
     pub(crate) at: Timestamp,
     /// Birth of the stored counter; time 0 if it is unknown.
     pub(crate) born: Timestamp,
-    /// Instant of the step on it before.
+    /// Instant of the previous step on the counter.
     pub(crate) previous: Timestamp,
     /// Instant up to which acknowledged charges prove nothing, because the store's clock was set back.
     pub(crate) proves_after: Timestamp,

@@ -7,7 +7,6 @@ use tollgate_core::rules::LimitPolicy;
 /// Time for which a store can hold units of a policy.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ageing {
-    /// Width of a sub-window, in ms.
     pub(super) part_ms: u64,
     /// Time after which the units count nowhere, in ms.
     pub(super) kept_ms: u64,

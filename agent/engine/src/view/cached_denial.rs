@@ -37,10 +37,10 @@ const RESYNC_MS: u64 = 10_000;
 
 /// A denial of the store, and the conditions under which it holds.
 ///
-/// It ends when the store's time may have reached `retry_at`, when its check is due, with its generation, and when another limit
-/// applies to the caller (by an override of a key, or by a tier). The agent drops it after a refund of its own, and when the
-/// store's clock has stepped. A call that asks the store lengthens it once, by [`ANSWER_MS`]; if that call is admitted, the
-/// denial is dropped, and if no answer comes, the next calls ask the store.
+/// It ends when the store's time may have reached `retry_at`, when its check is due, and with its generation. It also
+/// ends when another limit applies to the caller (by an override of a key, or by a tier). The agent drops it after a
+/// refund of its own, and when the store's clock has stepped. A call that asks the store lengthens it once, by
+/// [`ANSWER_MS`]. If that call is admitted, the denial is dropped. If no answer comes, the next calls ask the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
     /// Units left, and the times from which the call is admitted and the quota is free, by the store.
@@ -53,12 +53,11 @@ pub(crate) struct CachedDenial {
     generation: Generation,
     /// Limit of the caller, which another policy may change.
     limit: Limit,
-    /// Time of the next check.
     check: Check,
 }
 
-/// Instant of the agent's own clock from which the store is asked again, in ms, and in the lowest bit 1 if it is being
-/// asked: a counter has one word for both.
+/// Instant of the agent's own clock from which the store is asked again, in ms. The lowest bit is 1 while it is being
+/// asked, so that a counter has one word for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Check(u64);
 
@@ -109,12 +108,10 @@ impl CachedDenial {
         }
     }
 
-    /// Returns true if a call asks the store.
     pub(crate) fn is_asked(&self) -> bool {
         self.check.is_asked()
     }
 
-    /// Returns the verdict of the store.
     pub(crate) fn verdict(&self) -> Verdict {
         let Self { remaining, retry_at, reset_at, .. } = *self;
         Verdict { admitted: false, remaining, retry_at, reset_at, delay_ms: 0 }
@@ -167,7 +164,6 @@ fn frees_units_singly(limit: &Limit) -> bool {
     limit.algorithm == Algorithm::SlidingWindow(Estimate::Interpolated)
 }
 
-/// Returns the time in which the answer to a check is awaited, in ms.
 fn answer_ms(limit: &Limit) -> u64 {
     ANSWER_MS.min(limit.window.part_ms() / 2)
 }

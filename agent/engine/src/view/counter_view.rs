@@ -23,29 +23,26 @@ use super::store_count::KnownUnits;
 use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
 use crate::time_bounds::TimeBounds;
 
-/// An agent's knowledge about one counter.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterView {
     pub(crate) denial: Option<CachedDenial>,
     pub(crate) local: Option<Box<LocalUsage>>,
     pub(crate) lease_or_pace: LeaseOrPace,
-    /// Units that the store does not know, and units that it must give back, as long as the counter is in the queue of
-    /// unsynced counters or in a backfill request. They are empty if all were confirmed or refunded meanwhile.
+    /// Units that the store does not know, and units that it must give back. They are kept as long as the counter is in
+    /// the queue of unsynced counters or in a backfill request. They are empty if all were confirmed or refunded
+    /// meanwhile.
     pub(super) unsynced: Option<Box<UnsyncedUnits>>,
     pub(crate) remote: Option<Box<RemoteCount>>,
 }
 
-/// The count of a counter in the latest signal.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteCount {
-    /// Admitted units per sub-window.
     pub(crate) admitted: Ring,
     /// Instant of the newest charge that is counted.
     pub(crate) newest_at: Timestamp,
     /// Instant of the newest charge that the store has acknowledged; time 0 if none is known. It ends with the next
     /// signal, and says nothing about a counter that the store has re-based since.
     pub(crate) charged_at: Timestamp,
-    /// Admissions by agent.
     pub(crate) flow: Flow,
     /// Budget of a strict counter. It outlives the signal.
     pub(crate) budget: SignalBudget,
@@ -71,14 +68,15 @@ impl CounterView {
         local
     }
 
-    /// Returns the quota by which the agent gives answers of the store: of a global rule, that of the last answer.
+    /// Returns the quota by which the agent gives answers of the store. For a global rule, it is the quota of the last
+    /// answer.
     #[inline]
     pub(crate) fn quota(&self, policy: &LimitPolicy) -> u64 {
         let answered = policy.global_quota.and(self.local.as_deref()).map(LocalUsage::limit);
         answered.unwrap_or_else(|| policy.quota.units())
     }
 
-    /// Returns what is left in the window of the count in the last answer of the store.
+    /// Returns the units of the store's last answer that are still in the window.
     pub(crate) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
         self.local.as_ref()?.store_count(now)
     }
@@ -119,7 +117,6 @@ impl CounterView {
         Some(request)
     }
 
-    /// Notes that a call asks the store.
     pub(crate) fn ask_store(&mut self, policy: &LimitPolicy, own_now: Timestamp, now: TimeBounds) {
         if let Some(line) = self.lease_or_pace.line_mut() {
             line.await_until(end_of(own_now, policy.deadline));
@@ -146,7 +143,6 @@ impl CounterView {
         self.unsynced.is_some()
     }
 
-    /// Returns true if units were admitted that the store does not know.
     pub(crate) fn has_unsynced(&self) -> bool {
         self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_units())
     }
@@ -156,7 +152,6 @@ impl CounterView {
         self.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.count_stranded(now));
     }
 
-    /// Returns the size of the units that were admitted and that the store does not know.
     pub(crate) fn unsynced_size(&self) -> UnsyncedSize {
         self.unsynced.as_ref().map_or(UnsyncedSize::default(), |unsynced| unsynced.size())
     }

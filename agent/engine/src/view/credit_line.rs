@@ -37,7 +37,6 @@ pub(crate) type LineNumber = u32;
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     number: LineNumber,
-    /// Units that may be drawn.
     units: u64,
     /// Store time of the charge on the counter of lines.
     charged_at: Timestamp,
@@ -53,7 +52,6 @@ pub(super) struct Line {
     awaited_until: Timestamp,
 }
 
-/// Request for a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineRequest {
     /// Limit of the counter of lines.
@@ -105,12 +103,10 @@ impl Line {
             && (self.limit.is_none() || facts.policy.line_limit() == self.limit)
     }
 
-    /// Returns true if units of this cost may be drawn.
     pub(super) fn admits(&self, facts: &LeaseFacts<'_>, cost: u64) -> bool {
         cost <= self.units && self.is_live(facts)
     }
 
-    /// Returns true while the answer to a call on the counter is awaited.
     pub(super) fn is_awaited(&self, own_now: Timestamp) -> bool {
         own_now < self.awaited_until
     }
@@ -128,15 +124,15 @@ impl Line {
         self.number
     }
 
-    /// Restores units that were drawn of this line for a request of this instant. Units of another line are lost.
+    /// Restores units that were drawn from this line for a request of this instant. Units of another line are lost.
     pub(super) fn restore(&mut self, units: u64, of: LineNumber, sent_at: Timestamp) {
         if of == self.number && self.limit.is_some() && sent_at >= self.held_from {
             self.units = self.units.saturating_add(units);
         }
     }
 
-    /// Returns the units to hand back, and the instant of their charge. A line that ended before its time is not handed back:
-    /// its units may be drawn still, by a call that is on its way.
+    /// Returns the units to hand back, and the instant of their charge. A line that ended before its time is not handed
+    /// back, because a call that is on its way may still draw its units.
     fn handed_back(&self, facts: &LeaseFacts<'_>) -> Option<(Timestamp, u64)> {
         let has_ended = facts.own_now >= self.ends_at && facts.epoch == self.epoch && self.limit.is_some();
         (has_ended && self.units > 0).then_some((self.charged_at, self.units))

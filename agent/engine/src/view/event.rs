@@ -12,7 +12,6 @@ use super::lease::LeaseGrant;
 use super::uncovered::{CoveredRounds, RoundNumber};
 use super::unsynced_units::{Unsynced, UnsyncedRefund};
 
-/// Event that changes the view of a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ViewEvent<'a> {
     /// The plan admits a call without the store.
@@ -21,7 +20,6 @@ pub(crate) enum ViewEvent<'a> {
         now: Timestamp,
         /// Instant at which the admission counts.
         at: Timestamp,
-        /// Units.
         cost: u64,
         /// Units that the signal left to this agent, if it divides those of a strict counter.
         part: Option<u64>,
@@ -30,9 +28,7 @@ pub(crate) enum ViewEvent<'a> {
         /// Own rounds that the last signal contains.
         covered: &'a CoveredRounds,
     },
-    /// The store has answered a charge.
     Answered {
-        /// The answer.
         result: &'a ChargeResult,
         /// Units that it has charged now.
         units: u64,
@@ -49,22 +45,18 @@ pub(crate) enum ViewEvent<'a> {
     LineDrawn(u64),
     /// The store has granted a line of credit; it has arrived at this instant of the agent's own clock.
     LineGranted(LeaseGrant<'a>, Timestamp),
-    /// The store has charged units that were drawn of a line for a request.
+    /// The store has charged units that were drawn from a line for a request.
     LineRestored {
-        /// Units.
         units: u64,
-        /// The line.
         of: LineNumber,
         /// Instant of the agent's own clock at which the request was sent.
         sent_at: Timestamp,
     },
-    /// The store has lost units of the counter.
     Lost,
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
         /// Instant at which they count.
         at: Timestamp,
-        /// Units.
         units: u64,
         /// True if a plan has entered them already.
         is_planned: bool,
@@ -79,7 +71,6 @@ pub(crate) enum ViewEvent<'a> {
     PublishedLater {
         /// Instant at which the units count.
         at: Timestamp,
-        /// Units.
         units: u64,
         /// Round with which they were entered.
         entered: u64,
@@ -94,7 +85,6 @@ pub(crate) enum ViewEvent<'a> {
     Refunded {
         /// Instant at which they counted.
         at: Timestamp,
-        /// Units.
         units: u64,
         /// Call whose unsynced slots end, too; none if the units hold no slots.
         slots_of: Option<RequestId>,
@@ -105,11 +95,8 @@ pub(crate) enum ViewEvent<'a> {
     LeavesQueue,
     /// The counter leaves the queue with all its units, because there are too many counters.
     Forgotten,
-    /// A signal has arrived.
     Signal {
-        /// The signal.
         signal: &'a Signal,
-        /// Admissions by agent.
         flow: Flow,
         /// Latest that the store's time may be.
         latest: Timestamp,
@@ -117,7 +104,6 @@ pub(crate) enum ViewEvent<'a> {
 }
 
 impl ViewEvent<'_> {
-    /// Returns the facts in the store's answer to a charge.
     pub(crate) fn acknowledged(&self) -> Option<&Acknowledgement> {
         match self {
             Self::Admitted { acknowledged, .. } | Self::Answered { acknowledged, .. } => acknowledged.as_ref(),

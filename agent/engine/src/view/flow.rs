@@ -10,7 +10,6 @@ use std::num::NonZeroU32;
 /// Bits of a number of units beyond those that a proportion keeps: 24 bits.
 const PROPORTION_SHIFT: u32 = 40;
 
-/// Admissions of the agents in one signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Flow {
     /// Units of the agents before this one in the signal, and their number.
@@ -20,7 +19,6 @@ pub(crate) struct Flow {
     own: u32,
     /// Units of all named agents.
     named: u32,
-    /// Units of others.
     others: u32,
 }
 

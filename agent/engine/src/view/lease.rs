@@ -35,17 +35,12 @@ use crate::time_bounds::{DRIFT_PPM, TimeBounds};
 /// Maximum time by which the agent's clock is read too late, in ms.
 const READ_MS: u64 = 2;
 
-/// Facts that decide if a lease of this agent may be spent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseFacts<'a> {
     pub(crate) policy: &'a LimitPolicy,
-    /// Generation of the policy.
     pub(crate) generation: Generation,
-    /// Agent's own time.
     pub(crate) own_now: Timestamp,
-    /// Bounds of the store's time.
     pub(crate) store_now: TimeBounds,
-    /// Epoch of leases that may be spent.
     pub(crate) epoch: LeaseEpoch,
 }
 
@@ -55,14 +50,12 @@ pub(crate) struct Lease {
     /// Agent's own time until which a request for units is under way.
     asked_until: Timestamp,
     granted: Option<Granted>,
-    /// Line of credit of the same counter.
     pub(super) line: Option<Box<Line>>,
 }
 
 /// Units of a lease, and the conditions under which they may be spent.
 #[derive(Clone, Debug)]
 struct Granted {
-    /// Units that are left.
     units: u64,
     /// Units of the quota that are left by the store's answer, less those that were spent.
     remaining: u64,
@@ -79,15 +72,14 @@ struct Granted {
     counts: Arc<RuleCounts>,
 }
 
-/// A call that a lease admits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeasedCall {
     pub(crate) verdict: Verdict,
     pub(crate) span: LeaseSpan,
 }
 
-/// Time in which a lease may be spent, in store time: from its charge to the last instant of its sub-window, or of the units that
-/// the region has been granted.
+/// Time in which a lease may be spent, in store time. It begins with the charge of the lease, and ends with its
+/// sub-window or with the term of the units that the region has been granted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseSpan {
     charged_at: Timestamp,
@@ -101,7 +93,6 @@ impl LeaseSpan {
         at.max(self.charged_at).min(self.last_at)
     }
 
-    /// Returns the time in which both leases may be spent.
     pub(crate) fn common_with(self, other: Self) -> Self {
         Self { charged_at: self.charged_at.max(other.charged_at), last_at: self.last_at.min(other.last_at) }
     }
@@ -126,7 +117,6 @@ impl Lease {
         })
     }
 
-    /// Takes units of a call that the lease has admitted.
     #[inline]
     pub(super) fn spend(&mut self, cost: u64) {
         if let Some(granted) = &mut self.granted {
@@ -145,7 +135,6 @@ impl Lease {
         is_free
     }
 
-    /// Takes the answer to a request for units.
     pub(super) fn granted(&mut self, grant: &LeaseGrant<'_>) {
         self.asked_until = Timestamp::default();
         let Some(mut new) = Granted::new(grant) else { return };
@@ -167,7 +156,6 @@ impl Lease {
         }
     }
 
-    /// Ends the lease.
     pub(super) fn end(&mut self) {
         if let Some(mut ended) = self.granted.take() {
             ended.strand();
@@ -204,12 +192,10 @@ impl Drop for Lease {
 pub(crate) struct LeaseGrant<'a> {
     pub(crate) charge: &'a Charge,
     pub(crate) result: &'a ChargeResult,
-    /// Number of units.
     pub(crate) units: u64,
     /// Agent's own time at which they were requested, and the epoch then.
     pub(crate) sent_at: Timestamp,
     pub(crate) epoch: LeaseEpoch,
-    /// Counts of the rule.
     pub(crate) counts: &'a Arc<RuleCounts>,
 }
 

@@ -7,7 +7,6 @@ use tollgate_core::algorithm::{CounterState, Limit};
 use super::credit_line::Line;
 use super::lease::Lease;
 
-/// Lease of a counter, or the meter of its pace.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LeaseOrPace(Option<Box<OneOfBoth>>);
 

@@ -9,20 +9,22 @@ use tollgate_core::window::Estimate;
 use super::local_usage::LocalUsage;
 use crate::time_bounds::TimeBounds;
 
-/// Part of the quota that all agents may use, in percent, unspent leases included, if a lease may be as large as the demand.
+/// Largest part of the quota, in percent, that all agents may use while a lease may be as large as the demand. Unspent
+/// leases are included.
 const AMPLE_PERCENT: u128 = 85;
 /// Thousandths of a unit, in which demands are computed.
 const MILLI: u128 = 1_000;
-/// Least number of calls for which a lease may be as large as the demand, in thousandths: of a smaller lease, too large a part is
-/// never spent.
+/// Least number of calls for which a lease may be as large as the demand, in thousandths. Of a smaller lease, too large
+/// a part is never spent.
 const CALLS_MIN: u128 = 3_000;
 
-/// Returns the units to lease beside a call of this cost, under this quota: the demand at this agent until the sub-window ends, by its
-/// admissions since the last one began. Where the counter is used up to its quota, a lease is two standard deviations
-/// smaller, so that it is nearly always spent: units that nobody spends are denied to other agents for a window.
-/// Arrivals are taken as a Poisson process.
+/// Returns the units to lease beside a call of this cost, under this quota. They are the demand at this agent until the
+/// sub-window ends, by its admissions since the last one began. Where the counter is used up to its quota, a lease is
+/// two standard deviations smaller, so that it is nearly always spent. Units that nobody spends are denied to other
+/// agents for a window. Arrivals are taken as a Poisson process.
 ///
-/// No lease is asked for while the sub-window may be about to end: the store might charge the demand of the next one into it.
+/// No lease is asked for while the sub-window may be about to end, because the store might charge the demand of the
+/// next one into it.
 pub(super) fn lease_size(
     policy: &LimitPolicy,
     quota: u64,
@@ -52,9 +54,9 @@ pub(super) fn lease_size(
     NonZeroU32::new(units).filter(|units| u64::from(units.get()) >= cost)
 }
 
-/// Returns true if the counter is used far below its quota: by the count in the last answer of the store, and the admissions of
-/// this agent before and after it. The count of a window that is not full yet is extrapolated, but not from the first
-/// sub-window alone.
+/// Returns true if the counter is used far below its quota, by the count in the last answer of the store, and the
+/// admissions of this agent before and after it. The count of a window that is not full yet is extrapolated, but not
+/// from the first sub-window alone.
 fn is_ample(quota: u64, local: &LocalUsage, now: Timestamp) -> bool {
     let (Some(known), window) = (local.store_count(now), local.ring.window()) else { return false };
     let oldest = local.ring.counts().next().map_or(now, |(sub_window, _)| window.start_of(sub_window));

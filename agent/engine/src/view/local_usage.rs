@@ -11,14 +11,11 @@ use super::acknowledgement::Acknowledgement;
 use super::store_count::{KnownUnits, StoreCount};
 use super::uncovered::{RoundNumber, UncoveredUnits};
 
-/// Units that the agent itself has admitted on one counter.
 #[derive(Clone, Debug)]
 pub(crate) struct LocalUsage {
     /// Units of the last W.
     pub(super) ring: Ring,
-    /// Units that no signal contains yet.
     pub(crate) uncovered: UncoveredUnits,
-    /// Units that the store knew.
     by_store: StoreCount,
     /// Instant of the newest charge that the store has acknowledged. Without a birth it proves nothing, and only tells
     /// that the store has answered since its last loss. It ends when the store's clock steps back.
@@ -26,7 +23,6 @@ pub(crate) struct LocalUsage {
 }
 
 impl LocalUsage {
-    /// Creates an empty record; the last W is that of this window.
     pub(super) fn new(window: Window) -> Self {
         Self {
             ring: Ring::new(window),
@@ -36,7 +32,6 @@ impl LocalUsage {
         }
     }
 
-    /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: RoundNumber) {
         self.ring.add_at(at, units);
         if let Some(round) = round {
@@ -52,12 +47,10 @@ impl LocalUsage {
         self.ring.get(newest).saturating_add(before)
     }
 
-    /// Remembers an acknowledged charge.
     pub(super) fn acknowledge(&mut self, answer: &Acknowledgement) {
         self.acknowledged = if answer.is_comparable() { answer.at } else { answer.lost_before };
     }
 
-    /// Follows a clock that stepped back by `by_ms` to `now`.
     pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
         self.ring.rebase(now, Estimate::Conservative);
         self.uncovered.rebase(by_ms, now);
@@ -65,21 +58,19 @@ impl LocalUsage {
         self.acknowledged = Timestamp::default();
     }
 
-    /// Removes units that were refunded.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         self.ring.subtract(self.ring.window().sub_window(at), units);
         self.uncovered.remove(at, units);
         self.by_store.since = self.by_store.since.saturating_sub(units);
     }
 
-    /// Remembers the count of an answer of the store at `at`, of which this agent has leased so many units and not spent them;
-    /// all its units have left the window at `until`.
+    /// Remembers the count of an answer of the store at `at`. This agent has leased `leased` of these units and not
+    /// spent them. All units have left the window at `until`.
     pub(super) fn answered(&mut self, at: Timestamp, used: u64, leased: u64, until: Timestamp) {
         let own = self.ring.used(at, Estimate::Conservative).saturating_add(leased);
         self.by_store = StoreCount::of_window(used, own, until);
     }
 
-    /// Remembers the quota by which the store answered.
     pub(super) fn answered_by(&mut self, limit: u64) {
         self.by_store.limit = limit;
     }
@@ -94,7 +85,7 @@ impl LocalUsage {
         self.by_store = StoreCount::of_bucket(level, at, until);
     }
 
-    /// Returns what is left in the window of the count in the last answer of the store.
+    /// Returns the units of the store's last answer that are still in the window.
     pub(super) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
         self.by_store.known(self.ring.used(now, Estimate::Conservative), now)
     }
@@ -105,7 +96,7 @@ mod tests {
     use super::super::uncovered::CoveredRounds;
     use super::*;
 
-    /// Without a bus there are no signals, which an entry would count beyond.
+    /// Without a bus there are no signals, so nothing can be beyond a signal.
     #[test]
     fn an_agent_without_a_bus_keeps_no_uncovered_units() {
         let at = Timestamp::from_ms(10);

@@ -19,7 +19,6 @@ use tollgate_core::window::Ring;
 use super::acknowledgement::Acknowledgement;
 use super::counter_view::CounterView;
 
-/// Loss of units of one counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LostUnits {
     /// Store time at which it was noticed.
@@ -29,7 +28,7 @@ pub(crate) struct LostUnits {
 }
 
 impl CounterView {
-    /// Returns the loss, if the store lacks units of the counter; to be asked before the charge is entered.
+    /// Returns the loss, if the store lacks units of the counter. It is called before the charge is entered.
     pub(crate) fn lost_units(&self, policy: &LimitPolicy, answer: &Acknowledgement) -> Option<LostUnits> {
         let (at, width_ms) = (answer.at, policy.window.width_ms());
         let local = self.local.as_ref();
@@ -49,7 +48,7 @@ impl CounterView {
     }
 
     /// Returns the units that the counter had in the window at `at`, by the latest signal and by the agent's own
-    /// admissions: of each sub-window the larger count. Nothing if none are known.
+    /// admissions. The larger count of each sub-window is taken. Returns none if no units are known.
     pub(crate) fn known_units(&self, policy: &LimitPolicy, at: Timestamp) -> Option<Ring> {
         let mut known = Ring::new(policy.window);
         known.roll_to(policy.window.sub_window(at));

@@ -31,7 +31,6 @@ impl SignalBudget {
         Verdict { admitted: false, remaining: left, retry_at, reset_at: verdict.reset_at.max(retry_at), delay_ms: 0 }
     }
 
-    /// Returns the units that may be admitted.
     fn left(&self, now: Timestamp) -> u64 {
         match (now.as_ms() / EPOCH_MS).checked_sub(self.epoch) {
             Some(0) => self.left[0].min(self.left[1]),
@@ -40,7 +39,6 @@ impl SignalBudget {
         }
     }
 
-    /// Enters an admission by a part of so many units.
     pub(crate) fn spend(&mut self, now: Timestamp, part: u64, units: u64) {
         let epoch = now.as_ms() / EPOCH_MS;
         match epoch.checked_sub(self.epoch) {

@@ -24,9 +24,8 @@ pub(crate) struct StoreCount {
 pub(crate) struct KnownUnits {
     /// Units in the answer.
     pub(crate) units: u64,
-    /// Units that the agent has admitted since the answer.
     pub(crate) since: u64,
-    /// The count that they are left of.
+    /// Count to which these units belong.
     count: StoreCount,
 }
 
@@ -41,7 +40,6 @@ impl StoreCount {
         Self { others: used, until, drain_ms: until.ms_since(at), ..Self::default() }
     }
 
-    /// Follows a clock that stepped back by `by_ms`.
     pub(super) fn rebase(&mut self, by_ms: u64) {
         self.until = self.until.minus_ms(by_ms);
     }
@@ -62,7 +60,6 @@ impl StoreCount {
 }
 
 impl KnownUnits {
-    /// Returns the instant from which all units of the answer have left.
     pub(crate) fn until(&self) -> Timestamp {
         self.count.until
     }

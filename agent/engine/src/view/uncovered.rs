@@ -22,7 +22,7 @@ pub(super) const NOT_HANDED_OVER: u64 = 0;
 /// The agent's own rounds whose rows for a partition signals contain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredRounds {
-    /// No round up to this one counts as contained, because too many batches were lost or the log was recreated.
+    /// Last round of those that never count as contained, because too many batches were lost or the log was recreated.
     pub(crate) none_through: u64,
     /// Later rounds up to this one are contained, unless rows of them are lost.
     pub(crate) through: u64,
@@ -47,7 +47,6 @@ struct Uncovered {
 }
 
 impl CoveredRounds {
-    /// Returns true if all rounds of a range are contained.
     fn covers(&self, first: u64, last: u64) -> bool {
         self.none_through < first && last <= self.through && self.lost.range(first..=last).next().is_none()
     }
@@ -61,7 +60,6 @@ impl Uncovered {
 }
 
 impl UncoveredUnits {
-    /// Enters units that were admitted at `at`.
     pub(super) fn admit(&mut self, at: Timestamp, units: u64, round: u64) {
         match self.entries.back_mut() {
             Some(newest) if newest.last == round && round != NOT_HANDED_OVER => {
@@ -99,7 +97,6 @@ impl UncoveredUnits {
         self.admit(at, units, published);
     }
 
-    /// Removes units that were refunded.
     pub(super) fn remove(&mut self, at: Timestamp, units: u64) {
         let newest = self.entries.iter().rposition(|entry| entry.at == at && entry.units == units);
         newest.map(|index| self.entries.remove(index));
@@ -110,12 +107,11 @@ impl UncoveredUnits {
         self.entries.iter().filter(|entry| entry.counts(covered, now, width_ms)).map(|entry| entry.units).sum()
     }
 
-    /// Forgets the others.
+    /// Keeps only the units admitted in the last `width_ms` that no signal contains.
     pub(super) fn forget_covered(&mut self, covered: &CoveredRounds, now: Timestamp, width_ms: u64) {
         self.entries.retain(|entry| entry.counts(covered, now, width_ms));
     }
 
-    /// Follows a clock that stepped back by `by_ms` to `now`.
     pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
         self.entries.iter_mut().filter(|entry| entry.at > now).for_each(|entry| entry.at = entry.at.minus_ms(by_ms));
     }

@@ -37,12 +37,11 @@ const CARRIED_LEN_MAX: usize = 8;
 /// Maximum number of entries of one counter: a sent batch of open entries may come on top of those of calls with an id.
 pub const UNSYNCED_ENTRIES_OF_COUNTER_MAX: usize = CLOSED_LEN_MAX + 2 * (OPEN_LEN_MAX + 1) + CARRIED_LEN_MAX;
 
-/// Units that a call was admitted without the store.
+/// Units that were admitted for a call without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unsynced {
     /// Instant of the admission in store time; never too early.
     pub(crate) at: Timestamp,
-    /// Number of units.
     pub(crate) units: u64,
     /// Identifier of the call under which the store charges it once, if it has one and is not one of too many.
     pub(crate) request: Option<RequestId>,
@@ -57,7 +56,6 @@ pub(crate) struct Unsynced {
 pub(crate) struct UnsyncedEntry {
     /// Instant of the last admission in store time; never too early.
     pub(crate) at: Timestamp,
-    /// Number of units.
     pub(crate) units: u64,
     /// Identifier under which the store charges them once.
     pub(crate) id: RequestId,
@@ -66,28 +64,22 @@ pub(crate) struct UnsyncedEntry {
 /// Units that the store has charged or will be told of, and must give back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnsyncedRefund {
-    /// Instant of the charge.
     pub(crate) at: Timestamp,
-    /// Number of units.
     pub(crate) units: u64,
     /// Request by which the store makes a correction of a call once.
     pub(crate) request: Option<RequestId>,
 }
 
-/// Size of the unsynced units of one counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnsyncedSize {
     /// Number of units to backfill.
     pub(crate) units: u64,
-    /// Number of entries.
     pub(crate) entries: usize,
     /// Number of calls with an id that are not known by it, because there were too many.
     pub(crate) joined: u64,
-    /// Units of refunds that were forgotten.
     pub(crate) forgotten_refund_units: u64,
 }
 
-/// Unsynced units of one counter.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnsyncedUnits {
     /// Entries that were sent, which the store may have charged as they are, and those of calls with an id; oldest first.
@@ -101,11 +93,9 @@ pub(super) struct UnsyncedUnits {
     refunds: Vec<UnsyncedRefund>,
     /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
     slots: Vec<UnsyncedSlots>,
-    /// Units of refunds that were forgotten.
     forgotten: u64,
 }
 
-/// Unsynced slots of one call.
 #[derive(Clone, Copy, Debug)]
 struct UnsyncedSlots {
     /// Identifier of the units of the call.
@@ -116,12 +106,10 @@ struct UnsyncedSlots {
 }
 
 impl UnsyncedUnits {
-    /// Returns true if nothing is left: all was confirmed or refunded.
     pub(super) fn is_empty(&self) -> bool {
         !self.has_units() && self.refunds.is_empty()
     }
 
-    /// Returns the size.
     pub(super) fn size(&self) -> UnsyncedSize {
         let Self { units, joined, forgotten, .. } = *self;
         UnsyncedSize { units, entries: self.len(), joined, forgotten_refund_units: forgotten }
@@ -131,17 +119,14 @@ impl UnsyncedUnits {
         self.closed.len() + self.open.len()
     }
 
-    /// Returns true if a call can carry all entries.
     pub(super) fn fits_in_call(&self) -> bool {
         self.len() <= CARRIED_LEN_MAX
     }
 
-    /// Returns true if units were admitted that the store does not know.
     pub(super) fn has_units(&self) -> bool {
         !(self.closed.is_empty() && self.open.is_empty())
     }
 
-    /// Enters units.
     pub(super) fn add(&mut self, new: Unsynced, ageing: Ageing) {
         self.enter(new, ageing);
     }
@@ -231,7 +216,6 @@ impl UnsyncedUnits {
         }
     }
 
-    /// Returns true if the slots of a call were never sent.
     pub(super) fn holds_unsent_slots(&self, call: RequestId) -> bool {
         let is_unsent = |id| self.open.iter().any(|entry| entry.id == id);
         self.slots.iter().any(|slots| slots.call == call && is_unsent(slots.entry))
@@ -242,16 +226,16 @@ impl UnsyncedUnits {
         self.open.iter().any(|entry| entry.at == at && entry.units >= units)
     }
 
-    /// Returns the entries that a call carries, which are sent now: so many at most, the newest. The maintenance sends the
-    /// oldest first.
+    /// Returns the entries that a call carries, which are sent now: the newest ones, `len_max` at most. The maintenance
+    /// sends the oldest first.
     pub(super) fn send(&mut self, len_max: usize) -> impl Iterator<Item = &UnsyncedEntry> {
         self.closed.extend(self.open.drain(..));
         self.closed.iter().skip(self.closed.len().saturating_sub(len_max))
     }
 
-    /// Returns the next entries of the maintenance, so many at most: those that are closed, else the open ones. So what
-    /// grows while a store answers nothing stays in few entries. Refunds follow all entries, since the units that they
-    /// refund may be there.
+    /// Returns the next entries of the maintenance, `len_max` at most: those that are closed, else the open ones. Units
+    /// that are admitted while a store does not answer thus stay in few entries. Refunds follow all entries, since the
+    /// units that they refund may be there.
     pub(super) fn send_next(&mut self, len_max: usize) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
         if self.closed.is_empty() {
             self.closed.extend(self.open.drain(..));

@@ -19,7 +19,6 @@ use super::lease::Lease;
 use super::uncovered::{NOT_HANDED_OVER, RoundNumber};
 use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
-/// Changes a view by an event.
 pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEvent<'_>) {
     match event {
         ViewEvent::Planned { now, at, cost, part, pace, covered } => {

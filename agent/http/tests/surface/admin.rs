@@ -11,7 +11,6 @@ use tollgate_core::counter::ChargeResults;
 
 use crate::support::{CALL, Sidecar};
 
-/// Store that is unavailable.
 struct UnavailableStore;
 
 impl ChargeStore for UnavailableStore {

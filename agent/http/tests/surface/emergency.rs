@@ -9,8 +9,8 @@ async fn switch(client: &mut Client, body: &str) -> Answer {
     client.ask("POST", "/emergency", &[], body.to_owned()).await
 }
 
-/// I5, H4: while the switch is on, the 11th call in a second of an IP is denied, although the rules would admit it;
-/// every answer is visibly degraded. When it is off, the rules limit again, with the counts that they had.
+/// I5, H4: while the switch is on, the 11th call in a second of an IP is denied, although the rules would admit it.
+/// Every answer is visibly degraded. When it is off, the rules limit again, with the counts that they had.
 #[tokio::test]
 async fn the_switch_limits_each_caller_until_it_is_off() {
     let rule = Rule::per("pair", &["api_key"], "100/h".parse().unwrap());

@@ -26,7 +26,6 @@ pub(crate) struct Sidecar {
 /// Client with one persistent connection.
 pub(crate) struct Client(SendRequest<Full<Bytes>>);
 
-/// Response as received.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,

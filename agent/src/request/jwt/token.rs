@@ -11,7 +11,6 @@ use super::key_set::SignatureAlgorithm;
 /// Maximum length of a token in bytes.
 pub const TOKEN_LEN_MAX: usize = 8 << 10;
 
-/// Parts of a token.
 #[derive(Debug)]
 pub(super) struct Token<'a> {
     pub(super) algorithm: SignatureAlgorithm,

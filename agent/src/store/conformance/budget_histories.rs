@@ -25,7 +25,6 @@ enum BudgetEvent {
     Charge { cost: u64, units_max: u32, generation: u64 },
 }
 
-/// The expected store.
 #[derive(Default)]
 struct BudgetModel {
     counters: HashMap<CounterId, StoredCounter>,

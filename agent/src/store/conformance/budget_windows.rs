@@ -13,8 +13,8 @@ use super::budgets::{COUNTER, FLOOR, RegionUnderTest, START_MS, WINDOW_MS, ask_g
 use super::{FOREVER, HandClock};
 use crate::store::ChargeStore;
 
-/// J3: agents whose rules have another window than the ledger would spend floor and granted units by it, and so several times in a
-/// window of the ledger.
+/// J3: agents whose rules have another window than the ledger would spend floor and granted units by their own window.
+/// They would spend them several times in a window of the ledger.
 pub(super) fn units_of_another_window_are_not_spent<S: ChargeStore, L: LimitStore>(
     (region, clock): (RegionUnderTest<S, L>, Arc<HandClock>),
 ) {

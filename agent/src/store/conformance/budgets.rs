@@ -17,7 +17,6 @@ pub(super) const START_MS: u64 = 6_000_000;
 pub(super) const COUNTER: u128 = 1;
 const RULE: &str = "global";
 pub(super) const FLOOR: u64 = 3;
-/// Width of the window of the charges, in ms.
 pub(super) const WINDOW_MS: u64 = 60_000;
 
 /// Store of a region: its counters, and the limits that its aggregator writes.

@@ -45,9 +45,7 @@ const QUOTAS: [u64; 6] = [1, 9, 250, 10_000, 70_000_000_000, 1 << 52];
 enum HistoryEvent {
     /// The clock moves on, or back.
     Pass(i64),
-    /// A counter is lost.
     Lose(u128),
-    /// A call.
     Call(Vec<PlannedCharge>),
 }
 

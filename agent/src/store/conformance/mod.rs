@@ -63,7 +63,6 @@ pub(super) use budgets::{RegionUnderTest, run_budgets};
 #[cfg(feature = "redis")]
 pub(super) use histories::{KINDS, slot_of};
 
-/// Request ids in histories.
 pub(super) const REQUESTS: [RequestId; 2] = [RequestId::from_u128(0), RequestId::from_u128(1)];
 
 /// Kind of a container: where it is, and how it charges no enforced charge of a refused request.

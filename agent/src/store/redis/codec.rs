@@ -18,7 +18,6 @@ const CHARGE_LEN_MAX: usize = 59;
 /// Name of the tentative units of a call.
 pub(super) type SlotToken = u64;
 
-/// Part of a call that a step charges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     /// The whole call.
@@ -29,7 +28,6 @@ pub(super) enum StepScope {
     RefundSlot { token: SlotToken },
 }
 
-/// Answer of the script.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StepAnswer {
     /// The step ran at this time, after a charge had expired, and charged nothing.
@@ -156,7 +154,6 @@ pub(super) fn read_each(answer: &[u8], charges: &[Charge]) -> Option<Vec<Option<
     results.filter(|_| rest.is_empty())
 }
 
-/// Writes a charge.
 pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     let (mode, at) = match charge.mode {
         _ if matches!(scope, StepScope::RefundSlot { .. }) => (5, Timestamp::default()),

@@ -15,7 +15,6 @@ use super::value;
 /// Maximum TTL, a hundred years: a huge burst may take longer to refill than Redis accepts as a TTL.
 const TTL_MS_MAX: u64 = 3_155_760_000_000;
 
-/// A value to be written in place of another one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Replacement {
     pub(super) value: Vec<u8>,

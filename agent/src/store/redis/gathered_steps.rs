@@ -22,7 +22,6 @@ use super::codec::StepScope;
 use super::steps::{StepResult, Steps};
 use crate::store::StoreError;
 
-/// Maximum number of steps of one script.
 pub(super) const STEPS_OF_SCRIPT_MAX: usize = 16;
 
 /// Maximum quota of a log whose value is short enough for `lua/log_step.lua`.
@@ -31,10 +30,9 @@ const SHORT_LOG_UNITS_MAX: u64 = 240;
 /// Maximum number of calls that wait for an answer.
 const CALLS_LEN_MAX: usize = 10_000;
 
-/// A call that waits for its answer.
 struct Caller {
     answer: oneshot::Sender<StepResult>,
-    /// Its place among those that may wait.
+    /// Place of the call among those that may wait.
     _place: OwnedSemaphorePermit,
 }
 
@@ -81,7 +79,6 @@ impl GatheredSteps {
         socket.spawn(round.run(steps));
     }
 
-    /// Divides the steps of a round among scripts.
     fn scripts(&self, steps: Vec<GatheredStep<Caller>>) -> Vec<Vec<GatheredStep<Caller>>> {
         let (mut simple, others): (Vec<_>, Vec<_>) =
             steps.into_iter().partition(|step| self.shared_len_min.is_some() && is_simple(step.charges()));
@@ -130,7 +127,6 @@ impl GatheredSteps {
     }
 }
 
-/// Answers the callers of a step.
 fn tell(step: GatheredStep<Caller>, answer: &StepResult) {
     for (caller, answer) in step.split(answer) {
         // A caller that has left is told nothing: its request counts as lost.

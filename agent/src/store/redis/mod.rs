@@ -31,7 +31,7 @@ use steps::Steps;
 
 pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
 
-/// Maximum time of the reading of a limit, for display.
+/// Maximum time for reading a limit that is only displayed.
 const VIEW_WAIT: Duration = Duration::from_millis(250);
 
 /// Counters in Redis.
@@ -66,7 +66,6 @@ impl RedisStore {
         self.gathered.steps.connection.address()
     }
 
-    /// Services of this Redis beside the counters.
     pub(crate) fn fleet_services(&self) -> Arc<FleetServices> {
         self.fleet.clone()
     }

@@ -24,7 +24,6 @@ use super::gathered_steps::GatheredSteps;
 use super::steps::{StepResult, Steps};
 use crate::store::StoreError;
 
-/// A call over several slots.
 struct MultiSlotCall {
     steps: Steps,
     socket: Arc<Socket>,

@@ -71,10 +71,8 @@ const REPETITIONS_MAX: usize = 4;
 #[cfg(test)]
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 
-/// Answer to a step.
 pub(super) type StepResult = Result<ChargeResults, StoreError>;
 
-/// Runs of the charge script.
 #[derive(Clone)]
 pub(super) struct Steps {
     pub(super) prefix: Arc<str>,
@@ -93,7 +91,6 @@ pub(super) fn charge_script() -> Script {
     Script::at_store_time(CHARGE)
 }
 
-/// Steps of one call with budgets.
 fn charge_budgeted() -> String {
     format!("{KEY_CLAIM}{CHARGE_BUDGETED}")
 }
@@ -113,7 +110,6 @@ impl Steps {
         }
     }
 
-    /// Returns these steps with a test's clock.
     #[cfg(test)]
     pub(super) fn at_test_time(self, clock: Arc<dyn Clock>) -> Self {
         let [charge, charge_budgeted, charge_each] = [CHARGE, &charge_budgeted(), CHARGE_EACH]

@@ -10,7 +10,7 @@ use tollgate_core::counter::{Charge, StoredCounter};
 use tollgate_core::rules::Generation;
 use tollgate_core::window::{Estimate, Window};
 
-/// Above this the numbers of a script are not exact; larger quotas, times and generations read as this.
+/// Largest number that a script computes exactly. Larger quotas, times and generations read as this.
 pub(super) const EXACT_MAX: u64 = (1 << 53) - 1;
 /// Version of the layout, in the high bits of the kind.
 const VERSION: u8 = 3 << 4;
@@ -26,15 +26,12 @@ const KINDS: [(Algorithm, bool); 9] = [
     (Algorithm::SlidingLog, false),
     (Algorithm::Concurrency, false),
 ];
-/// Length of the header.
 const HEADER_LEN: usize = 42;
 
-/// Reads a number of so many bytes.
 pub(super) fn number(rest: &mut &[u8], len: usize) -> Option<u64> {
     rest.try_get_uint_le(len).ok()
 }
 
-/// Reads an instant.
 pub(super) fn time(rest: &mut &[u8]) -> Option<Timestamp> {
     number(rest, 6).map(Timestamp::from_ms)
 }

@@ -18,7 +18,6 @@ pub struct CounterBudget {
     wants: BTreeMap<Region, Want>,
 }
 
-/// Floors in force, by region.
 pub(crate) type Floors = BTreeMap<Region, u64>;
 
 /// Units that a region holds beside its floor.
@@ -42,7 +41,6 @@ pub struct BudgetGrant {
     pub window_ms: u64,
 }
 
-/// Demand of a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Want {
     units: u64,
@@ -51,7 +49,6 @@ struct Want {
 }
 
 impl CounterBudget {
-    /// Creates the budget of a counter without grants.
     pub(crate) fn new(floors: Floors) -> Self {
         Self { floors, ..Self::default() }
     }
@@ -186,8 +183,8 @@ impl CounterBudget {
         Some(is_last)
     }
 
-    /// Lengthens the windows of grants to that of the terms: from now on, their units are admitted in it. An expiry must have waited for
-    /// it from these terms on, so they stand in the place of a renewal.
+    /// Lengthens the windows of grants to that of the terms, in which their units are admitted from now on. An expiry
+    /// must have waited for the longer window from these terms on, so the terms stand in the place of a renewal.
     pub(crate) fn lengthen_windows(&mut self, id: EntryId, terms: &Terms) {
         for grant in self.grants.iter_mut().filter(|grant| grant.window_ms < terms.window_ms) {
             (grant.window_ms, grant.last) = (terms.window_ms, id);
@@ -203,7 +200,6 @@ impl CounterBudget {
         }
     }
 
-    /// Lowers the floor of a region to that of the terms.
     pub(crate) fn lower_floor(&mut self, region: &str, terms: &Terms) {
         if let Some(floor) = self.floors.get_mut(region) {
             *floor = floor_of(terms, region).min(*floor);

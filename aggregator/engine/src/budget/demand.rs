@@ -5,8 +5,8 @@ use tollgate_core::clock::Timestamp;
 /// Time constant of the estimate, as a part of the window, and its maximum in ms.
 const MEMORY_PARTS: u64 = 2;
 const MEMORY_MS_MAX: u64 = 30_000;
-/// Maximum time for which a lower rate is not taken as it is, in ms: callers pause, and a budget that falls at once would move with
-/// each pause.
+/// Maximum time for which a lower rate is not taken as it is, in ms. Callers pause, and a budget that falls at once
+/// would move with each pause.
 const PAUSE_MS_MAX: u64 = 2_000;
 /// Thousandths of a unit.
 const MILLI: u64 = 1_000;
@@ -23,7 +23,8 @@ pub(super) struct DemandMeter {
     called_at: Timestamp,
     /// Last instant at which calls may have been missing from the counts.
     missed_at: Option<Timestamp>,
-    /// Thousandths of units in a window at the estimated rate: whole units would lose the rest of small rates in each interval.
+    /// Thousandths of units in a window at the estimated rate. Whole units would lose the rest of small rates in each
+    /// interval.
     milli_per_window: u64,
 }
 
@@ -32,13 +33,13 @@ impl DemandMeter {
         Self { started: now, since: now, offered: 0, called_at: now, missed_at: None, milli_per_window: 0 }
     }
 
-    /// Returns true if the estimate is not low for the only reason that it has just begun.
+    /// Returns false while the estimate may be low only because it has just begun.
     pub(super) fn is_settled(&self, now: Timestamp, window_ms: u64) -> bool {
         self.missed_at.is_none() && now.ms_since(self.started) >= memory_ms(window_ms)
     }
 
-    /// Notes that calls may be missing from the counts: the interval goes on until some time after they are complete again, because
-    /// the missing ones come late, and all at once.
+    /// Notes that calls may be missing from the counts. The interval goes on until some time after the counts are
+    /// complete again, because the missing calls come late, and all at once.
     pub(super) fn miss(&mut self, now: Timestamp) {
         (self.started, self.called_at, self.missed_at) = (now, now, Some(now));
     }
@@ -89,8 +90,8 @@ impl DemandMeter {
     }
 }
 
-/// Returns the units that a region with a demand asks for: so many that chance rarely exceeds them, and fewer if the quota is
-/// scarce, because other regions could use them.
+/// Returns the units that a region with a demand asks for. Calls rarely exceed them by chance. They are fewer if the
+/// quota is scarce, because other regions could use them.
 pub(super) fn wanted(demand: u64, is_scarce: bool) -> u64 {
     let root = demand.isqrt();
     match (demand, is_scarce) {

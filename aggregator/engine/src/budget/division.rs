@@ -87,7 +87,7 @@ mod tests {
         }
     }
 
-    /// Compares with one unit after the other for the claim that has the least.
+    /// Compares with a division that gives one unit after the other to the claim that has the least.
     #[test]
     fn a_division_is_that_of_single_units() {
         let mut rng = fastrand::Rng::with_seed(1);

@@ -7,7 +7,6 @@ use super::counter_budget::{BudgetGrant, CounterBudget, takes_part};
 use super::division::{Claim, divide};
 use tollgate_core::regions::stored_limit::Fence;
 
-/// Give-back that a region has begun.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GiveBack {
     pub(super) fence: Fence,
@@ -21,9 +20,9 @@ pub(super) fn chosen(budget: &CounterBudget, region: &str, units: u64) -> Option
     (units > 0).then(|| (newest.granted, newest.units.saturating_sub(units)))
 }
 
-/// Returns the units of its grants that a region leaves to others: its part of what they lack, as far as it has more than its own part
-/// of the quota. A floor that waits for units lacks them even if its region has grants: those end with their terms.
-/// A region that the terms do not name leaves all.
+/// Returns the units of its grants that a region leaves to others: its part of what they lack, as far as it has more
+/// than its own part of the quota. A floor that waits for units lacks them even if its region has grants, because those
+/// end with their terms. A region that the terms do not name leaves all.
 pub(super) fn owed(budget: &CounterBudget, terms: &Terms, region: &str, own_wants: u64) -> u64 {
     if !takes_part(terms, region) {
         return budget.held(region).saturating_sub(budget.floor(region));

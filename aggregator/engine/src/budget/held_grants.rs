@@ -20,7 +20,8 @@ pub(super) struct Asking {
     pub(super) store: Timestamp,
 }
 
-/// Units that a region may use, and the store times of the last asking for any of them, and of the end of the first of their terms.
+/// Units that a region may use. They come with the store times of the last asking for any of them, and of the end of
+/// the first of their terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LiveUnits {
     pub(super) units: u64,
@@ -50,7 +51,6 @@ impl HeldGrants {
         }
     }
 
-    /// Takes note that the store's clock has stepped back.
     pub(super) fn step_back(&mut self, by_ms: u64) {
         self.asked.values_mut().for_each(|asking| *asking = asking.stepped_back(by_ms));
     }

@@ -162,8 +162,8 @@ impl RegionBudgets {
         }
     }
 
-    /// Takes note that the store has lost its data, and with it perhaps a give-back that is not read yet: the region has its floors
-    /// until it has read renewals that it asks for from now on, and so the ledger to its end.
+    /// Takes note that the store has lost its data, and perhaps with it a give-back that is not read yet. The region
+    /// has its floors until it has read renewals that it asks for from now on, and so the ledger to its end.
     fn forget_askings(&mut self) {
         self.askings.clear();
         for (_, state) in self.counters.values_mut() {

@@ -12,11 +12,10 @@ use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 
 /// Time after which an asking that is not answered is repeated, in ms.
 const REPEATED_AFTER_MS: u64 = 1_000;
-/// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor: smaller differences stay, or
-/// budgets would move with each change of the demand.
+/// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor. Smaller differences
+/// stay, because budgets would otherwise move with each change of the demand.
 const STEADY_PARTS: u64 = 384;
 
-/// State of one counter at a region.
 #[derive(Clone, Debug)]
 pub(super) struct RegionCounter {
     pub(super) demand: DemandMeter,
@@ -29,26 +28,20 @@ pub(super) struct RegionCounter {
     /// Last request, its instant, and the units wanted.
     pub(super) asked: Option<(EntryId, Timestamp, u64)>,
     void_requests: Option<VoidRequests>,
-    /// Instant of the last renewals.
     renewed_at: Option<Timestamp>,
     /// Units that the region could use, with those of its floor.
     pub(super) wants: u64,
 }
 
-/// Facts about the counter in the ledger.
 pub(super) struct LedgerFacts<'a> {
     pub(super) terms: &'a Terms,
     pub(super) budget: &'a CounterBudget,
     pub(super) region: &'a str,
 }
 
-/// Entry that a counter needs.
 pub(super) enum Need {
-    /// Request for units.
     Request { wants: u64 },
-    /// Renewals of these grants.
     Renewals { grants: Vec<EntryId>, wants: u64 },
-    /// Give-back of a grant.
     GiveBack { grant: EntryId, keeps: u64 },
 }
 
@@ -73,8 +66,8 @@ impl RegionCounter {
         }
     }
 
-    /// Returns true if the region neither holds nor wants anything beside its floor, and waits for no grant: one that comes when the
-    /// demand has gone is given back at once, by a process that knows the demand.
+    /// Returns true if the region neither holds nor wants anything beside its floor, and waits for no grant. A grant
+    /// that comes when the demand has gone is given back at once, by a process that knows the demand.
     pub(super) fn is_idle(&self, facts: &LedgerFacts<'_>) -> bool {
         self.wants == 0
             && self.wanted.is_none()

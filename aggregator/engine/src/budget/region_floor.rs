@@ -22,7 +22,6 @@ const PROBED_EVERY_MS: u64 = 1_000;
 /// End of a floor.
 const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
-/// State of one rule's floor at a region.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegionFloor {
     /// Floor in the store, as its last answer said.
@@ -42,8 +41,9 @@ struct LoweredFloor {
 }
 
 impl RegionFloor {
-    /// Returns the write that the store needs; none if it has the floor. `reserved` are the lowest and the highest floor that the
-    /// region has of a counter in the ledger, `id` is a new identity for a give-back, `as_of` the number and the length of the ledger.
+    /// Returns the write that the store needs; none if it has the floor. `reserved` are the lowest and the highest
+    /// floor that the region has of a counter in the ledger. `id` is a new identity for a give-back, and `as_of` the
+    /// number and the length of the ledger.
     pub(super) fn write(
         &mut self,
         now: Timestamp,

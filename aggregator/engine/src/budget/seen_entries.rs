@@ -10,16 +10,14 @@ use tollgate_core::messages::ledger::{EntryId, LedgerEntry, LedgerRecord};
 
 /// Maximum number of processes. The one that has been silent for longest is forgotten.
 pub(super) const WRITERS_LEN_MAX: usize = 4_096;
-/// Maximum number of give-backs. The oldest one is forgotten: a repetition of it is void all the same once its grant got more units or
-/// has ended, and gives nothing back that it has not given before.
+/// Maximum number of give-backs. The oldest one is forgotten. A repetition of it is void all the same once its grant
+/// got more units or has ended. It then gives nothing back that it has not given before.
 pub(super) const GIVE_BACKS_LEN_MAX: usize = 16_384;
 
-/// Entries that were seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct SeenEntries {
     writers: BTreeMap<u64, SeenWriter>,
     give_backs: BTreeSet<EntryId>,
-    /// Give-backs in the order of the ledger.
     give_backs_in_order: VecDeque<EntryId>,
 }
 

@@ -18,7 +18,6 @@ pub(super) struct VoidRequests {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RequestFacts {
     pub(super) generation: Generation,
-    /// Units that are free.
     pub(super) free: u64,
 }
 

@@ -29,13 +29,12 @@ pub struct CountedCounter {
     pub denied: Ring,
     /// The time of the newest charge.
     pub newest_at: Timestamp,
-    /// The time of the newest charge that the store has acknowledged under this window: then it held the counter for a
-    /// window from there on. It ends with the window.
+    /// Time of the newest charge that the store has acknowledged under this window. The store held the counter for a
+    /// window from there on. The time ends with the window.
     pub(super) charged_at: Timestamp,
-    /// The time at which the bus appended the newest batch with it. It expires by this time, because its sub-windows
-    /// are those of the store's clock, which may be far behind.
+    /// Time at which the bus appended the newest batch with the counter. The counter expires by this time, because its
+    /// sub-windows are those of the store's clock, which may be far behind.
     pub(super) written_at: Timestamp,
-    /// Units admitted by agent.
     pub(super) by_agent: UnitsByAgent,
     /// True while it waits to be signalled.
     pub(super) changed: bool,

@@ -13,12 +13,11 @@ use tollgate_core::messages::presence::GONE_AFTER_MS;
 
 /// Distance behind the last sequence number within which a late batch is told from a duplicate, in batches.
 const HISTORY_LEN_MAX: u64 = 128;
-/// Maximum number of writers that are remembered.
 const WRITERS_LEN_MAX: usize = 10_000;
 /// Silence after which a writer does not retry any batch, in ms.
 const FORGET_AFTER_MS: u64 = 3_600_000;
-/// Distance ahead of the last sequence number from which on a number cannot be the writer's: it would make all later batches
-/// count as old.
+/// Distance ahead of the last sequence number from which on a number cannot be the writer's. Such a number would make
+/// all later batches count as old.
 const AHEAD_MIN_ABSURD: u64 = 1 << 32;
 
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,6 @@ use super::counted_counter::CountedCounter;
 use super::table::CounterTable;
 use super::threshold::{Threshold, WantedThreshold};
 
-/// Interval of a partition's heartbeats, in ms.
 const HEARTBEAT_MS: u64 = 200;
 /// Interval at which all counters above the threshold are signalled again, in ms: a new reader knows all of them after 2 s.
 const REPEAT_MS: u64 = 1_500;
@@ -47,7 +46,6 @@ pub struct DueBatch {
 }
 
 impl DueSignals {
-    /// Notes that a counter was charged.
     pub(super) fn changed(&mut self, counter: &mut CountedCounter) {
         if !counter.changed {
             counter.changed = true;
@@ -55,7 +53,7 @@ impl DueSignals {
         }
     }
 
-    /// Notes that a batch was lost, whose counters wait again: a heartbeat is due.
+    /// Notes that a batch was lost. Its counters wait again, and a heartbeat is due.
     pub(super) fn lost(&mut self) {
         self.threshold.lost();
         self.produced_at = Timestamp::default();
@@ -189,7 +187,7 @@ mod tests {
             self.take_while(ms, false, None)
         }
 
-        /// Returns the same while the store is up or down, and the oldest batch that is not reported on is this one.
+        /// Returns the same for a store that is up or down. `unreported` is the oldest batch that is not reported on.
         fn take_while(&mut self, ms: u64, is_store_down: bool, unreported: Option<u64>) -> Option<(Vec<u128>, u32)> {
             let (last_tag, store_down_at) = (self.taken, is_store_down.then(|| at(ms)));
             let wanted =

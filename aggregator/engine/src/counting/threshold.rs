@@ -17,7 +17,6 @@ const STORE_DOWN_MS: u64 = 3_000;
 const REPEATED_LEN_MAX: usize = 5_000;
 /// Time after which a threshold that cannot fall further is tried again, in ms.
 const PAUSE_MS: u64 = 10_000;
-/// Maximum number of counters that are examined at a time.
 const EXAMINED_LEN_MAX: usize = 4_096;
 
 /// Facts from which the threshold follows.
@@ -33,7 +32,6 @@ pub struct WantedThreshold {
     pub oldest_unreported: Option<u64>,
 }
 
-/// The threshold of one partition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Threshold {
     /// The threshold in force; nothing before the first signals.
@@ -118,7 +116,6 @@ impl Threshold {
         self.descent.iter_mut().for_each(|descent| descent.last_tag = None);
     }
 
-    /// Returns the threshold in force.
     pub(super) fn in_force(&self) -> u32 {
         self.in_force.unwrap_or(u32::MAX)
     }

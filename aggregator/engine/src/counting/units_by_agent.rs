@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tollgate_core::messages::signals::AGENTS_LEN_MAX;
 use tollgate_core::window::{SubWindow, Window};
 
-/// Admitted units by agent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnitsByAgent {
     /// Number of the current span. Spans are windows that are aligned to the epoch.
@@ -48,7 +47,6 @@ impl UnitsByAgent {
         *counted = counted.saturating_add_signed(units);
     }
 
-    /// Forgets all agents: the window has changed.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }

@@ -22,13 +22,12 @@ use tollgate_core::rendezvous;
 
 /// Interval of an aggregator's heartbeats, in ms.
 pub const HEARTBEAT_MS: u64 = 200;
-/// Time of one's own heartbeats without any of a peer's after which the peer is removed, in ms; also the time for which
-/// a new member listens before it owns partitions.
+/// Time of one's own heartbeats without any of a peer's after which the peer is removed, in ms. A new member listens
+/// for the same time before it owns partitions.
 pub(crate) const GONE_AFTER_MS: u64 = 1_000;
-/// Time for which an unknown aggregator claims partitions before it is a peer, in ms: one forged record is not enough,
+/// Time for which an unknown aggregator claims partitions before it is a peer, in ms. One forged record is not enough,
 /// and two aggregators that do not know each other would both count for good.
 const CLAIMED_MS: u64 = 3_000;
-/// Maximum number of peers.
 const PEERS_LEN_MAX: usize = 1_000;
 /// Maximum number of peers that may come within seconds.
 const NEWCOMERS_LEN_MAX: usize = 100;

@@ -47,7 +47,6 @@ pub struct CounterOverRegions {
     pub regions: BTreeMap<Region, UsageUnits>,
 }
 
-/// Newest record of a writer.
 #[derive(Clone, Debug)]
 struct Report {
     read_at: Timestamp,

@@ -66,7 +66,6 @@ pub struct Worker {
     in_flight: InFlight<u64, SentSignals>,
     /// True if the bus has lost or refused the batch that was reported on last.
     loses_signals: bool,
-    /// The tag of the last batch.
     last_tag: u64,
     /// True if records were counted since signals were published.
     unpublished: bool,
@@ -80,7 +79,6 @@ pub struct Worker {
     dead_letters: LogThrottle,
 }
 
-/// Published signals.
 #[derive(Clone, Debug, Default)]
 struct SentSignals {
     at: Timestamp,

@@ -84,8 +84,8 @@ impl AssignedPartition {
         })
     }
 
-    /// Returns whether the partition stays assigned: until a new owner announces that it counts it, agents depend on this
-    /// one's signals.
+    /// Returns true if the partition stays assigned. Until a new owner announces that it counts the partition, agents
+    /// depend on this one's signals.
     pub(super) fn is_kept(&mut self, owner: PartitionOwner, now: Timestamp) -> bool {
         match owner {
             PartitionOwner::Own => {

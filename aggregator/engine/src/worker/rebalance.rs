@@ -15,8 +15,9 @@ use crate::membership::PartitionOwner;
 const MEASURE_MS: u64 = 5_000;
 
 impl Worker {
-    /// Revokes the partitions that others count, and asks for the log ends of partitions to assign. When sharing, that
-    /// is one at a time: each answer waits for the bus, and heartbeats must not wait for all of them.
+    /// Revokes the partitions that others count, and asks for the log ends of partitions to assign. An aggregator that
+    /// shares asks for one at a time, because each answer waits for the bus, and heartbeats must not wait for all of
+    /// them.
     pub(super) fn rebalance(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
         let shares = self.membership.is_some();
         let mut may_assign = !shares || self.assigning.is_empty();

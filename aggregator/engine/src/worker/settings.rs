@@ -6,7 +6,6 @@ use tollgate_core::clock::Timestamp;
 
 use crate::replay_window::ReplayWindow;
 
-/// Default maximum number of counters.
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 /// Default part of a quota from which on a counter is signalled, in thousandths.
 pub const THRESHOLD_PERMILLE_DEFAULT: u32 = 500;

@@ -42,7 +42,7 @@ impl World {
         }
     }
 
-    /// The store executes the charges that were deferred.
+    /// Executes the charges that were deferred, at the store.
     fn charge_afterwards(&mut self, requests: Vec<StoreRequest>) {
         for request in requests {
             let results = step(&mut self.store, request.charges(), store_time(self.now)).expect("in time");
@@ -50,7 +50,7 @@ impl World {
         }
     }
 
-    /// Another agent uses all units that are left.
+    /// Lets another agent use all units that are left.
     fn fill(&mut self, charge: &Charge) {
         let mut charge = Charge { cost: 0, mode: charge.mode.without_lease(), ..charge.clone() };
         let results = step(&mut self.store, std::slice::from_ref(&charge), store_time(self.now)).expect("in time");

@@ -30,7 +30,8 @@ fn the_call_after_the_last_unit_does_not_ask_the_store() {
     }
 }
 
-/// Nobody has been denied yet, so the denial ends when the store has room, and not after the minimum time of a denial.
+/// The call that takes the last unit is not denied, so the next denial ends when the store has room, and not after the
+/// minimum time of a denial.
 #[test]
 fn the_denial_after_the_last_unit_is_not_held() {
     let rule = per_key("6000/min").with(|policy| {

@@ -19,14 +19,13 @@ use crate::engine_settings::EngineSettings;
 use crate::losses::WitnessedLoss;
 use crate::{Operation, Output, Progress};
 
-/// Begin of a sub-window of a minute and of a second.
+/// Start of a sub-window of a minute and of a second.
 const START: Timestamp = Timestamp::from_ms(1_800_000);
 /// The store's clock is an hour ahead of the agent's.
 const AHEAD_MS: u64 = 3_600_000;
 /// Time of a request on its way, in each direction, in ms.
 const WAY_MS: u64 = 1;
 
-/// One agent and its store.
 struct World {
     engine: Engine,
     store: HashMap<CounterId, StoredCounter>,
@@ -47,7 +46,6 @@ impl World {
         Self::with_charges(rules, ChargeableRules::All)
     }
 
-    /// A world whose store can charge these rules.
     fn with_charges(rules: RuleSet, charges: ChargeableRules) -> Self {
         let agents_expected = NonZeroU32::new(1);
         let settings = EngineSettings { agents_expected, charges, ..EngineSettings::new("a", START) };
@@ -57,7 +55,7 @@ impl World {
         Self { engine, store: HashMap::new(), now: START, requests: 0, charged: 0, granted }
     }
 
-    /// Steps as a store does that knows the units that the region has been granted.
+    /// Runs a step of a store that knows the units that the region has been granted.
     fn step(&mut self, charges: &[Charge], at: Timestamp) -> ChargeResults {
         let (granted, until) = self.granted;
         let is_live = |charge: &Charge| charge.budget.is_some() && at < until;
@@ -121,8 +119,8 @@ fn call() -> Call<'static> {
     Call::new().with("api_key", "k")
 }
 
-/// C4, C5: under steady demand most calls are admitted by leases, each in the sub-window in which the store charged it,
-/// and the store has charged all of them.
+/// C4, C5: under steady demand most calls are admitted by leases, each in the sub-window in which the store charged it.
+/// The store has charged all of them.
 #[test]
 fn most_calls_of_a_busy_caller_are_admitted_by_leases() {
     let mut world = World::new([per_key("6000/min")]);

@@ -100,7 +100,6 @@ impl Fixture {
         }
     }
 
-    /// Names of the requests that wait for an answer.
     fn waiting(&self) -> Vec<&'static str> {
         let name = |request: &MaintenanceRequest| match request {
             MaintenanceRequest::Ping { .. } => "ping",

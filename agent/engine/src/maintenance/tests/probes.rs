@@ -174,7 +174,8 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
     assert!(!fixture.engine.is_degraded());
 }
 
-/// A rule with a short deadline takes the store from no other, and a longer one in new rules gives it back.
+/// A rule with a short deadline keeps no other rule from asking the store. New rules with a longer deadline ask it
+/// again.
 #[test]
 fn a_store_that_is_too_late_for_one_rule_answers_the_others() {
     let rule = |name, per, deadline_ms| {

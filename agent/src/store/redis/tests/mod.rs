@@ -120,7 +120,6 @@ fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
     by_hand_on(&RedisSettings::new(&SHARED.url()).prefixed(own_prefix()), slots, clock)
 }
 
-/// A store with these settings that goes by this clock.
 fn by_hand_on(settings: &RedisSettings, slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
     let settings = settings.clone().with_slots(slots);
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());

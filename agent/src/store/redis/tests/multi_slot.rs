@@ -44,7 +44,7 @@ fn rule(counter: u128, units: u64) -> Charge {
     Charge { limit: Limit { algorithm, units, window, burst: 0 }, ..ask(counter, units) }
 }
 
-/// Many agents send calls over two or three counters, some of which are soon exhausted; in the end, the counters hold
+/// Many agents send calls over two or three counters, some of which are soon exhausted. In the end, the counters hold
 /// exactly the units of the admitted calls.
 #[test]
 fn refused_calls_of_a_racing_fleet_leave_nothing_charged() {
@@ -124,7 +124,7 @@ fn calls_whose_callers_have_left_are_refunded_too() {
     wait_for("nothing to be left behind", || (left(&agent, &open) == 1_000).then_some(()));
 }
 
-/// If one slot fails, the charges of the others are refunded, and the result is the error.
+/// The charges of the other slots are refunded if one slot fails, and the result is the error.
 #[test]
 fn the_other_slots_are_refunded_when_one_fails() {
     let redis = Redis::start();

@@ -12,7 +12,7 @@ fn connections_received(redis: &Redis) -> u64 {
     line.and_then(|count| count.trim().parse().ok()).expect("a number")
 }
 
-/// Time passes by the system's clock.
+/// Waits by the system's clock.
 fn wait_until(at: Timestamp) {
     let clock = SystemClock::start();
     wait_for("time to pass", || (clock.now() > at).then_some(()));

@@ -118,7 +118,6 @@ fn a_prefix_is_a_namespace() {
     assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
 }
 
-/// Captured log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

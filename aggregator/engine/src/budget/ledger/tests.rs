@@ -54,12 +54,10 @@ fn floor_give_back(terms: u64, region: &str) -> LedgerEntry {
     LedgerEntry::FloorGiveBack { terms: id(terms), region: region.into() }
 }
 
-/// Entries that are valid.
 fn valid(entries: impl IntoIterator<Item = LedgerEntry>) -> Steps {
     entries.into_iter().map(|entry| (entry, Ok(()))).collect()
 }
 
-/// Entries that are valid, and a last one.
 fn last(entries: impl IntoIterator<Item = LedgerEntry>, entry: LedgerEntry, result: Result<(), Void>) -> Steps {
     let mut steps = valid(entries);
     steps.push((entry, result));

@@ -172,8 +172,8 @@ fn a_successor_keeps_the_grants_until_it_knows_the_demand() {
     assert_eq!((fence.grant, fence.keeps), (GRANT, 0));
 }
 
-/// A link is cut while a give-back is on its way, and the limit of the store does not change any more: the store is asked again, and
-/// the give-back is repeated. Without it, the region would ask for no units ever again.
+/// A link is cut while a give-back is on its way, and the limit of the store does not change any more. The store is
+/// asked again, and the give-back is repeated. Without it, the region would ask for no units ever again.
 #[test]
 fn a_give_back_that_is_lost_is_repeated() {
     let records = granted(&mut process(7, 42, &[]));

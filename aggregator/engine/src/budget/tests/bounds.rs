@@ -7,7 +7,6 @@ use super::super::region_counter::LedgerFacts;
 use super::place::{TERM, TICK_MS};
 use super::state::{Log, RULE, RegionState, counter_of};
 
-/// Names of the regions.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 /// Age of the last renewal at which a grant may expire, in ticks: the term and a window of one tick.
 pub(super) const EXPIRES_AT: u8 = TERM + 1;
@@ -86,7 +85,6 @@ pub(super) enum Step {
 }
 
 impl ModelMistake {
-    /// All mistakes.
     pub(super) const ALL: [Self; 10] = [
         Self::GiveBackUnseen,
         Self::FenceIgnored,

@@ -7,7 +7,6 @@ use super::place::TERM;
 use super::state::{RULE, RegionState, State, counter_of};
 
 impl BudgetModel {
-    /// Adds the steps of a region.
     pub(super) fn region_steps(&self, state: &State, region: usize, steps: &mut Vec<Step>) {
         let own = &state.regions[region];
         let may_suspend = own.suspended.is_none() && state.suspensions < self.suspensions_max;

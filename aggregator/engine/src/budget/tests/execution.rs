@@ -32,7 +32,6 @@ impl BudgetModel {
         Some(())
     }
 
-    /// Reads the record at a place of the mirror.
     pub(super) fn read(&self, state: &mut State, region: usize, place: usize) {
         let mut record = state.log.records[place].clone();
         if let LedgerEntry::Terms(terms) = &mut record.entry
@@ -59,7 +58,6 @@ impl BudgetModel {
         }
     }
 
-    /// Executes an effect of a region's process.
     fn execute(&self, state: &mut State, region: usize, effect: Effect, life: u64, pause: Pause) -> Option<()> {
         let (place, write) = match effect {
             Effect::Append(record) => return self.append(state, record),
@@ -214,7 +212,6 @@ impl BudgetModel {
     }
 }
 
-/// Returns the counter of an entry.
 fn counter_of_entry(entry: &LedgerEntry) -> Option<CounterId> {
     match entry {
         LedgerEntry::Request(request) => Some(request.counter),

@@ -8,7 +8,6 @@ use super::super::held_grants::Asking;
 use super::super::region_counter::{LedgerFacts, RegionCounter};
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, StoredLimit};
 
-/// Length of a tick, in ms.
 pub(super) const TICK_MS: u64 = 1_000;
 /// Term of a grant, in ticks. The window is one tick.
 pub(super) const TERM: u8 = 2;
@@ -35,7 +34,6 @@ pub(super) struct Place {
     pub(super) giving: Option<(Fence, bool)>,
     /// Fence that the store has shown to the process.
     pub(super) fence: Option<EntryId>,
-    /// Limit in the store.
     pub(super) store: StoredLimit,
     /// Units that were admitted in the window.
     pub(super) admitted: u64,

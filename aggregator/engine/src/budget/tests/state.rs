@@ -11,7 +11,6 @@ use super::super::ledger::Ledger;
 use super::place::Place;
 use tollgate_core::regions::stored_limit::LimitWrite;
 
-/// Name of the rule.
 pub(super) const RULE: &str = "rule";
 
 /// The ledger as appended.
@@ -26,7 +25,6 @@ pub(super) struct Log {
     hashes: Vec<u64>,
 }
 
-/// State of the model.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     pub(super) log: Arc<Log>,
@@ -40,7 +38,6 @@ pub(super) struct State {
     pub(super) begun: [u8; 3],
 }
 
-/// State of one region.
 #[derive(Clone, Debug)]
 pub(super) struct RegionState {
     pub(super) name: Region,
@@ -57,7 +54,6 @@ pub(super) struct RegionState {
     pub(super) suspended: Option<(Effect, u64)>,
 }
 
-/// Effect of a region.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Effect {
     Append(LedgerRecord),
@@ -71,7 +67,6 @@ impl Log {
         Self { records: Vec::new(), truth, void: 0, digests, hashes: Vec::new() }
     }
 
-    /// Returns the log with one more record.
     pub(super) fn with(&self, record: LedgerRecord) -> Self {
         let mut log = self.clone();
         log.void += usize::from(log.truth.apply(&record).is_err());
@@ -110,7 +105,6 @@ impl RegionState {
         }
     }
 
-    /// Reads a record.
     pub(super) fn read(&mut self, record: &LedgerRecord) {
         let mut ledger = Ledger::clone(&self.ledger);
         let is_valid = ledger.apply(record).is_ok();
@@ -137,24 +131,20 @@ impl RegionState {
         }
     }
 
-    /// Returns the identity of the next entry of a region.
     pub(super) fn next_id(&mut self, region: usize) -> EntryId {
         self.sequence += 1;
         EntryId { writer: 1 + region as u64 + 10 * self.life, sequence: self.sequence }
     }
 }
 
-/// Returns the counter of a place.
 pub(super) fn counter_of(place: usize) -> CounterId {
     CounterId::from_u128(place as u128 + 1)
 }
 
-/// Returns the place of a counter.
 pub(super) fn place_of(counter: CounterId) -> usize {
     (0..usize::MAX).find(|place| counter_of(*place) == counter).unwrap_or(0)
 }
 
-/// Returns a digest of a value.
 pub(super) fn digest(value: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
@@ -190,7 +180,6 @@ impl State {
     }
 }
 
-/// Returns the identity of a give-back.
 pub(super) fn give_back_id(number: u8) -> EntryId {
     EntryId { writer: 100 + u64::from(number), sequence: 1 }
 }

@@ -47,7 +47,7 @@ pub(super) fn batch(partition: Partition, sequence: u64, units: i64) -> Batch {
     }
 }
 
-/// The logs; nothing stands for an undecodable record.
+/// Logs, in which none stands for an undecodable record.
 pub(super) struct TestBus {
     pub(super) log: LogId,
     pub(super) calls: Vec<Vec<Option<Batch>>>,

@@ -110,8 +110,8 @@ fn a_caller_with_a_burst_has_this_agents_part_of_the_units_that_are_free() {
     }
 }
 
-/// A5: a bucket that is used at nearly its rate for a long time has room for the next call whenever the store has; a
-/// large call passes without the store if it fits what is left.
+/// A5: a bucket that is used at nearly its rate for a long time has room for the next call whenever the store has. A
+/// large call passes without the store if it fits the units that are left.
 #[test]
 fn a_call_that_fits_into_the_bucket_is_not_denied_by_what_the_agent_admitted_before() {
     for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {

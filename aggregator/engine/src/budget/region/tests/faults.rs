@@ -71,8 +71,8 @@ fn a_store_clock_that_steps_back_lengthens_no_term() {
     }
 }
 
-/// The store has lost its data, perhaps with the give-back of another process: the region has its floor until it has read its own
-/// renewal, which it asks for afterwards.
+/// The store has lost its data, perhaps with the give-back of another process. The region has its floor until it has
+/// read its own renewal, which it asks for afterwards.
 #[test]
 fn a_region_has_its_floor_after_its_store_lost_its_data() {
     let mut process = process(7, 42, &[]);
