@@ -11,7 +11,6 @@ use super::{Bus, BusError};
 
 /// Maximum duration of one attempt.
 const PREPARE_WAIT: Duration = Duration::from_secs(2);
-/// Pause after a failed attempt.
 const PAUSE_FAILED: Duration = Duration::from_millis(500);
 const PAUSE_PREPARED: Duration = Duration::from_secs(3);
 

@@ -22,7 +22,6 @@ const OTHER_KEY: &str = "OTHERKEY";
 /// Minimum time between two log lines of the same reason, in ms.
 const REPEAT_MS_MIN: u64 = 10_000;
 
-/// Log of a server's errors.
 pub(crate) struct ErrorLog {
     pub(crate) address: String,
     clock: Arc<dyn Clock>,
@@ -102,7 +101,7 @@ impl ErrorLog {
         StoreError::Unreadable
     }
 
-    /// Logs that another digest key than that of this process holds the region.
+    /// Logs that the region is held by another digest key than that of this process.
     pub(crate) fn other_digest_key(&self, name: &str) -> StoreError {
         if self.is_first(OTHER_KEY) {
             let (store, name) = (&self.address, one_line(name));
