@@ -37,11 +37,10 @@ use crate::serve;
 /// Names of regions if the rules name none.
 const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];
 
-/// Part of each quota that the regions have together as their floors if the rules name none, in millionths: a first look needs
-/// calls that pass at once, and units that move.
+/// Part of each quota, in millionths, that the floors of all regions have together if the rules name none. A first look
+/// needs calls that pass at once, and units that move.
 const FLOORS_PPM: u32 = 600_000;
 
-/// Switches of a region.
 struct RegionSwitch {
     name: Arc<str>,
     link: Link,
@@ -61,7 +60,7 @@ struct RegionMove {
     to: String,
 }
 
-/// Answer to a switch: its status, and a body as JSON.
+/// Answer to a switch.
 type Switched = (StatusCode, Json<Value>);
 
 /// Runs so many regions until a signal stops them. The first one listens on `--http`.
@@ -225,7 +224,6 @@ fn set_cut(regions: &Arc<[RegionSwitch]>, body: &Bytes, is_cut: bool) -> Switche
     }
 }
 
-/// Moves the units of all counters from one region to another.
 fn move_units(regions: &Arc<[RegionSwitch]>, body: &Bytes) -> Switched {
     let RegionMove { from, to } = match read(body, r#"{"from": "eu", "to": "us"}"#) {
         Ok(both) => both,

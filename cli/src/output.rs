@@ -50,7 +50,6 @@ pub(crate) fn note(text: impl Display) {
     let _ = writeln!(stderr(), "{text}");
 }
 
-/// Writes the same data as text or as JSON.
 pub(crate) fn say_as(format: Format, text: impl Display, json: impl Display) -> io::Result<()> {
     match format {
         Format::Text => say(text),

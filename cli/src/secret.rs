@@ -11,10 +11,6 @@ pub(crate) const FLAGS: [&str; 2] = ["redis", "kafka_set"];
 /// Parts of names of secret settings.
 const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
-/// Refuses passwords on a command line.
-///
-/// # Errors
-/// If there is one.
 pub(crate) fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> {
     for id in FLAGS {
         let typed = matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);

@@ -60,7 +60,6 @@ pub(crate) fn block_on<T>(command: impl Future<Output = anyhow::Result<T>>) -> a
     tokio::runtime::Runtime::new().context("cannot start threads")?.block_on(command)
 }
 
-/// Binds a socket.
 pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => {
@@ -79,12 +78,10 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Returns a random name for an aggregator.
 pub(crate) fn random_aggregator() -> String {
     format!("aggregator-{:08x}", random_number() >> 32)
 }
 
-/// Returns a random number.
 pub(crate) fn random_number() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
@@ -95,7 +92,6 @@ pub(crate) fn address(text: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| "write HOST:PORT, such as 127.0.0.1:8080".to_owned())
 }
 
-/// Parses a number above 0.
 pub(crate) fn positive(text: &str) -> Result<NonZeroU32, &'static str> {
     text.parse().map_err(|_| "write a whole number from 1 to 4294967295")
 }

@@ -58,7 +58,6 @@ pub(crate) struct KafkaArgs {
 struct KafkaSet(Vec<(String, String)>);
 
 impl RedisArgs {
-    /// Returns the settings of the named Redis.
     pub(crate) fn settings(&self) -> Option<RedisSettings> {
         let url = self.redis.clone()?;
         let slots = match self.redis_slots {
@@ -70,7 +69,6 @@ impl RedisArgs {
 }
 
 impl KafkaArgs {
-    /// Returns the settings of the named Kafka.
     pub(crate) fn settings(&self) -> Option<KafkaSettings> {
         let brokers = self.kafka.as_ref()?;
         let settings = KafkaSettings::new(brokers).partitioned(self.kafka_partitions);

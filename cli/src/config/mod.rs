@@ -44,7 +44,7 @@ pub(crate) fn layer(command: Command, args: &[OsString]) -> anyhow::Result<(ArgM
             secret::refuse_on_command_line(&matches)?;
             Ok((matches, file))
         }
-        // A help text or the version, which clap would end with 0 even if nobody can read it.
+        // clap would exit with 0 after a help text or the version, even if nothing could be written.
         Err(error) if !error.use_stderr() => {
             output::written(error.print().and_then(|()| std::io::stdout().flush()))?;
             std::process::exit(Exit::Done as i32)
@@ -56,7 +56,6 @@ pub(crate) fn layer(command: Command, args: &[OsString]) -> anyhow::Result<(ArgM
     }
 }
 
-/// Returns the key of a flag.
 fn key(long: &str) -> String {
     long.replace('-', "_")
 }
@@ -78,7 +77,6 @@ pub(crate) fn with_variables(command: Command) -> Command {
         .mut_subcommands(with_variables)
 }
 
-/// Returns all keys of the configured commands, and the actions of their flags.
 fn keys(command: &Command) -> BTreeMap<String, ArgAction> {
     let mut found: BTreeMap<_, _> = command.get_subcommands().flat_map(keys).collect();
     if CONFIGURED.contains(&command.get_name()) {
