@@ -11,7 +11,6 @@ const WIDTH_MAX: u16 = 80;
 /// Longest time that a histogram distinguishes, in its unit: ten minutes in microseconds.
 const MEASURED_MAX: u64 = 600_000_000;
 
-/// Returns an empty distribution of times.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(MEASURED_MAX, 3).expect("bounds that are in order")
 }
@@ -32,7 +31,6 @@ pub(crate) fn plain_table(header: &[&str], figures: usize) -> Table {
     table
 }
 
-/// Wraps a line of a report.
 pub(crate) fn wrapped(line: &str) -> String {
     let mut table = Table::new();
     table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
@@ -43,7 +41,6 @@ pub(crate) fn wrapped(line: &str) -> String {
     table.trim_fmt()
 }
 
-/// Formats a number of agents.
 pub(crate) fn agents(number: usize) -> String {
     format!("{number} agent{}", if number == 1 { "" } else { "s" })
 }

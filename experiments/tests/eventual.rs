@@ -24,14 +24,12 @@ const SEEDS: u64 = 4;
 /// The rule whose guarantees are tested.
 const RULE: &str = "name: key, per: [api_key], quota: 100/5s, estimate: conservative, consistency: eventual";
 
-/// Deployment in which a rule is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deployment {
     /// The store answers.
     StoreUp,
     /// The store refuses every request.
     StoreDown,
-    /// There is no store.
     NoStore,
 }
 

@@ -45,7 +45,6 @@ impl<'a> Board<'a> {
         )
     }
 
-    /// Returns the time between two displays.
     pub(super) fn interval(&self) -> Duration {
         if self.terminal { Duration::from_millis(250) } else { Duration::from_secs(1) }
     }
@@ -104,7 +103,6 @@ impl<'a> Board<'a> {
         self.out.flush()
     }
 
-    /// Erases the last drawing.
     fn wipe(&mut self) -> Result<()> {
         match std::mem::take(&mut self.drawn_lines) {
             0 => Ok(()),

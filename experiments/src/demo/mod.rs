@@ -35,7 +35,6 @@ use crate::servers::{RunName, clear_kafka, connect_kafka, connect_redis};
 const AGENTS: u32 = 3;
 const PARTITIONS: u32 = 4;
 const CALLERS: u32 = 500;
-/// Quota of each caller.
 const QUOTA_UNITS: u64 = 100;
 const QUOTA_WIDTH_MS: u64 = 2_000;
 const LENGTH: Duration = Duration::from_secs(10);

@@ -20,7 +20,6 @@ use crate::oracle::Oracle;
 /// Number of callers in the live display.
 const TOP_LEN: usize = 5;
 
-/// Record of one run.
 pub(super) struct Recorder {
     quota: Quota,
     /// Decisions, each with its caller and the duration of its check.

@@ -13,7 +13,6 @@ use crate::figures::count;
 /// Width of the bar of a budget, in characters.
 const BAR_WIDTH: u64 = 40;
 
-/// Display of the demo.
 pub(super) struct RegionBoard<'a> {
     out: &'a mut (dyn Write + Send),
     terminal: bool,
@@ -40,7 +39,6 @@ impl<'a> RegionBoard<'a> {
         writeln!(self.out, "A line shows the units of each region, and the calls that it admitted.\n")
     }
 
-    /// Returns the time between two displays.
     pub(super) fn interval(&self) -> Duration {
         if self.terminal { Duration::from_millis(200) } else { Duration::from_secs(1) }
     }
@@ -105,7 +103,6 @@ impl<'a> RegionBoard<'a> {
         self.out.flush()
     }
 
-    /// Erases the last drawing.
     fn wipe(&mut self) -> Result<()> {
         match std::mem::take(&mut self.drawn_lines) {
             0 => Ok(()),

@@ -32,7 +32,6 @@ const SUB_WINDOWS: u32 = 20;
 const LINK_DELAY: Duration = Duration::from_millis(40);
 const LENGTH: Duration = Duration::from_secs(20);
 
-/// A part of the story.
 struct Chapter {
     from: Duration,
     what: &'static str,

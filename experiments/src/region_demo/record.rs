@@ -7,7 +7,6 @@ use tollgate_core::clock::Timestamp;
 use super::{QUOTA_UNITS, REGIONS, quota};
 use crate::oracle::Oracle;
 
-/// Decided call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RegionDecision {
     pub(super) region: usize,
@@ -33,7 +32,6 @@ pub(super) struct RegionFigures {
     pub(super) denied: u64,
 }
 
-/// Summary of the demo.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RegionSummary {
     pub(super) calls: u64,

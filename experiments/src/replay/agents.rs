@@ -97,7 +97,6 @@ impl fmt::Display for ReplayFleet {
 }
 
 impl<'r, 'c> ReplayAgents<'r, 'c> {
-    /// Starts agents for calls from an instant on.
     pub(super) fn new(rules: &'r RuleSet, fleet: Option<ReplayFleet>, from: Timestamp) -> Self {
         let (simulation, idle_ms) = match fleet {
             None => (Simulation::new(SimSettings::instant(from), rules), u64::MAX),

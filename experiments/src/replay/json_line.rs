@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use tollgate::Call;
 use tollgate_core::call::COST_MAX;
 
-/// Fields of a line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonLineFields {
@@ -16,7 +15,6 @@ struct JsonLineFields {
     cost: u64,
 }
 
-/// Call of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct JsonLine {
     pub(super) time_ms: u64,

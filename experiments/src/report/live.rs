@@ -8,7 +8,6 @@ use crate::live::lag::LagReport;
 
 /// Command that measures at real servers.
 const COMMAND: &str = "tollgate experiment report --live --redis redis://HOST --kafka HOST:9092";
-/// Command that measures failures of servers.
 const FAILURE_COMMAND: &str = "tollgate experiment live failure";
 
 /// Measurements at real servers.
@@ -31,7 +30,6 @@ impl LiveMeasurements {
     }
 }
 
-/// Returns the section.
 pub(super) fn section(live: Option<&LiveMeasurements>) -> Markup {
     html! {
         section id="live" {

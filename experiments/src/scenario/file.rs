@@ -50,10 +50,8 @@ pub struct ScenarioError {
     reason: String,
 }
 
-/// Reason why a parameter is refused.
 #[derive(Debug)]
 pub(super) struct SettingError {
-    /// Name of the parameter.
     key: &'static str,
     reason: String,
 }
@@ -124,7 +122,6 @@ fn key_at(text: &str, place: usize) -> Option<(usize, &str)> {
     })
 }
 
-/// Returns the line of a key.
 fn line_of(text: &str, key: &str) -> usize {
     let is_of_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
     1 + text.lines().position(|line| is_of_key(line.trim_start())).unwrap_or_default()

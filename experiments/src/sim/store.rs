@@ -111,7 +111,6 @@ impl SimStore {
         self.replica = (self.memory.copies(), self.witnesses.clone());
     }
 
-    /// Loses data.
     pub(super) fn lose(&mut self, loss: StoreLoss) {
         match loss {
             StoreLoss::All => {

@@ -3,9 +3,7 @@
 use fastrand::Rng;
 use tollgate_core::rules::LimitPolicy;
 
-/// Largest number of trains of an attack.
 const TRAINS_MAX: usize = 6;
-/// Largest number of bursts of a train.
 const BURSTS_MAX: u64 = 300;
 /// Largest distance of an instant from an edge of a sub-window near which it is drawn, in ms.
 const EDGE_MS: u64 = 2;
@@ -33,7 +31,6 @@ pub(super) struct AttackSpace {
     pub(super) quota: u64,
     pub(super) width_ms: u64,
     pub(super) part_ms: u64,
-    /// End of the attacks.
     pub(super) end_ms: u64,
     pub(super) agents: usize,
     pub(super) calls_max: u64,

@@ -8,7 +8,6 @@ use super::{GlobalQuota, GlobalQuotaSettings};
 use crate::figures::ratio;
 use crate::scenario::ResultTable;
 
-/// Returns all tables.
 pub(super) fn tables(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Vec<ResultTable> {
     vec![ways(settings, all), cuts(all), rotations(settings, all), cost(settings, all)]
 }

@@ -20,7 +20,6 @@ const NOTICED_MS: u64 = 5_000;
 /// than the simulated aggregator takes them.
 const PROMPT_NODES_MIN: usize = 500;
 
-/// A way of the product.
 #[derive(Clone, Copy)]
 pub(super) struct ProductionWay {
     pub(super) name: &'static str,
@@ -29,7 +28,6 @@ pub(super) struct ProductionWay {
     settings: &'static str,
     pub(super) has_bus: bool,
     pub(super) loses_store: bool,
-    /// True if the store is far.
     pub(super) is_far: bool,
 }
 

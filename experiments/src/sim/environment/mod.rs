@@ -80,7 +80,6 @@ impl<'c> Environment<'c> {
         self.scheduler.now()
     }
 
-    /// Returns true if a bug is planted.
     pub(super) fn has(&self, bug: PlantedBug) -> bool {
         self.bug == Some(bug)
     }
