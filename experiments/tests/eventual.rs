@@ -58,7 +58,7 @@ impl EventualFleet {
         fleet
     }
 
-    /// Lets time pass. Returns the calls that were answered.
+    /// Returns the calls that were answered.
     fn pass(&mut self, ms: u64) -> Vec<AnsweredCall<'static>> {
         self.sim.run_until(self.sim.now().plus_ms(ms));
         let mut answered = Vec::new();

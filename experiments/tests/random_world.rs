@@ -30,7 +30,7 @@ fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
     run_plan(&Plan::draw(seed), bug)
 }
 
-/// Runs a plan. An assertion that fails within it is an error like a broken invariant.
+/// Reports an assertion that fails within the run like a broken invariant.
 fn run_plan(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
     catch_unwind(AssertUnwindSafe(|| scenario::run(plan, bug))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());

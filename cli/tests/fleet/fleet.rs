@@ -40,7 +40,7 @@ pub(crate) struct Member {
 }
 
 impl Fleet {
-    /// Starts the servers; `rules` is the text of a rules file.
+    /// `rules` is the text of a rules file.
     pub(crate) fn start(name: &str, rules: &str) -> Self {
         Self::start_over(Redis::start, name, rules)
     }

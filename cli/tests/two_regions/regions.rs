@@ -16,7 +16,7 @@ pub(crate) const KEY: &str = "k";
 /// Lock that keeps tests from slowing each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Two regions. The ledger is in the Kafka of the first one, which the second one reaches by a proxy.
+/// The ledger is in the Kafka of the first region, which the second one reaches by a proxy.
 pub(crate) struct TwoRegions {
     pub(crate) link: Proxy,
     pub(crate) home: RegionServers,

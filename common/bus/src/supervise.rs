@@ -37,8 +37,7 @@ pub fn supervise<B: Bus>(
     })
 }
 
-/// Returns true if the result has changed. The reasons of transient failures differ between attempts, so two of them in
-/// a row count as the same.
+/// Two transient failures in a row count as the same, because their reasons differ between attempts.
 fn has_changed(known: &Result<(), BusError>, found: &Result<(), BusError>) -> bool {
     match (known, found) {
         (Err(before), Err(now)) if before.is_transient() && now.is_transient() => false,

@@ -78,7 +78,7 @@ impl ErrorLog {
         self.request_failed(error, None)
     }
 
-    /// Logs an error of this class. `code` selects the remedy.
+    /// `code` selects the remedy.
     pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         if self.is_first(if code == "UNREADABLE" { text } else { code }) {

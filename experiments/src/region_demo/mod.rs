@@ -41,7 +41,7 @@ struct Chapter {
     cut_off: Option<usize>,
 }
 
-/// The story. A budget that is cut off ends after its term of 5 s; the ledger returns its units a window later.
+/// A budget that is cut off ends after its term of 5 s; the ledger returns its units a window later.
 const STORY: [Chapter; 4] = [
     Chapter {
         from: Duration::ZERO,

@@ -200,7 +200,7 @@ impl RegionStore {
         self.limits.retain(|_, record| now < record.limit.until);
     }
 
-    /// Loses all data. The true state begins again with it: the store does not keep what it has acknowledged.
+    /// The true state begins again with the loss: the store does not keep what it has acknowledged.
     pub(super) fn lose(&mut self) {
         *self = Self::default();
     }

@@ -25,10 +25,7 @@ fn one() -> u64 {
     1
 }
 
-/// Parses a line.
-///
-/// # Errors
-/// The reason why the line is not a call.
+/// Fails with the reason why the line is not a call.
 pub(super) fn parse(line: &str) -> Result<JsonLine, String> {
     let fields: JsonLineFields = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let time_ms = match &fields.time {

@@ -27,7 +27,7 @@ pub struct ScenarioFile {
     pub(super) expected: IndexMap<String, [f64; 2]>,
 }
 
-/// Fields of a file. Those of its experiment depend on the kind of the experiment.
+/// The fields of the experiment depend on its kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScenarioFields {
@@ -101,7 +101,7 @@ impl ScenarioFile {
         Ok(file)
     }
 
-    /// Reads the fields. Those of the experiment are read from the text as well, so that their errors have their places.
+    /// Reads the fields of the experiment from the text as well, so that their errors have their places.
     fn read(text: &str) -> Result<Self, toml::de::Error> {
         let table = DeTable::parse(text)?;
         let experiment = table.get_ref().get("experiment").cloned();

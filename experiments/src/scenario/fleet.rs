@@ -75,7 +75,7 @@ impl Fleet {
         Self { sim, quota, callers: BTreeMap::new(), requests: 0, unanswered: UnansweredRequests::default() }
     }
 
-    /// A call of a caller arrives at an agent. Instants must ascend. Returns the answers since the last call or move.
+    /// Returns the answers since the last call or move. Instants must ascend.
     pub(super) fn call(&mut self, at: Timestamp, agent: usize, caller: &str) -> Vec<AnsweredCall<'static>> {
         let answers = self.run_until(at);
         self.sim.check(agent, vec![Call::new().with(CALLER, caller.to_owned())]);

@@ -19,7 +19,7 @@ use crate::reports::ReportQueue;
 use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
 
-/// Key of the record. Readers of rules skip it.
+/// Readers of rules skip this key.
 pub(super) const LAYOUT_KEY: &str = "layout";
 /// Version of the record's form, and the name of its value.
 const FORM: &str = "1 partitions=";

@@ -68,8 +68,7 @@ impl Meter {
         (self.at, self.level)
     }
 
-    /// Adapts the meter to another limit. The present tokens are kept up to the new burst, and the new rate applies from the
-    /// last step.
+    /// The present tokens are kept up to the new burst, and the new rate applies from the last step.
     pub(super) fn fit(&mut self, limit: &Limit) {
         if (self.units, self.window, self.burst) == (limit.units, limit.window, limit.burst) {
             return;

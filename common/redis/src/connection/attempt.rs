@@ -19,7 +19,7 @@ const CONNECT_PAUSE_MIN_MS: u64 = 100;
 /// Maximum time between attempts that time out: a server that is back is used within a second.
 const CONNECT_PAUSE_MAX_MS: u64 = 500;
 
-/// Schedule of the attempts; it is locked while one is in progress.
+/// Schedule that is locked while an attempt is in progress.
 #[derive(Default)]
 pub(super) struct AttemptSchedule {
     not_before: Timestamp,

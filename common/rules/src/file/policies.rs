@@ -186,7 +186,7 @@ impl PolicyBuilder<'_, '_> {
         by_tier
     }
 
-    /// Resolves layers to a policy. When they make none, the problem is reported once.
+    /// Reports the problem once if the layers make no policy.
     fn resolve(
         &mut self,
         (own, inherited): &OwnAndInherited,

@@ -23,7 +23,7 @@ use super::{QUOTA, WIDTH_MS};
 const HONEST_RATE: u32 = 10;
 const STEADY_RATE: u32 = 80;
 pub(super) const BURST_RATE: u32 = 120;
-/// Seconds of a burst. The bursting callers have theirs in turn.
+/// The bursting callers have their bursts in turn.
 const BURST_SECONDS: u64 = 2;
 const BURSTING: u64 = 3;
 /// Retries of a denied call: at each agent one after that agent has noticed the fault. An agent notices it by its own requests,

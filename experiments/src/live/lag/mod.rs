@@ -39,7 +39,7 @@ pub use report::{LagReport, LagRun};
 
 /// Most calls of one run; the instants of each are kept in memory.
 const CALLS_MAX: u64 = 20_000_000;
-/// Width of the window; no unit leaves it during a run.
+/// Width that no unit leaves during a run.
 const WIDTH_MS: u64 = 3_600_000;
 /// Quota of a counter as a multiple of its calls.
 const QUOTA_FACTOR: u64 = 4;

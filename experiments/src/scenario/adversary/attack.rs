@@ -110,7 +110,7 @@ impl AttackSpace {
         }
     }
 
-    /// Draws an instant. Half of them are at an edge of a sub-window, where counts change.
+    /// Draws half of the instants at an edge of a sub-window, where counts change.
     fn instant(&self, rng: &mut Rng) -> u64 {
         let at_ms = rng.u64(0..self.end_ms);
         if rng.bool() { at_ms } else { self.near_edge(at_ms, rng) }

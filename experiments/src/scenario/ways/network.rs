@@ -81,7 +81,7 @@ pub(super) struct Delays {
     pub(super) bus: u64,
 }
 
-/// An answer to a call. The call counts at the instant of its answer.
+/// The call counts at the instant of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WayAnswer {
     pub(super) call: ArrivedCall,

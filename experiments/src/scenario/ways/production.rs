@@ -62,7 +62,7 @@ impl ProductionWay {
         Self { loses_store: true, ..self }
     }
 
-    /// Runs the calls of a trial. A store that is lost is lost at the incident, and the traffic is that from then on.
+    /// A store that is lost is lost at the incident, and the traffic is that from then on.
     pub(super) fn run(&self, trial: &Trial, measured: MeasuredBytes) -> TrialResult {
         let (outcome, bus) = self.run_calls(trial);
         let (calls, bus) = (outcome.traffic, self.bus_traffic(trial, &bus));
@@ -76,7 +76,7 @@ impl ProductionWay {
         TrialResult { traffic, bytes: self.counter_bytes(measured), ..outcome }
     }
 
-    /// Runs the calls of a trial. The traffic is that of the store; beside it is what the bus has carried.
+    /// The traffic is that of the store; beside it is what the bus has carried.
     fn run_calls(&self, trial: &Trial) -> (TrialResult, BusRecords) {
         let mut fleet = self.fleet(trial);
         let (mut answers, mut by_allowance) = (Vec::with_capacity(trial.calls.len()), 0);

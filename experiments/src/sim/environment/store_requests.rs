@@ -20,7 +20,7 @@ impl Environment<'_> {
         self.tickets
     }
 
-    /// Sends a request to the store; its answer comes back under this ticket.
+    /// The answer comes back under this ticket.
     pub(in crate::sim) fn request(&mut self, agent: usize, life: Life, ticket: Ticket, command: StoreCommand) {
         let message = StoreMessage { agent, life, ticket, command };
         if self.store.state == StoreState::Unreachable || self.cut(agent).store {
@@ -125,7 +125,7 @@ impl Environment<'_> {
         self.observe(Observation::Executed { agent, life, ticket, charges, store_time, answer, is_part });
     }
 
-    /// Moves the store to another state; a store that was silent reads the requests that wait.
+    /// A store that was silent reads the requests that wait.
     pub(in crate::sim) fn set_store(&mut self, state: StoreState) {
         self.store.state = state;
         for message in std::mem::take(&mut self.store.waiting) {
