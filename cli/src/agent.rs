@@ -112,7 +112,6 @@ pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, address: SocketAddr) {
     output::announce(format_args!("listening on http://{address}"));
 }
 
-/// Logs the totals of the agents' decisions, at their end.
 pub(crate) fn log_totals<S: ChargeStore>(agents: &[Agent<S>]) {
     let rules: Vec<_> = agents.iter().flat_map(|agent| agent.engine().metrics().rules()).collect();
     let sum = |outcome: usize| -> u64 {
@@ -146,14 +145,12 @@ impl AgentArgs {
     }
 }
 
-/// Parses a cap on counters.
 fn counters_max(text: &str) -> Result<u64, String> {
     within(text, &COUNTERS_MAX_RANGE).ok_or_else(|| {
         format!("write a number of counters from {} to {}", COUNTERS_MAX_RANGE.start(), COUNTERS_MAX_RANGE.end())
     })
 }
 
-/// Parses the memory of the sketch.
 fn sketch_bytes(text: &str) -> Result<u64, String> {
     let (min, max) = SKETCH_BYTES_RANGE.into_inner();
     within(text, &SKETCH_BYTES_RANGE)

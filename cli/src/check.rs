@@ -54,7 +54,6 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-/// Formats the answer as text.
 fn text_of(body: &Value) -> String {
     let number = |name: &str| body[name].as_u64();
     let text = |name: &str| body[name].as_str().map(str::to_owned);

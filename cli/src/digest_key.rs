@@ -10,10 +10,7 @@ use tollgate_command::exit::Usage;
 /// Maximum length of a file with a digest key, in bytes.
 const DIGEST_KEY_LEN_MAX: usize = 1 << 10;
 
-/// Reads the key from a file.
-///
-/// # Errors
-/// If there is no such file, or no key in it.
+/// Fails if there is no such file, or no key in it.
 pub(crate) fn digest_key(path: &Path) -> anyhow::Result<DigestKey> {
     // A file that exists may hold something else, so only the remedy for a missing file writes to the path.
     let shown = path.display();

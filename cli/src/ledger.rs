@@ -100,12 +100,10 @@ impl LedgerArgs {
     }
 }
 
-/// Returns true if two lists of brokers have one in common.
 fn names_same_broker(list: &str, other: &str) -> bool {
     list.split(',').any(|broker| other.split(',').any(|of_other| of_other.trim() == broker.trim()))
 }
 
-/// Returns the part of an aggregator with these settings.
 pub(crate) fn region_settings(settings: &WorkerSettings, clock: &dyn Clock) -> RegionRoleSettings {
     RegionRoleSettings {
         id: settings.id.clone(),

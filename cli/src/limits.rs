@@ -19,9 +19,7 @@ pub(crate) const LIMIT_DEFAULT: &str = "100/min per api_key";
 /// The chosen source. A flag wins over an environment variable, as for every flag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Limits {
-    /// No source is chosen.
     Unset,
-    /// Rules from files.
     From(RulesSource),
     /// Rules in short form.
     Short(Vec<String>),

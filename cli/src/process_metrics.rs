@@ -11,7 +11,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 use tollgate_metrics::{MetricName, encode_metric};
 
-/// Reads the numbers of this process.
 #[derive(Debug)]
 struct ProcessCollector;
 

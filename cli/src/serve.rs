@@ -73,12 +73,10 @@ pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// Returns a random name for an aggregator.
 pub(crate) fn random_aggregator() -> String {
     format!("aggregator-{:08x}", random_number() >> 32)
 }
 
-/// Returns a random number.
 pub(crate) fn random_number() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

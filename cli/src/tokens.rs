@@ -22,10 +22,7 @@ pub(crate) struct TokenArgs {
 }
 
 impl TokenArgs {
-    /// Applies the flags to an agent.
-    ///
-    /// # Errors
-    /// If claims are required but no keys are given.
+    /// Fails if claims are required but no keys are given.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Usage> {
         let requirements = TokenRequirements { issuer: self.jwt_issuer.clone(), audience: self.jwt_audience.clone() };
         match &self.jwks {

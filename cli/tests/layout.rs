@@ -34,7 +34,6 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Returns the name of the package in a folder.
 fn package(folder: &str) -> String {
     let manifest = read(&root().join(folder).join("Cargo.toml"));
     let name = manifest.lines().find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'));

@@ -68,7 +68,6 @@ impl Fleet {
         answered
     }
 
-    /// Returns true if a call at this agent is admitted.
     fn admits(&mut self, agent: usize) -> bool {
         self.admits_units(agent, 1)
     }

@@ -24,14 +24,12 @@ const SEEDS: u64 = 4;
 /// The rule whose guarantees are tested.
 const RULE: &str = "name: key, per: [api_key], quota: 100/5s, estimate: conservative, consistency: eventual";
 
-/// Deployment in which a rule is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deployment {
     /// The store answers.
     StoreUp,
     /// The store refuses every request.
     StoreDown,
-    /// There is no store.
     NoStore,
 }
 
@@ -60,7 +58,7 @@ impl EventualFleet {
         fleet
     }
 
-    /// Lets time pass. Returns the calls that were answered.
+    /// Returns the calls that were answered.
     fn pass(&mut self, ms: u64) -> Vec<AnsweredCall<'static>> {
         self.sim.run_until(self.sim.now().plus_ms(ms));
         let mut answered = Vec::new();

@@ -32,7 +32,6 @@ const CLOCK_ERROR_MS: i64 = 300;
 /// Time by which the sub-window of a leased call may differ from the true time of its decision, in ms: clocks read
 /// whole ms.
 const READ_ERROR_MS: u64 = 3;
-/// Time of the run, in s.
 const RUN_S: u64 = 60;
 
 /// Admissions of a caller, by the instant at which each counts.

@@ -66,7 +66,6 @@ impl Flood {
         admitted.expect("the call is answered at once")
     }
 
-    /// Returns the number of admissions of so many calls.
     fn admitted(&mut self, agent: usize, key: &str, calls: u64) -> u64 {
         (0..calls).filter(|_| self.admits(agent, key.to_owned())).count() as u64
     }

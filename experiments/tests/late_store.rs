@@ -69,7 +69,6 @@ impl Loaded {
         self.sim.now().ms_since(START)
     }
 
-    /// Lets the load run for this time.
     fn run(&mut self, ms: u64) {
         let until = self.now_ms() + ms;
         while self.now_ms() < until {
@@ -146,7 +145,6 @@ impl Loaded {
         fullest
     }
 
-    /// Strikes the store and lets it return.
     fn strike(&mut self, state: StoreState, ms: u64) {
         self.run(FILLED_MS);
         self.sim.set_store(state);

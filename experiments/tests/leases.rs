@@ -33,7 +33,6 @@ struct Fleet {
     tally: Tally,
 }
 
-/// Numbers of calls.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     calls: u64,

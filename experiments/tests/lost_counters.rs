@@ -47,7 +47,6 @@ struct Caller {
     fullest: u64,
 }
 
-/// The result of a run.
 #[derive(Debug)]
 struct Run {
     fullest: u64,

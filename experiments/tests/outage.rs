@@ -43,7 +43,6 @@ impl Outage {
         outage
     }
 
-    /// Lets time pass.
     fn pass(&mut self, ms: u64) {
         self.sim.run_until(self.sim.now().plus_ms(ms));
         self.sim.observations();

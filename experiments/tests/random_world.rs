@@ -21,18 +21,16 @@ const BUG_SEEDS: u64 = 100;
 /// Minimum number of admissions of a seed that are compared with the bound of their rule, on average.
 const STRICT_MIN: usize = 20;
 const BOUNDED_MIN: usize = 10;
-/// Number of threads that run seeds.
 const THREADS: usize = 2;
 
 /// Command that runs the random world.
 const COMMAND: &str = "cargo test -p tollgate-experiments --test random_world";
 
-/// Runs a seed.
 fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
     run_plan(&Plan::draw(seed), bug)
 }
 
-/// Runs a plan. An assertion that fails within it is an error like a broken invariant.
+/// Reports an assertion that fails within the run like a broken invariant.
 fn run_plan(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
     catch_unwind(AssertUnwindSafe(|| scenario::run(plan, bug))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
@@ -40,7 +38,6 @@ fn run_plan(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
     })
 }
 
-/// Returns the name of a broken invariant.
 fn name_of(broken: &str) -> &str {
     broken.split(':').next().unwrap_or_default()
 }

@@ -13,7 +13,6 @@ use region_worlds::{
 
 mod region_worlds;
 
-/// Returns the settings of a seed.
 type DrawWorld = fn(u64) -> RegionsSettings;
 
 /// Number of seeds of the full test, for each kind of world.
@@ -192,7 +191,6 @@ fn mistakes_are_found() {
     }
 }
 
-/// One seed replays everything.
 #[test]
 fn one_seed_replays_everything() {
     for (name, world) in WORLDS {

@@ -53,7 +53,7 @@ pub fn start(default: &str, format: Format) -> Result<(), Usage> {
     Ok(())
 }
 
-/// Parses a filter. A word that is no level would be a target with all its levels, which is never meant.
+/// Refuses a word that is no level: it would be a target with all its levels, which is never meant.
 fn parse(text: &str) -> Result<EnvFilter, Usage> {
     let mut words = text.split(',').map(str::trim).filter(|part| !part.contains(['=', '[']));
     let parsed = match words.find(|word| word.parse::<LevelFilter>().is_err()) {

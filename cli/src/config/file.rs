@@ -11,14 +11,12 @@ use tollgate_rules::{FILE_LEN_MAX, hint};
 
 use tollgate_command::exit::Usage;
 
-/// Parsed settings file.
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigFile {
     pub(crate) path: PathBuf,
     pub(crate) settings: BTreeMap<String, FileSetting>,
 }
 
-/// Values of one key.
 #[derive(Clone, Debug)]
 pub(crate) struct FileSetting {
     pub(crate) values: Vec<String>,

@@ -38,7 +38,6 @@ pub(crate) fn layer(command: Command, args: &[OsString]) -> anyhow::Result<(ArgM
     Ok((matches, file))
 }
 
-/// Returns the key of a flag.
 fn key(long: &str) -> String {
     long.replace('-', "_")
 }

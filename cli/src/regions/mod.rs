@@ -157,7 +157,6 @@ fn rows_of_removed(rule: &Value) -> Vec<[String; 8]> {
     rows_of_floors(rule, "(removed)", &rule["floors_of_removed"])
 }
 
-/// Returns a row for each region of these floors.
 fn rows_of_floors(rule: &Value, counter: &str, floors: &Value) -> Vec<[String; 8]> {
     let row = |(region, floor): (&String, &Value)| {
         let (floor, none) = (text(floor), || "-".to_owned());

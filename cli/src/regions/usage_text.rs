@@ -26,7 +26,7 @@ pub(super) fn usage_text(usage: &Value) -> String {
     format!("usage in the last window, which limits nothing\n{by_region}{largest}{error}")
 }
 
-/// Returns a row for each region, and one for those that are known.
+/// Returns a row for each region, and one for all regions whose usage is known.
 fn rows_of_rule(rule: &Value, regions: &[Value]) -> Vec<[String; 5]> {
     let name = || text(&rule["rule"]);
     let row = |(of, region): (&Value, &Value)| {

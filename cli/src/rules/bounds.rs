@@ -36,7 +36,6 @@ pub(super) fn json(set: &RuleSet, rule: &Rule) -> Vec<Value> {
     all.map(|(name, bound)| json!({ "of": name, "text": bound })).collect()
 }
 
-/// Returns the bound of the rule itself.
 fn own(rule: &Rule) -> Option<String> {
     rule.policy.as_ref().map(|policy| sentence(policy, rule.scope))
 }
@@ -51,7 +50,6 @@ fn of_exceptions<'a>(
     bounds.filter(move |(_, bound)| own.as_ref() != Some(bound))
 }
 
-/// Returns the bound of a policy as a sentence.
 fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
     let shown = |units: u64| show_units(units, policy.quota.unit());
     let width = show_duration_ms(policy.quota.width_ms());

@@ -45,7 +45,6 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// One difference between two rule sets.
 #[derive(serde::Serialize)]
 struct Difference {
     /// Part of the file, such as `rule per-key` or `lists.deny`.

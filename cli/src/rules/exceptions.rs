@@ -9,7 +9,6 @@ use tollgate_core::rules::{LimitPolicy, Rule, RuleSet};
 /// Maximum number of keys of a rule that a table shows. The JSON has all.
 const KEYS_SHOWN_MAX: usize = 10;
 
-/// Returns the limited tiers of a rule with their names.
 pub(super) fn tiers(rule: &Rule) -> impl Iterator<Item = (String, &LimitPolicy)> {
     rule.by_tier.iter().filter_map(|(tier, policy)| Some((format!("tier {tier}"), policy.as_ref()?)))
 }

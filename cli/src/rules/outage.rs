@@ -75,7 +75,6 @@ pub(super) fn exceptions_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) ->
     differing.map(|(name, bound)| json!({ "of": name, "outage": bound })).collect()
 }
 
-/// Returns the bound of a policy as JSON.
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let [beyond_ms, beyond_at_edge_ms] = calls_ms(policy);
@@ -92,7 +91,6 @@ fn row(name: String, [up, by_signals, alone]: [String; 3]) -> [String; 4] {
     [name, up, by_signals, alone]
 }
 
-/// Returns the bounds of a policy as the table shows them.
 fn cells(policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let shown = |units| show_units(units, policy.quota.unit());
@@ -114,8 +112,8 @@ fn cells(policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
     [up, format!("{}{beyond}", with_edge(by_signals)), alone]
 }
 
-/// Returns the time of calls that pass beside the bound by signals because signals may differ, in ms: in a window, and in one
-/// with an edge, where the bound holds twice.
+/// Returns the time in ms of calls that pass beside the bound by signals, because the signals of agents may differ. The
+/// second time is that of a window with an edge, where the bound holds twice.
 fn calls_ms(policy: &LimitPolicy) -> [u64; 2] {
     let admits_by_signals = policy.on_failure != OnFailure::Closed || policy.consistency == Consistency::Eventual;
     let usual = if admits_by_signals { FRESH_MS } else { 0 };

@@ -24,7 +24,6 @@ use tollgate_command::threads;
 
 /// Time that Kafka has to acknowledge.
 const KAFKA_WAIT: Duration = Duration::from_secs(10);
-/// Time that Redis has to answer.
 const REDIS_WAIT: Duration = Duration::from_secs(3);
 
 /// Publishes a rules file to all agents that follow the published rules

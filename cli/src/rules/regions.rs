@@ -49,7 +49,6 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     )
 }
 
-/// Returns the regions as JSON.
 pub(super) fn json(set: &RuleSet) -> Vec<Value> {
     let region = |part: &RegionFloorPart| json!({ "name": *part.region, "floor": percent_text(part.floor_ppm) });
     set.regions.iter().map(region).collect()

@@ -48,7 +48,6 @@ pub(crate) struct ShowArgs {
     format: Format,
 }
 
-/// One operand of the command line.
 #[derive(Clone)]
 enum ShowOperand {
     Descriptor(String, String),
@@ -99,7 +98,6 @@ fn operand(text: &str) -> Result<ShowOperand, String> {
     }
 }
 
-/// Writes an explanation as tables.
 fn text(explanation: &Value) -> String {
     let items = |name: &str| explanation[name].as_array().cloned().unwrap_or_default();
     let word = |value: &Value| value.as_str().unwrap_or_default().to_owned();

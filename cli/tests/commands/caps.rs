@@ -2,7 +2,7 @@
 
 use crate::support::{file, finish, tollgate};
 
-/// capped: a cap that is none is refused at the start, with the flag, the value and the values that it may have.
+/// capped: a cap that is not valid is refused at the start, with the flag, the value and the values that it may have.
 #[test]
 fn a_cap_outside_its_range_is_refused_at_the_start() {
     for command in ["up", "agent"] {

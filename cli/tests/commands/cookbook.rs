@@ -32,7 +32,6 @@ impl Kitchen {
         (answer.status, answer.json())
     }
 
-    /// Returns the number of admitted calls.
     fn pass(&mut self, descriptors: &Value, calls: usize) -> usize {
         (0..calls).filter(|_| self.ask(descriptors.clone(), 1).0 == 200).count()
     }

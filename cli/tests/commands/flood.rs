@@ -32,7 +32,6 @@ fn metric(client: &mut Client, name: &str) -> u64 {
     series.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// Returns a process whose table holds so many counters.
 fn agent(limit: &str, counters_max: &str) -> Up {
     let args = ["agent", "--http", "127.0.0.1:0", "--node", "gw-1", "--limit", limit, "--counters-max", counters_max];
     Up::of(&mut tollgate(&args))
@@ -58,7 +57,7 @@ fn told(up: Up, counters_max: &str) -> (usize, usize) {
     (count(&full), count("the table of counters has room again"))
 }
 
-/// K5: while invented callers come for ten minutes as fast as the process answers, honest newcomers at one call per
+/// K5: invented callers come for ten minutes as fast as the process answers. Meanwhile honest newcomers at one call per
 /// second pass at 99%, callers known before stay limited, and memory stays within its caps. The log tells once that the
 /// cap is reached. The rate of 20,000 per second is that of the simulation (`experiments/tests/flood.rs`).
 #[test]

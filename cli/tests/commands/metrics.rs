@@ -61,7 +61,6 @@ fn documented() -> BTreeSet<String> {
     names
 }
 
-/// Returns the value of a series.
 fn value(text: &str, series: &str) -> f64 {
     let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no {series} in {text}")).parse().unwrap()

@@ -75,7 +75,6 @@ fn a_limiter_starts_although_standard_output_is_full() {
     }
 }
 
-/// A limiter whose log is read no more goes on.
 #[test]
 fn a_limiter_outlives_the_reader_of_its_log() {
     let path = file("outlives.yaml", "rules: [{ name: a, per: [api_key], quota: 3/s }]");

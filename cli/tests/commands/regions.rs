@@ -115,7 +115,7 @@ fn an_agent_names_the_floor_of_its_region_and_refuses_an_unknown_one() {
 /// J3: an agent with another digest key would spend the region's budget once more under other counters. It says so, and denies.
 #[test]
 fn an_agent_with_another_digest_key_than_its_region_denies_and_names_the_remedy() {
-    // The tests beside it make a Redis late.
+    // Parallel tests make Redis slow.
     let patient = RULES.replace("scope: global", "scope: global\n    deadline: 1s");
     let (redis, rules) = (Redis::start(), file("other-key.yaml", &patient));
     let key = file("other-key.key", "00112233445566778899aabbccddeeff\n");
@@ -139,7 +139,7 @@ fn an_agent_with_another_digest_key_than_its_region_denies_and_names_the_remedy(
     assert_eq!(own.client().check("k2").status, 429, "the key that came first holds the region");
 }
 
-/// The name of a mirrored ledger tells that of the mirrored usage.
+/// The name of the mirrored usage is derived from that of the mirrored ledger.
 #[test]
 fn a_mirror_without_a_name_for_the_usage_is_refused() {
     let servers = ["--kafka", "127.0.0.1:1", "--redis", "redis://127.0.0.1:1", "--ledger", "127.0.0.1:1"];

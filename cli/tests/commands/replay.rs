@@ -51,7 +51,8 @@ fn decisions_are_written_in_the_order_of_the_calls() {
     assert_eq!(lines, expected.map(json));
 }
 
-/// A rule of a group that lost each call was said not to match, and a rule with `deny: true` to limit none.
+/// Once, a rule of a group that lost each call was reported not to match, and a rule with `deny: true` to limit no
+/// call.
 #[test]
 fn the_reason_why_a_rule_applies_to_no_call_is_true() {
     let rules = file(
@@ -147,7 +148,7 @@ fn a_fleet_that_cannot_be_simulated_is_refused_with_a_remedy() {
     }
 }
 
-/// A gzip that was cut off ended with exit 0, as if the log were whole.
+/// A truncated gzip once ended with exit 0, as if the log were whole.
 #[test]
 fn an_archive_that_breaks_off_fails_after_the_calls_before_the_place() {
     let whole = std::fs::read(TRACE).unwrap();

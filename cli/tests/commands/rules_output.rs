@@ -199,7 +199,7 @@ fn diff_lists_the_changes_of_the_enforced_rules() {
     assert_eq!(finish(&mut tollgate(&["rules", "diff", from, "/nowhere.yaml"])).exit, 2);
 }
 
-/// Without a file it is the rules that an agent has in force which are shown.
+/// Without a file, the command shows the rules that an agent has in force.
 #[test]
 fn show_requests_the_rules_in_force_from_an_agent() {
     let path = file("show-agent.yaml", RULES);

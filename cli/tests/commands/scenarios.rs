@@ -20,7 +20,6 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_str(&run.out).expect("JSON")
 }
 
-/// Returns the names of all scenarios of the program.
 fn names_of_all() -> Vec<String> {
     let list = json(&["experiment", "list", "--format", "json"]);
     let name = |scenario: &Value| scenario["name"].as_str().expect("a name").to_owned();

@@ -30,7 +30,6 @@ pub(crate) struct Up {
 /// Persistent connection.
 pub(crate) struct Client(BufReader<TcpStream>);
 
-/// Answer to a request.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     headers: Vec<(String, String)>,
@@ -45,7 +44,6 @@ pub(crate) fn tollgate(args: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end.
 pub(crate) fn finish(command: &mut Command) -> Finished {
     let output = command.output().expect("the binary runs");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -118,7 +116,6 @@ impl Up {
         wait_for("the end of listening", || TcpStream::connect(self.address).is_err().then_some(()));
     }
 
-    /// Sends a signal to the process, by its name.
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         let sent = Command::new("sh").args(["-c", &kill]).status().unwrap();

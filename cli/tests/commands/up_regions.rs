@@ -11,7 +11,6 @@ use crate::tokens::{JWKS, TOKEN};
 const TWO: &str =
     "regions: { eu: {}, us: {} }\nrules: [{ name: per-key, per: [api_key], quota: 1000/s, scope: global }]";
 
-/// Starts so many regions with these arguments.
 fn start(count: &str, args: &[&str]) -> Up {
     Up::of(tollgate(&["up", "--http", "127.0.0.1:0", "--regions", count]).args(args))
 }

@@ -26,7 +26,6 @@ impl Dockerfile {
         &self.stages
     }
 
-    /// Base image of each stage.
     pub(crate) fn bases(&self) -> impl Iterator<Item = &str> {
         self.stages.iter().map(|stage| stage[0].split(' ').nth(1).expect("an image"))
     }

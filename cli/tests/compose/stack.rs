@@ -122,7 +122,6 @@ fn work(name: &str, tries: u32, command: &mut Command) {
     assert!(done, "{name}: {error}");
 }
 
-/// Starts Redis with the settings of its service.
 fn redis(service: Service<'_>) -> Redis {
     let command = service.command();
     assert_eq!(command[0], "redis-server");

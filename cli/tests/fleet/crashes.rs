@@ -66,7 +66,6 @@ impl Victims {
         }
     }
 
-    /// Returns the number of calls of an agent in the log.
     fn logged(&self, agent: usize) -> u64 {
         log::calls_of(&self.bus, AGENTS[agent])
     }
@@ -87,7 +86,6 @@ struct Progress {
 }
 
 impl Progress {
-    /// Returns the number of calls that an agent has answered.
     fn answered(&self, agent: usize) -> u64 {
         self.answered[agent].load(Ordering::Relaxed)
     }
@@ -174,8 +172,8 @@ fn counts_equal_the_log_whatever_dies() {
         }
     }
     assert!(counted.counters.values().any(|units| units.admitted > 0 && units.denied > 0), "something happened");
-    // An agent's death takes what it answered since the log was last seen to hold all its calls. That was at the moment of
-    // the death or later, and past that moment the load goes no further than `ahead`.
+    // A killed agent loses the calls that it answered after the log was last seen to hold all its calls. That was at
+    // the moment of the death or later, and the load goes at most `ahead` calls past that moment.
     let lost_max = 2 * DEATHS_OF_EACH * (ahead + 2);
     let (answered, in_log) = (progress.made(), counted.by_agent.values().sum::<u64>());
     println!("{answered} calls were answered, {in_log} are in the log, {:?} died with the agents", victims.lost);

@@ -60,12 +60,10 @@ fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
     });
 }
 
-/// Returns the number of dead letters of a topic that a process has counted.
 fn dead_letters(member: &Member, topic: &str) -> u64 {
     member.series("tollgate_dead_letters_total", &format!("topic=\"{topic}\""))
 }
 
-/// Appends forged records to a partition of a topic.
 pub(crate) fn append(bus: &KafkaBus, topic: Topic, partition: u32, records: &[Vec<u8>]) {
     let mut writer = bus.writer(topic);
     for record in records {

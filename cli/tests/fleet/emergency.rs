@@ -12,7 +12,6 @@ const RULES: &str = "
 rules:
   - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
-/// Time in which all agents follow the switch.
 const FOLLOWED_WITHIN: Duration = Duration::from_secs(10);
 
 fn wait_until_all(agents: &[Member], value: u64) {

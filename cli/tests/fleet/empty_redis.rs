@@ -19,7 +19,6 @@ rules:
 /// Endpoints and quotas of the rules. No unit leaves its window during a test.
 const QUOTAS: [(&str, u64); 2] = [("/hundred", 100), ("/several", 300)];
 const NODES: [&str; 3] = ["gw-1", "gw-2", "gw-3"];
-/// Time for which the empty Redis stays.
 const EMPTY_FOR: Duration = Duration::from_millis(350);
 /// Time for which the agents are asked afterwards: longer than that after which a silent agent is removed, 13 s.
 const ASKED_FOR: Duration = Duration::from_secs(20);
@@ -119,7 +118,6 @@ impl Three {
     }
 }
 
-/// Starts an agent over Redis, and over Kafka if there is one.
 fn agent(redis: &Redis, kafka: Option<&Kafka>, rules: &str, node: &str) -> Member {
     let http = format!("127.0.0.1:{}", free_port());
     let args = ["agent", "--redis", &redis.url(), "--rules", rules, "--http", &http, "--node", node];

@@ -17,9 +17,9 @@ rules:
   - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
 
-/// E3, E6, I11, N7: a second aggregator takes its share over while both are owners, and an agent that limits by signals
-/// alone sees no difference, also if old signals are repeated; when it is killed, its partitions are signalled again within
-/// seconds.
+/// E3, E6, I11, N7: a second aggregator takes over its share while both are owners. An agent that limits by signals
+/// alone sees no difference, also if old signals are repeated. When the second one is killed, its partitions are
+/// signalled again within seconds.
 #[test]
 fn partitions_change_hands_unnoticed_and_are_taken_over_from_the_dead() {
     let mut fleet = Fleet::start("failover", RULES);

@@ -40,12 +40,11 @@ pub(crate) struct Member {
 }
 
 impl Fleet {
-    /// Starts the servers; `rules` is the text of a rules file.
+    /// `rules` is the text of a rules file.
     pub(crate) fn start(name: &str, rules: &str) -> Self {
         Self::start_over(Redis::start, name, rules)
     }
 
-    /// Starts the servers, with a Redis that is started so.
     pub(crate) fn start_over(redis: fn() -> Redis, name: &str, rules: &str) -> Self {
         let alone = alone();
         let rules = file(&format!("{name}.yaml"), rules);
@@ -71,7 +70,6 @@ impl Fleet {
         member
     }
 
-    /// Starts an aggregator of this name.
     pub(crate) fn aggregator(&self, node: &str) -> Member {
         self.member("aggregator", node, &[])
     }
@@ -85,7 +83,6 @@ impl Fleet {
 }
 
 impl Member {
-    /// Starts a process with these arguments.
     pub(crate) fn start(args: Vec<String>) -> Self {
         let mut member = Self { args, up: None };
         member.restart();
@@ -114,7 +111,6 @@ impl Member {
         self.up.as_ref().expect("it runs").client()
     }
 
-    /// Sends an HTTP request to the process.
     pub(crate) fn get(&self, path: &str) -> Value {
         self.client().get(path, &[]).json()
     }
@@ -124,7 +120,6 @@ impl Member {
         self.up.as_mut().expect("it runs").log()
     }
 
-    /// Sends a signal to the process.
     pub(crate) fn signal(&self, name: &str) {
         self.up.as_ref().expect("it runs").signal(name);
     }
@@ -158,7 +153,6 @@ impl Member {
         .collect()
     }
 
-    /// Returns the partitions of an aggregator.
     pub(crate) fn own_partitions(&self) -> Vec<u64> {
         self.own().into_iter().map(|(partition, _)| partition).collect()
     }

@@ -27,7 +27,6 @@ pub(crate) struct Counted {
     pub(crate) duplicates: usize,
 }
 
-/// Connects a bus for the test.
 pub(crate) fn bus(brokers: &str) -> KafkaBus {
     let bus = KafkaBus::new(KafkaSettings::new(brokers)).expect("settings");
     wait_for("Kafka", || bus.prepare(Duration::from_secs(5)).ok());

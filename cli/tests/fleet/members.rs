@@ -28,7 +28,6 @@ fn agent(redis: &Redis, node: &str) -> Member {
     member
 }
 
-/// Returns the time until an agent counts this number of agents.
 fn counted_after(by: &Member, agents: u64) -> Duration {
     let since = Stopwatch::start();
     let counted = || by.get("/healthz")["agents"].as_u64();

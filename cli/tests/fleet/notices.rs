@@ -20,7 +20,6 @@ const CHANGES: usize = 8;
 /// Time after which a change of the same state is told again, in seconds.
 const PERIOD_S: u64 = 10;
 
-/// Line of the log.
 struct Line {
     level: String,
     fields: Value,

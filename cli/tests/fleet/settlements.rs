@@ -26,7 +26,6 @@ fn settlement(key: &str, units: i64, id: &str) -> Value {
     json!({ "descriptors": { "api_key": key }, "units": units, "id": id })
 }
 
-/// Returns the reason for which a settlement is refused.
 fn refused(client: &mut Client, body: &Value) -> String {
     let answer = post(client, "/settle", body);
     assert_eq!((answer.status, answer.header("content-type")), (400, "application/problem+json"), "{body}");

@@ -112,7 +112,6 @@ fn first_word(text: &str) -> &str {
     &text[..text.find(|c: char| !c.is_alphanumeric()).unwrap_or(text.len())]
 }
 
-/// Returns true if a text begins with these words.
 fn begins_with(text: &str, words: &str) -> bool {
     let rest = text.trim_start().strip_prefix(words);
     rest.is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))

@@ -15,7 +15,6 @@ use crate::support::Client;
 /// Width of the window of the full size, in ms. Half of it halves the time of the tests.
 pub(crate) const WIDTH_FULL_MS: u64 = 10_000;
 
-/// Returns the width of the window of the rule of these tests, in ms.
 pub(crate) fn width_ms() -> u64 {
     if scaled(10) < 10 { WIDTH_FULL_MS / 2 } else { WIDTH_FULL_MS }
 }
@@ -83,17 +82,14 @@ fn make_calls(key: &str, phase: &Phase, agent: SocketAddr, started: Stopwatch, e
 }
 
 impl CallLog {
-    /// Returns the calls to these agents.
     pub(crate) fn to(&self, agents: &[SocketAddr]) -> Self {
         Self(self.0.iter().filter(|call| agents.contains(&call.agent)).copied().collect())
     }
 
-    /// Returns the number of calls that were sent in a time.
     pub(crate) fn sent(&self, time_ms: Range<u64>) -> usize {
         self.0.iter().filter(|call| time_ms.contains(&call.sent_ms)).count()
     }
 
-    /// Returns the number of admitted calls that were sent in a time.
     pub(crate) fn admitted(&self, time_ms: Range<u64>) -> u64 {
         self.0.iter().filter(|call| call.is_admitted && time_ms.contains(&call.sent_ms)).count() as u64
     }

@@ -20,7 +20,8 @@ const TRANSFER_MS: u64 = 3_000;
 /// Time from the shift of the load to the crash.
 const ACTS_AFTER_MS: u64 = 1_000;
 
-/// Moves the load from home to far, and does something a second after the shift. Returns the log, and a time so long after that.
+/// Moves the load from home to far, and calls `act` a second after the shift. Returns the log, and the time that is
+/// `after_ms` after the end of `act`.
 fn shift_while(regions: &mut TwoRegions, after_ms: u64, act: impl FnOnce(&mut TwoRegions)) -> (CallLog, u64) {
     let shifted_at = 2 * width_ms();
     let phase = |agents, time_ms| Phase { agents, time_ms, per_second: PER_SECOND };
@@ -28,7 +29,8 @@ fn shift_while(regions: &mut TwoRegions, after_ms: u64, act: impl FnOnce(&mut Tw
     acted_in(regions, &phases, shifted_at + ACTS_AFTER_MS, after_ms, act)
 }
 
-/// Does something at a time of a load. Returns the log of the load, which ends a window after the returned time.
+/// Calls `act` at `at_ms` of a load. Returns the log of the load, and the time that is `after_ms` after the end of
+/// `act`. The load ends a window after that time.
 fn acted_in(
     regions: &mut TwoRegions,
     phases: &[Phase],

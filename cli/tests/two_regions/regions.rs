@@ -11,13 +11,12 @@ use tollgate_servers::{Kafka, MirrorMaker, Proxy, Redis, free_port};
 use crate::calls::{quota, width_ms};
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
-/// Key of all calls.
 pub(crate) const KEY: &str = "k";
 
 /// Lock that keeps tests from slowing each other down.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
-/// Two regions. The ledger is in the Kafka of the first one, which the second one reaches by a proxy.
+/// The ledger is in the Kafka of the first region, which the second one reaches by a proxy.
 pub(crate) struct TwoRegions {
     pub(crate) link: Proxy,
     pub(crate) home: RegionServers,
@@ -26,7 +25,6 @@ pub(crate) struct TwoRegions {
     _alone: MutexGuard<'static, ()>,
 }
 
-/// Servers and processes of one region.
 pub(crate) struct RegionServers {
     name: &'static str,
     redis: Redis,
@@ -144,7 +142,6 @@ impl RegionServers {
         self.aggregators.push(process);
     }
 
-    /// Returns the addresses of the agents.
     pub(crate) fn agents(&self) -> Vec<SocketAddr> {
         self.agents.iter().map(|agent| agent.address).collect()
     }

@@ -14,7 +14,7 @@ const REPORTS_LEN_MAX: usize = 200_000;
 pub(crate) struct ReportQueue(Mutex<VecDeque<DeliveryReport>>);
 
 impl ReportQueue {
-    /// Adds a report; drops the oldest one beyond the cap.
+    /// Drops the oldest report beyond the cap.
     pub(crate) fn push(&self, report: DeliveryReport) {
         let mut reports = self.0.lock();
         reports.push_back(report);

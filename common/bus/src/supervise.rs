@@ -11,7 +11,6 @@ use super::{Bus, BusError};
 
 /// Maximum duration of one attempt.
 const PREPARE_WAIT: Duration = Duration::from_secs(2);
-/// Pause after a failed attempt.
 const PAUSE_FAILED: Duration = Duration::from_millis(500);
 const PAUSE_PREPARED: Duration = Duration::from_secs(3);
 
@@ -38,8 +37,7 @@ pub fn supervise<B: Bus>(
     })
 }
 
-/// Returns true if the result has changed. The reasons of transient failures differ between attempts, so two of them in
-/// a row count as the same.
+/// Two transient failures in a row count as the same, because their reasons differ between attempts.
 fn has_changed(known: &Result<(), BusError>, found: &Result<(), BusError>) -> bool {
     match (known, found) {
         (Err(before), Err(now)) if before.is_transient() && now.is_transient() => false,

@@ -24,9 +24,9 @@ const LENS_LEN: usize = 3;
 /// Descriptors and cost of a call. The default is the key of no call.
 #[derive(Clone, Debug)]
 pub struct CallKey {
-    /// Of each descriptor the length of the name in a byte, that of the value in two, and the texts.
+    /// Encoded descriptors: for each one, the length of the name in one byte, that of the value in two, and both texts.
     text: KeyText,
-    /// Bit set of the unverified descriptors; that of no call has a bit that no call with a key has.
+    /// Bit set of the unverified descriptors, or [`NO_CALL`].
     unverified: u32,
     cost: u32,
 }
@@ -37,7 +37,7 @@ enum KeyText {
     Long(Box<[u8]>),
 }
 
-/// Bits of no call: a call has no bit set without a descriptor.
+/// Bit set of the default key, which no call has: that key has no text, and a call without descriptors sets no bit.
 const NO_CALL: u32 = u32::MAX;
 
 impl Default for CallKey {

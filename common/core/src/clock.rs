@@ -53,7 +53,7 @@ struct ProcessClock {
     counts_per_ms: u64,
 }
 
-/// A millisecond that has begun, and the counts at which it surely lasts: so many from the first one.
+/// A millisecond that has begun. It certainly lasts for `lasts` counts of the counter, beginning at the count `from`.
 #[derive(Clone, Copy)]
 struct Millisecond {
     number: u64,
@@ -157,7 +157,7 @@ impl Millisecond {
     /// Returns the millisecond at a time on the clock, when the counter had this count or a greater one.
     fn at(since_start: Duration, count: u64, counts_per_ms: u64) -> Self {
         let left_ns = u64::from(1_000_000 - since_start.subsec_nanos() % 1_000_000);
-        // A quarter of what is left is read from the clock: the counter may be slower than it was measured.
+        // For the last quarter the clock is read again, because the counter may be slower than it was measured.
         let lasts = u128::from(left_ns) * u128::from(counts_per_ms) / 1_000_000 * 3 / 4;
         Self { number: whole_ms(since_start), from: count, lasts: u64::try_from(lasts).unwrap_or(0) }
     }

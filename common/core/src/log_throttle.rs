@@ -3,7 +3,6 @@
 
 use crate::clock::Timestamp;
 
-/// Minimum time between two lines, in ms.
 const LOG_INTERVAL_MS: u64 = 60_000;
 
 /// Throttle of log lines of one kind.

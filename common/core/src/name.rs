@@ -11,7 +11,6 @@ use std::hash::{Hash, Hasher};
 use std::ops::Deref;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Maximum number of interned names.
 const NAMES_LEN_MAX: usize = 100_000;
 
 static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static TextOfName>>> = LazyLock::new(Mutex::default);
@@ -20,7 +19,7 @@ static NAMES: LazyLock<Mutex<HashMap<&'static str, &'static TextOfName>>> = Lazy
 #[derive(Clone)]
 pub struct Name(NameText);
 
-/// Both are pointers to a pointer, because a decision with two long ones takes longer to move.
+/// Both variants are thin pointers, because a decision with two wide ones takes longer to move.
 #[derive(Clone)]
 enum NameText {
     Interned(&'static TextOfName),

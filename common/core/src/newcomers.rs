@@ -16,10 +16,9 @@ const REFUSE_MS: u64 = 1_000;
 /// Members that do not count yet.
 #[derive(Clone, Debug)]
 pub struct Newcomers<M> {
-    /// Time from the first heartbeat to the one from which on a member counts, in ms.
+    /// Minimum time from the first heartbeat to the one at which a member counts, in ms.
     heard_ms_min: u64,
     len_max: usize,
-    /// Time of the first heartbeat of each newcomer.
     first_heard: HashMap<M, Timestamp>,
     refused_until: Timestamp,
 }

@@ -22,7 +22,6 @@ const OTHER_KEY: &str = "OTHERKEY";
 /// Minimum time between two log lines of the same reason, in ms.
 const REPEAT_MS_MIN: u64 = 10_000;
 
-/// Log of a server's errors.
 pub(crate) struct ErrorLog {
     pub(crate) address: String,
     clock: Arc<dyn Clock>,
@@ -79,7 +78,7 @@ impl ErrorLog {
         self.request_failed(error, None)
     }
 
-    /// Logs an error of this class. `code` selects the remedy.
+    /// `code` selects the remedy.
     pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         if self.is_first(if code == "UNREADABLE" { text } else { code }) {
@@ -102,7 +101,7 @@ impl ErrorLog {
         StoreError::Unreadable
     }
 
-    /// Logs that another digest key than that of this process holds the region.
+    /// Logs that the region is held by another digest key than that of this process.
     pub(crate) fn other_digest_key(&self, name: &str) -> StoreError {
         if self.is_first(OTHER_KEY) {
             let (store, name) = (&self.address, one_line(name));

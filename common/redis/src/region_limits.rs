@@ -28,7 +28,6 @@ const WRITE: &str = include_str!("lua/region_limit.lua");
 const READ: &str = "local found = redis.pcall('GET', KEYS[1])\nreturn { now, type(found) == 'string' and found or '' }";
 /// Lua function `holds_region`, which tells if a digest key holds the region. It needs `now`.
 pub const KEY_CLAIM: &str = include_str!("lua/key_claim.lua");
-/// No arguments of a script.
 const NO_ARGS: &[&str] = &[];
 /// Binds `now` to the last argument: the clock of a test.
 const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
@@ -126,7 +125,6 @@ pub async fn read_limit(
     Ok(read(&found).map(|(limit, shown)| limit.view(shown, Timestamp::from_ms(now_ms))))
 }
 
-/// Writes a limit.
 fn record(write: &LimitWrite) -> Vec<u8> {
     let StoredLimit { units, from, until, window_ms, ledger, as_of, fence } = write.limit;
     let ShownBudget { wants, moves } = write.shown;

@@ -25,7 +25,6 @@ pub use shorthand::{ShorthandError, from_shorthand};
 /// Largest rules file, in bytes.
 pub const FILE_LEN_MAX: usize = 4 << 20;
 
-/// Returns true for a character that the name of a rule may have.
 fn is_name_char(c: char) -> bool {
     c.is_ascii_alphanumeric() || "-_.:/ ".contains(c)
 }

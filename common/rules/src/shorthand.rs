@@ -21,7 +21,6 @@ pub enum ShorthandError {
     Quota(#[from] QuotaError),
 }
 
-/// One limit in short form.
 struct Shorthand<'a> {
     text: &'a str,
     quota: Quota,

@@ -18,7 +18,6 @@ const COMMANDS: [(&str, &str); 3] = [
 /// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
 pub(crate) const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
-/// Maximum size of the heap.
 const HEAP: &str = "512m";
 
 /// Apache Kafka.

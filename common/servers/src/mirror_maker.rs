@@ -11,7 +11,6 @@ use crate::server::{Server, ServerError, ServerKind};
 /// Beginning of the name of the jar that holds `MirrorMaker`. Its version follows.
 const JAR: &str = "connect-mirror-";
 const CLASS: &str = "org.apache.kafka.connect.mirror.MirrorMaker";
-/// Maximum size of the heap.
 const HEAP: &str = "160m";
 
 /// Apache Kafka's `MirrorMaker`.

@@ -10,7 +10,6 @@ use crate::server::{Server, ServerError, ServerKind, free_port, require};
 const PROGRAM: &str = "redis-server";
 /// File in the server's folder that tells libfaketime the offset of the clock.
 const CLOCK_FILE: &str = "clock";
-/// Maximum time until a command is answered.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Redis.

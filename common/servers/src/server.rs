@@ -14,7 +14,6 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tollgate_core::clock::Stopwatch;
 
-/// Maximum time until a server is reachable.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
 const PROBE_PAUSE: Duration = Duration::from_millis(10);
 /// Lines of a log that an error shows.

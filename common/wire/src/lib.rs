@@ -139,7 +139,7 @@ fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
     }
 }
 
-/// Converts a counter. `known` is the rule of the previous counter, whose allocation is reused if it is the same rule.
+/// `known` is the rule of the previous counter, whose allocation is reused if it is the same rule.
 fn counter_from_wire(counter: v1::Counter, known: Option<&Arc<str>>) -> Result<CounterEntry, WireError> {
     let known = known.filter(|rule| ***rule == *counter.rule).cloned();
     Ok(CounterEntry {

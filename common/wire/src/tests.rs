@@ -110,7 +110,6 @@ fn published() -> Published {
     Published { name: "rules.yaml".into(), text: "rules: []".into() }
 }
 
-/// Returns the generated twin of a batch.
 fn twin(batch: &Batch) -> v1::CallBatch {
     v1::CallBatch::decode(&*batch.encode()).unwrap()
 }

@@ -60,7 +60,7 @@ impl SimAggregator {
         }
     }
 
-    /// Suspends the aggregator; it goes on with the state that it has.
+    /// The aggregator goes on with the state that it has.
     pub(super) fn pause(&mut self, until: Timestamp) {
         if let Some(running) = &mut self.running {
             running.paused_until = until;

@@ -28,7 +28,6 @@ pub struct SimBus {
     forged: BTreeSet<(&'static str, Partition, Offset)>,
 }
 
-/// A log of one partition.
 #[derive(Debug, Default)]
 struct SimLog {
     records: Vec<BusRecord>,
@@ -102,7 +101,6 @@ impl SimBus {
         self.forged.insert((topic.as_str(), partition, offset));
     }
 
-    /// Deletes `calls` and creates it anew.
     pub(super) fn recreate_calls(&mut self) {
         self.log_id += 1;
         self.logs.retain(|(topic, _), _| *topic != Topic::Calls.as_str());
@@ -141,7 +139,6 @@ impl SimReader {
         self.positions.insert(partition, position as Offset);
     }
 
-    /// Stops reading a partition.
     pub(super) fn remove(&mut self, partition: Partition) {
         self.positions.remove(&partition);
     }

@@ -14,7 +14,6 @@ use super::observation::{RecordName, SimNode, Ticket};
 /// The number of starts of a node.
 pub(super) type Life = u64;
 
-/// A thing that happens at an instant.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "most events are those of agents")]
 pub(super) enum SimEvent {
@@ -53,7 +52,6 @@ pub(super) enum AgentEvent {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum AggregatorEvent {
-    /// Its round begins.
     Round,
     /// The bus tells the end of a log.
     LogEnd(Partition),

@@ -13,9 +13,9 @@ use tollgate_wire::Record;
 
 /// Bytes that no reader decodes.
 const GARBAGE: [u8; 16] = [0xff; 16];
-/// Number of agents and of aggregators that are invented at once.
+/// Number of members of one role that are invented at once.
 const INVENTED_MEMBERS: u32 = 1_500;
-/// One of so many forged records of `presence` invents that many members.
+/// Mean number of forgeries of `presence` of which one invents so many members.
 const RECORDS_PER_INVENTION: u32 = 20;
 
 /// Returns the records that are appended before an honest one.

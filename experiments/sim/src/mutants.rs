@@ -29,7 +29,6 @@ pub(super) struct MutantMemory<'c> {
     drawn: BTreeSet<Ticket>,
 }
 
-/// A denial of the store.
 struct RememberedDenial<'c> {
     call: Call<'c>,
     generation: Generation,

@@ -133,7 +133,8 @@ impl PlantedBug {
     }
 }
 
-/// Returns a row, behind one that takes back the units of the counter's last sub-window if the row begins a new one.
+/// Returns a row. If the row begins a new sub-window, it follows a row that takes back the units of the counter's last
+/// sub-window.
 fn lose(newest: &mut NewestUnits, counters: &[CounterEntry], row: Row) -> Vec<Row> {
     let Some(counter) = row.counter.filter(|_| row.outcome.is_admitted()) else {
         return vec![row];

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{GAP_MS_MAX, GONE_AFTER_MS, PresenceSet};
 
-/// The set of live agents.
 #[derive(Debug, Default)]
 pub(super) struct SimPresenceSet {
     /// The id of each agent, and the set's time of its last announcement.
@@ -42,7 +41,6 @@ impl SimPresenceSet {
     }
 }
 
-/// Returns the id of the agent of this index.
 pub(super) fn agent_id(index: usize) -> String {
     format!("agent-{}", index + 1)
 }

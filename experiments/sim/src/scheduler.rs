@@ -11,7 +11,6 @@ use tollgate_core::clock::{Clock, Timestamp};
 
 use super::event::SimEvent;
 
-/// Number of millionths of one.
 const MILLION: i64 = 1_000_000;
 
 /// A clock that shows the time that it was set to.

@@ -84,7 +84,7 @@ impl SimStore {
         self.clock.offset_ms += by_ms;
     }
 
-    /// Announces an agent. Returns the live agents.
+    /// Returns the live agents.
     pub(super) fn announce(&mut self, now: Timestamp, agent: usize) -> PresenceSet {
         self.presence.update(self.time(now), agent, false)
     }
@@ -111,7 +111,6 @@ impl SimStore {
         self.replica = (self.memory.copies(), self.witnesses.clone());
     }
 
-    /// Loses data.
     pub(super) fn lose(&mut self, loss: StoreLoss) {
         match loss {
             StoreLoss::All => {
@@ -140,7 +139,7 @@ impl SimStore {
         self.presence.update(self.time(now), agent, true);
     }
 
-    /// Applies the charges of one step. Those of a request that comes too late have expired, as in a server.
+    /// The charges of a request that comes too late have expired, as in a server.
     pub(super) fn charge(&self, now: Timestamp, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         let store_now = self.time(now);
         if charges.iter().any(|charge| charge.mode.has_expired(store_now)) {

@@ -19,7 +19,6 @@ use tollgate_command::{command_line, threads};
 
 /// Folder in which `scripts/servers` installs Kafka.
 const KAFKA_DIR: &str = "target/servers/kafka";
-/// Forms of progress bars.
 const CALLS_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} calls";
 const FAULTS_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} faults";
 /// Size of the measurements for the report.
@@ -224,7 +223,6 @@ async fn failure(args: &FailureArgs) -> anyhow::Result<Exit> {
     Ok(if report.broken.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-/// Returns the settings of both servers.
 pub(super) fn servers(redis: &RedisArgs, kafka: &KafkaArgs) -> anyhow::Result<(RedisSettings, KafkaSettings)> {
     let Some(settings) = redis.settings().zip(kafka.settings()) else {
         bail!(Usage("this is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));

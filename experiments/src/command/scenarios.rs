@@ -185,7 +185,7 @@ fn run_one(scenario: &Scenario) -> anyhow::Result<ScenarioResult> {
     Ok(result)
 }
 
-/// Returns the scenarios of names or files, or all of the program if there are none, with another seed if there is one.
+/// Returns the named scenarios or files, or all built-in ones if there are no names. A given seed replaces their own.
 fn named(names: &[String], seed: Option<u64>) -> anyhow::Result<Vec<Scenario>> {
     let scenarios = if names.is_empty() { Scenario::all() } else { found(names)? };
     let seeded = |scenario: Scenario| match seed {

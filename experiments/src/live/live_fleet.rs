@@ -6,7 +6,6 @@ use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 
 use tollgate_command::shared_servers::clear_kafka;
 
-/// Running agents and their aggregator.
 pub(super) struct LiveFleet {
     pub(super) kafka: (KafkaBus, KafkaSettings),
     pub(super) aggregator: Aggregator,

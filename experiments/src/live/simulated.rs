@@ -4,9 +4,8 @@ use tollgate_core::clock::Timestamp;
 
 use tollgate_sim::{Faults, SimSettings};
 
-/// Number of seeds of a prediction, which is the range of their numbers.
+/// Number of seeds of a prediction. The predicted ranges are those over these seeds.
 pub(super) const SEEDS: u64 = ALL_SEEDS.len() as u64;
-/// These seeds.
 pub(super) const ALL_SEEDS: [u64; 5] = [0, 1, 2, 3, 4];
 /// Maximum delay between an agent and Redis, one way, and between any node and Kafka, in ms.
 pub(super) const STORE_MS_MAX: u64 = 1;

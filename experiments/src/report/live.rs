@@ -31,7 +31,6 @@ impl LiveMeasurements {
     }
 }
 
-/// Returns the section.
 pub(super) fn section(live: Option<&LiveMeasurements>) -> Markup {
     html! {
         section id="live" {

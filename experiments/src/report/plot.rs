@@ -49,10 +49,7 @@ const DARK: [(&str, &str); 10] = [
     (PAPER, "#0d1117"),
 ];
 
-/// Draws a plot.
-///
-/// # Errors
-/// If the library cannot draw, such as an empty range of an axis.
+/// Fails if the library cannot draw, such as an empty range of an axis.
 pub(super) fn svg(plot: &Plot) -> Result<String, DrawingAreaErrorKind<std::io::Error>> {
     let mut text = String::new();
     {

@@ -13,7 +13,6 @@ pub(super) fn gap_ms(rng: &mut Rng, per_minute: f64) -> f64 {
     -(1.0 - rng.f64()).ln() * MINUTE_MS as f64 / per_minute
 }
 
-/// Returns the instant so many ms after the beginning.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "times after the beginning")]
 pub(super) fn after_begin(ms: f64) -> Timestamp {
     BEGIN.plus_ms(ms as u64)

@@ -14,7 +14,6 @@ use super::{
     scale_out, ways,
 };
 
-/// An experiment with its parameters.
 #[derive(Clone, Debug)]
 pub(super) enum Experiment {
     Approximations(approximations::ApproximationSettings),
@@ -56,7 +55,6 @@ struct KindField {
 }
 
 impl Experiment {
-    /// Reads the table of an experiment.
     pub(super) fn read(mut value: Spanned<DeValue<'_>>) -> Result<Self, Error> {
         let KindField { kind } = KindField::deserialize(ValueDeserializer::from(value.clone()))?;
         if let DeValue::Table(table) = value.get_mut() {

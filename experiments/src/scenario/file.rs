@@ -27,7 +27,7 @@ pub struct ScenarioFile {
     pub(super) expected: IndexMap<String, [f64; 2]>,
 }
 
-/// Fields of a file. Those of its experiment depend on the kind of the experiment.
+/// The fields of the experiment depend on its kind.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScenarioFields {
@@ -50,10 +50,8 @@ pub struct ScenarioError {
     reason: String,
 }
 
-/// Reason why a parameter is refused.
 #[derive(Debug)]
 pub(super) struct SettingError {
-    /// Name of the parameter.
     key: &'static str,
     reason: String,
 }
@@ -103,7 +101,7 @@ impl ScenarioFile {
         Ok(file)
     }
 
-    /// Reads the fields. Those of the experiment are read from the text as well, so that their errors have their places.
+    /// Reads the fields of the experiment from the text as well, so that their errors have their places.
     fn read(text: &str) -> Result<Self, toml::de::Error> {
         let table = DeTable::parse(text)?;
         let experiment = table.get_ref().get("experiment").cloned();
@@ -124,7 +122,6 @@ fn key_at(text: &str, place: usize) -> Option<(usize, &str)> {
     })
 }
 
-/// Returns the line of a key.
 fn line_of(text: &str, key: &str) -> usize {
     let is_of_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
     1 + text.lines().position(|line| is_of_key(line.trim_start())).unwrap_or_default()

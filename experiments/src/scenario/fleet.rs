@@ -31,7 +31,7 @@ pub(super) struct Fleet {
     unanswered: UnansweredRequests,
 }
 
-/// Requests of agents that no store need have executed.
+/// Requests of agents that the store may never have executed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnansweredRequests {
     /// Requests for calls that are over, answered or not.
@@ -40,7 +40,6 @@ pub(super) struct UnansweredRequests {
     pub(super) probes: u64,
 }
 
-/// Numbers of calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FleetTally {
     pub(super) calls: u64,
@@ -53,7 +52,6 @@ pub(super) struct FleetTally {
     pub(super) worst_window: u64,
     /// Answers of an agent on its own.
     pub(super) local: u64,
-    /// Answers by signals.
     pub(super) by_signals: u64,
     /// Requests to the store.
     pub(super) requests: u64,
@@ -61,7 +59,6 @@ pub(super) struct FleetTally {
     pub(super) longest_ms: u64,
 }
 
-/// Returns one rule with these settings for each caller.
 pub(super) fn rule_per_caller(settings: &str) -> RuleSet {
     let text = format!("version: 1\nrules: [{{ name: caller, per: [{CALLER}], {settings} }}]");
     tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("the rules of an experiment are valid")
@@ -78,7 +75,7 @@ impl Fleet {
         Self { sim, quota, callers: BTreeMap::new(), requests: 0, unanswered: UnansweredRequests::default() }
     }
 
-    /// A call of a caller arrives at an agent. Instants must ascend. Returns the answers since the last call or move.
+    /// Returns the answers since the last call or move. Instants must ascend.
     pub(super) fn call(&mut self, at: Timestamp, agent: usize, caller: &str) -> Vec<AnsweredCall<'static>> {
         let answers = self.run_until(at);
         self.sim.check(agent, vec![Call::new().with(CALLER, caller.to_owned())]);
@@ -164,7 +161,6 @@ impl Fleet {
 }
 
 impl FleetTally {
-    /// Adds the numbers of another caller.
     pub(super) fn add(&mut self, other: &Self) {
         self.calls += other.calls;
         self.admitted += other.admitted;

@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::Scenario;
 use tollgate_sim::figures::{plain_table, wrapped};
 
-/// Findings of an experiment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScenarioFindings {
     /// The finding, in a sentence or two.

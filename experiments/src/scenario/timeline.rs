@@ -14,7 +14,6 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    /// Creates an empty timeline of this many intervals.
     pub(super) fn new(begin: Timestamp, interval_ms: u64, intervals: usize) -> Self {
         Self { begin, interval_ms, intervals: vec![[0; 2]; intervals] }
     }

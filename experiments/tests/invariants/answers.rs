@@ -20,7 +20,6 @@ pub(crate) struct Answers {
     answered: usize,
     lost_in_crashes: usize,
     by_source: BTreeMap<Source, usize>,
-    /// End of the last pause of each agent.
     paused_until: BTreeMap<usize, Timestamp>,
 }
 

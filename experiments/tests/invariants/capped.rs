@@ -37,7 +37,6 @@ pub(crate) struct Capped {
 struct Round {
     sent_ms: u64,
     sent: usize,
-    /// Those that were not reported on yet.
     unreported: BTreeSet<(Partition, u64)>,
 }
 

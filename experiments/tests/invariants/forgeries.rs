@@ -15,7 +15,6 @@ const ADVANCE_RECORDS_MAX: u64 = 10_000;
 #[derive(Default)]
 pub(crate) struct Forgeries {
     is_recreated: bool,
-    /// Forged records that a node passed over.
     pub(crate) passed_over: usize,
 }
 

@@ -110,8 +110,8 @@ impl HeldUnits {
         later.map(|entry| entry.at).filter(|at| left(*at) >= units).min().unwrap_or(end - 1)
     }
 
-    /// Returns the time of units that were admitted without the store, and the number of steps back before it: the most
-    /// after which the clock had shown it.
+    /// Returns the time of units that were admitted without the store, and the number of steps back before it. Of the
+    /// possible numbers, it is the largest after which the clock had shown that time.
     pub(crate) fn scale(&self, at: u64, now: u64) -> (u64, usize) {
         let shown = |steps: usize| self.steps_back.get(steps).map_or(now, |(before, _)| *before);
         let steps = (0..=self.steps()).rev().find(|steps| at <= shown(*steps));
@@ -145,8 +145,8 @@ impl HeldUnits {
         first..=now
     }
 
-    /// Returns the time at which an instant of the store's clock, after so many steps back, counts; of fixed windows,
-    /// in windows.
+    /// Returns the time at which an instant of the store's clock counts, after so many steps back. It is in ms, or in
+    /// windows for a fixed window.
     fn place(&self, at: u64, steps: usize, bound: Bound) -> u64 {
         let unit = if bound.is_fixed { bound.width_ms } else { 1 };
         let back = self.steps_back.iter().take(steps).map(|(before, after)| before / unit - after / unit);

@@ -42,11 +42,9 @@ pub(crate) struct Ledger {
     named: HashSet<RequestId>,
     /// Ids of the units that were backfilled, and the last charge of them.
     backfilled: HashMap<(CounterId, RequestId), Known>,
-    /// Counters that agents lease.
     leasing: HashSet<CounterId>,
     /// Ids of refunds, and the last time that they were made.
     refunded: HashMap<(CounterId, RequestId), Known>,
-    /// Number of losses of the store's data.
     losses: usize,
     /// Number of starts of each agent, and the last start whose life has ended.
     lives: BTreeMap<usize, u64>,
@@ -169,8 +167,8 @@ impl Ledger {
         }
     }
 
-    /// Units that are only counted stay, although the call was denied; a refund was answered with an error and counts
-    /// as none.
+    /// Enters units that are only counted, which stay although the call was denied. A refund was answered with an error
+    /// and counts as none.
     fn answered_late(&mut self, agent: usize, ticket: Ticket, error: Option<StoreError>) {
         let mut executed = self.executed.remove(&ticket).unwrap_or_default();
         let mut decided = self.decided_late.remove(&ticket).unwrap_or_default();

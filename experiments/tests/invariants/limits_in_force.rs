@@ -11,7 +11,6 @@ use tollgate_core::window::Estimate;
 /// A counter of the shared store, or of the table of one agent.
 pub(crate) type CounterKey = (Option<usize>, CounterId);
 
-/// Limits by counter.
 #[derive(Default)]
 pub(crate) struct LimitsInForce {
     counters: HashMap<CounterKey, InForce>,
@@ -24,7 +23,6 @@ pub(crate) struct InForce {
     earlier: Vec<(Timestamp, Limit)>,
 }
 
-/// Bound of one counter.
 #[derive(Clone, Copy)]
 pub(crate) struct Bound {
     pub(crate) units: u64,
@@ -56,13 +54,14 @@ impl LimitsInForce {
         self.counters.get(&key)
     }
 
-    /// Returns the most units that a window may hold which ends at an admission of now; nothing if that is not stated.
+    /// Returns the most units that a window may hold if it ends at an admission of now; none if the limit states no
+    /// bound.
     pub(crate) fn bound(&self, key: CounterKey) -> Option<Bound> {
         bound_of(self.get(key)?.limit)
     }
 }
 
-/// Returns the most units that a window may hold under a limit; nothing if that is not stated.
+/// Returns the most units that a window may hold under a limit; none if the limit states no bound.
 pub(crate) fn bound_of(limit: Limit) -> Option<Bound> {
     let Limit { algorithm, units, window, burst } = limit;
     let (is_fixed, is_bucket) = match algorithm {
@@ -77,7 +76,6 @@ pub(crate) fn bound_of(limit: Limit) -> Option<Bound> {
 }
 
 impl InForce {
-    /// Returns true if the counter has followed another window before.
     pub(crate) fn has_had_another_window(&self) -> bool {
         self.earlier.iter().any(|(_, limit)| limit.window != self.limit.window)
     }

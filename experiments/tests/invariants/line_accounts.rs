@@ -25,9 +25,7 @@ pub(crate) struct LineAccounts {
     /// Units that calls have drawn and that the store has not charged.
     drawn: HashMap<Ticket, Vec<Draw>>,
     lives: HashMap<usize, u64>,
-    /// Number of grants.
     grants: u64,
-    /// Number of units that were handed back.
     pub(crate) handed_back: u64,
 }
 

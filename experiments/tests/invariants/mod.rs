@@ -54,13 +54,11 @@ use store_time::StoreTime;
 use true_denial::TrueDenial;
 use wake_ups::WakeUps;
 
-/// Begin of time in the tests.
 pub(crate) const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 
 /// Maximum drift of a clock against true time, in millionths.
 const DRIFT_PPM_MAX: u64 = 200;
 
-/// Bookkeeping of all invariants.
 pub(crate) struct Invariants {
     facts: Facts,
     answers: Answers,
@@ -84,12 +82,9 @@ pub(crate) struct Invariants {
     forgeries: Forgeries,
 }
 
-/// Totals of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
-    /// Answered calls.
     pub(crate) answered: usize,
-    /// Answered calls by source.
     pub(crate) by_source: BTreeMap<Source, usize>,
     /// Calls that were lost in a crash of their agent.
     pub(crate) lost_in_crashes: usize,
@@ -163,7 +158,6 @@ impl Invariants {
         }
     }
 
-    /// Notes that calls arrive at an agent.
     pub(crate) fn arrive(&mut self, agent: usize, calls: usize) {
         self.answers.arrive(agent, calls);
     }

@@ -36,7 +36,6 @@ pub(crate) struct Notices {
     /// Agents that were paused since they told that the store is unavailable.
     paused: BTreeSet<usize>,
     saved: BTreeMap<usize, (u64, AgentIds)>,
-    /// True if the store's clock has stepped.
     has_stepped: bool,
     /// Number of losses of the store's data, and of them that each agent has told.
     losses: usize,

@@ -79,7 +79,6 @@ impl Recount {
         }
     }
 
-    /// Returns the counters.
     pub(crate) fn counters(&self) -> impl Iterator<Item = CounterId> {
         self.counters.keys().copied()
     }

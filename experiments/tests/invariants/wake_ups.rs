@@ -54,7 +54,7 @@ struct Writer {
 struct Probes {
     needed_since: Option<u64>,
     is_outstanding: bool,
-    /// True if more than a miss called for the last probe, before its answer.
+    /// True if another reason than a miss called for the last probe before its answer.
     is_needed: bool,
     /// True if the answer to the last probe may end the need for probes.
     is_answered: bool,

@@ -35,7 +35,6 @@ fn terms(quota: u64, floor: u64, names: &[&'static str]) -> Terms {
     }
 }
 
-/// Returns terms with another window and another term.
 fn with_window(terms: Terms, (window_ms, term_ms): (u64, u64)) -> Terms {
     Terms { window_ms, term_ms, ..terms }
 }

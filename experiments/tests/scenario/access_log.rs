@@ -24,7 +24,6 @@ pub(crate) static ARRIVALS: LazyLock<Vec<Arrival>> = LazyLock::new(|| {
     recording.calls().map(arrival).collect()
 });
 
-/// A call of the log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
     /// Time since the call before it, in ms. The log has whole seconds.

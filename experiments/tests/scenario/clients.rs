@@ -24,14 +24,12 @@ pub(crate) enum Retrying {
     Ignoring,
 }
 
-/// The clients of a run.
 pub(crate) struct Clients {
     retrying: Retrying,
     workload: Workload,
     rng: Rng,
     /// Calls that are tried again, by their instants and their places among all.
     retries: BTreeMap<(Timestamp, usize), (usize, Call<'static>)>,
-    /// Number of calls that were tried again.
     pub(crate) retried: usize,
     /// Denials in a row, by the descriptors of the calls.
     denials: BTreeMap<String, u32>,
@@ -66,7 +64,6 @@ impl Clients {
         self.retries.first_entry().filter(|next| next.key().0 <= now).map(OccupiedEntry::remove)
     }
 
-    /// Takes an answer.
     pub(crate) fn answered(&mut self, sim: &mut Simulation<'static>, answered: AnsweredCall<'static>) {
         if let Some(correction) = self.workload.correction(&answered) {
             sim.correct(answered.agent, answered.call, correction);

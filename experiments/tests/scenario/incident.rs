@@ -6,7 +6,7 @@ use tollgate_sim::{Cut, SimSettings, StoreState};
 
 use super::traffic::Request;
 
-/// One of so many requests is followed by an incident.
+/// Mean number of requests of which one is followed by an incident.
 const REQUESTS_PER_INCIDENT: u8 = 40;
 /// Maximum step of the store's clock, in ms: longer than any count is kept.
 const STEP_MS_MAX: i64 = 120_000;

@@ -60,7 +60,6 @@ impl Incidents {
         }
     }
 
-    /// Lets an incident strike.
     pub(crate) fn strike(&mut self, sim: &mut Simulation<'static>, incident: &Incident) {
         let now = sim.now();
         let until = now.plus_ms(incident.lasts_ms);

@@ -27,12 +27,10 @@ pub(crate) use shrink::shrink;
 /// Quiet time at the end, after which everything must be settled, in ms. A store that relapsed is probed twice a second.
 const QUIET_MS: u64 = 6_000;
 
-/// The result of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) totals: Totals,
     pub(crate) calls: usize,
-    /// Calls that clients tried again.
     pub(crate) retried: usize,
     /// Digest of all answers and all logs.
     pub(crate) trace: u64,
@@ -48,7 +46,6 @@ struct World {
     calls: usize,
 }
 
-/// Runs a plan.
 pub(crate) fn run(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
     let mut world = World {
         sim: Simulation::new(plan.settings.clone(), &rules::generation(rules::FIRST)),

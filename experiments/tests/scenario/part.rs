@@ -14,9 +14,7 @@ use super::incident::Incident;
 /// Rest of a plan. Requests and incidents are given by their places in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
-    /// Number of agents.
     pub(crate) agents: usize,
-    /// End of the run, in ms.
     pub(crate) until_ms: u64,
     pub(crate) requests: Vec<usize>,
     pub(crate) incidents: Vec<usize>,
@@ -46,7 +44,6 @@ pub(crate) enum Hazard {
 }
 
 impl Part {
-    /// Returns the whole of a plan.
     pub(crate) fn whole(plan: &Plan) -> Self {
         Self {
             agents: plan.settings.agents.len(),
@@ -57,7 +54,6 @@ impl Part {
         }
     }
 
-    /// Returns the plan of a part.
     pub(crate) fn of(&self, plan: &Plan) -> Plan {
         let requests = self.requests.iter().filter_map(|place| plan.requests.get(*place));
         let requests =

@@ -19,7 +19,6 @@ const DRIFT_PPM_MAX: i64 = 195;
 /// Maximum difference of an agent's clock from true time at its start, in ms.
 const CLOCK_OFFSET_MS_MAX: i64 = 399;
 
-/// The plan of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) seed: u64,
@@ -37,7 +36,6 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Draws the plan of a seed.
     pub(crate) fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
         let settings = settings(seed, &mut rng);

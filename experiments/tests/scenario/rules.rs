@@ -56,7 +56,6 @@ const CHANGES: [&[(&str, &str)]; 2] = [
     ],
 ];
 
-/// Returns the rules of a generation.
 pub(crate) fn generation(generation: Generation) -> RuleSet {
     let changes = generation.checked_sub(FIRST + 1).and_then(|index| CHANGES.get(usize::try_from(index).ok()?));
     let text = changes.copied().unwrap_or_default().iter().fold(RULES.to_owned(), |text, (from, to)| {
@@ -71,7 +70,6 @@ pub(crate) fn all() -> Vec<RuleSet> {
     (FIRST..=NEWEST).map(generation).collect()
 }
 
-/// Returns rules that are older than all others.
 pub(crate) fn older() -> RuleSet {
     tollgate_rules::from_yaml("rules.yaml", &RULES.replace("version: 5", "version: 4"), 9).expect("valid, but old")
 }

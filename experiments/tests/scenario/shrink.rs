@@ -9,10 +9,8 @@ use strum::VariantArray;
 use super::Plan;
 use super::part::{Hazard, Part};
 
-/// Maximum number of runs.
 const RUNS_MAX: usize = 600;
 
-/// The search for the smallest part.
 struct Search<'a> {
     breaks: &'a dyn Fn(&Part) -> bool,
     part: Part,

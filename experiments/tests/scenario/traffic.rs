@@ -43,7 +43,6 @@ pub(crate) struct Request {
 pub(crate) enum Pattern {
     /// With gaps of any length up to a maximum.
     Steady,
-    /// As a Poisson process.
     Poisson,
     /// Many for a while, then none.
     OnOff,

@@ -16,7 +16,6 @@ use crate::demo::record::Record;
 
 /// Pause of a well-behaved caller between two calls, in ms.
 const WAIT_MS: std::ops::Range<u64> = 100..400;
-/// Time between two calls of the abuser.
 const ABUSER_PERIOD: Duration = Duration::from_millis(2);
 /// The number of the abuser among the callers.
 pub(super) const ABUSER: u32 = 0;
@@ -57,7 +56,6 @@ pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], record: &Arc<Mutex<Reco
     tasks
 }
 
-/// Returns the key of a caller.
 pub(super) fn key(caller: u32) -> String {
     if caller == ABUSER { "abuser".to_owned() } else { format!("caller-{caller:03}") }
 }

@@ -35,7 +35,6 @@ use crate::demo::record::Record;
 const AGENTS: u32 = 3;
 const PARTITIONS: u32 = 4;
 const CALLERS: u32 = 500;
-/// Quota of each caller.
 const QUOTA_UNITS: u64 = 100;
 const QUOTA_WIDTH_MS: u64 = 2_000;
 const LENGTH: Duration = Duration::from_secs(10);

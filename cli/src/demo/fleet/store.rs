@@ -17,7 +17,7 @@ impl<S> SwitchedStore<S> {
         Self { inner, up: watch::Sender::new(true) }
     }
 
-    /// Switches the store on or off. Returns true if that changed its state.
+    /// Returns true if the state of the store has changed.
     pub(super) fn switch(&self, up: bool) -> bool {
         self.up.send_if_modified(|now| std::mem::replace(now, up) != up)
     }

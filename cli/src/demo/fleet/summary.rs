@@ -12,7 +12,6 @@ use crate::demo::record::Judgement;
 /// Largest excess of a key over its quota that counts as correct, in percent of the quota.
 const EXCESS_PERCENT_MAX: u64 = 5;
 
-/// Summary of a run.
 pub(super) struct Summary {
     pub(super) quota: Quota,
     /// Decisions, in the order of [`Source::ALL`].
@@ -24,7 +23,6 @@ pub(super) struct Summary {
     pub(super) caught_up: u64,
 }
 
-/// Decisions of one source.
 pub(super) struct SourceSummary {
     pub(super) allowed: u64,
     pub(super) denied: u64,

@@ -34,7 +34,6 @@ const LENGTH: Duration = Duration::from_secs(20);
 /// Time between two drawings on a terminal.
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// A part of the story.
 struct Chapter {
     from: Duration,
     what: &'static str,
@@ -44,7 +43,7 @@ struct Chapter {
     cut_off: Option<usize>,
 }
 
-/// The story. A budget that is cut off ends after its term of 5 s; the ledger returns its units a window later.
+/// A budget that is cut off ends after its term of 5 s; the ledger returns its units a window later.
 const STORY: [Chapter; 4] = [
     Chapter {
         from: Duration::ZERO,

@@ -28,7 +28,6 @@ struct ContextInner {
 #[derive(Default)]
 struct ConnectionState {
     lost: bool,
-    /// Reason for which the brokers refused the client's authentication.
     auth_failure: Option<String>,
     last_error: Option<String>,
     /// Topics and error codes logged since the connection was established.
@@ -68,13 +67,11 @@ impl KafkaContext {
         self.0.state.lock().auth_failure.take()
     }
 
-    /// Returns the last connection error.
     pub(super) fn last_error(&self) -> Option<String> {
         self.0.state.lock().last_error.clone()
     }
 }
 
-/// Returns the remedy of a failure of records.
 const fn remedy(code: Code) -> &'static str {
     match code {
         Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {

@@ -19,7 +19,7 @@ use crate::reports::ReportQueue;
 use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
 
-/// Key of the record. Readers of rules skip it.
+/// Readers of rules skip this key.
 pub(super) const LAYOUT_KEY: &str = "layout";
 /// Version of the record's form, and the name of its value.
 const FORM: &str = "1 partitions=";
@@ -30,7 +30,6 @@ const POLL_STEP: Duration = Duration::from_millis(100);
 pub(super) enum Layout {
     /// No record: the topics are new.
     Missing,
-    /// The number of partitions.
     Partitions(u32),
     /// A record of a later version of Tollgate.
     Newer,
@@ -98,7 +97,6 @@ pub(super) fn read(settings: &KafkaSettings, wait: Duration) -> Result<Layout, B
     Err(unreachable("timed out"))
 }
 
-/// Writes the record.
 pub(super) fn write(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
     let unreachable = |reason: &str| settings.unreachable(format!("{reason} while writing the layout record"));
     let (name, text) = (settings.name(Topic::Rules), format!("{FORM}{}", settings.partitions));

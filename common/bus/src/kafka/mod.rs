@@ -41,7 +41,6 @@ pub use self::settings::{KafkaSettings, PARTITIONS_DEFAULT};
 pub use self::topic_set::TopicSet;
 pub use self::writer::KafkaWriter;
 
-/// Timeout of a metadata request.
 const METADATA_WAIT: Duration = Duration::from_secs(1);
 
 /// Bus on Apache Kafka; clones share its connections.
@@ -162,7 +161,6 @@ impl BusError {
     }
 }
 
-/// Returns a partition in the form of librdkafka.
 fn raw_partition(partition: Partition) -> i32 {
     i32::try_from(partition).unwrap_or(i32::MAX)
 }

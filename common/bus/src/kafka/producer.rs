@@ -138,7 +138,6 @@ impl ProducerContext for KafkaContext {
     }
 }
 
-/// Returns the error code of an rdkafka error.
 pub(super) fn code(error: &Native) -> Code {
     error.rdkafka_error_code().unwrap_or(Code::Fail)
 }

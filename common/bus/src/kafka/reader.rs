@@ -189,7 +189,6 @@ impl LogReader for KafkaReader {
     }
 }
 
-/// Converts a message.
 fn record(message: &BorrowedMessage<'_>) -> Option<BusRecord> {
     let partition = Partition::try_from(message.partition()).ok()?;
     let offset = Offset::try_from(message.offset()).ok()?;

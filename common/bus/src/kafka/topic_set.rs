@@ -30,7 +30,6 @@ impl TopicSet {
         Some(Self::UsageMirror(format!("{before}{}{after}", Topic::Usage.as_str())))
     }
 
-    /// Returns the topics.
     pub(super) const fn topics(&self) -> &'static [Topic] {
         match self {
             Self::Deployment => &Topic::OF_DEPLOYMENT,

@@ -40,7 +40,7 @@ pub(super) fn prepare(
     }
 }
 
-/// Deletes all topics; missing ones are ignored.
+/// Missing topics are ignored.
 pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
     let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
     let names: Vec<String> = settings.topics.topics().iter().map(|topic| settings.name(*topic)).collect();
@@ -124,7 +124,7 @@ impl TopicAdmin<'_> {
         Ok(topics.iter().copied().zip(found).collect())
     }
 
-    /// Creates topics. Topics that another process has just created are accepted.
+    /// Topics that another process has just created are accepted.
     fn create(&self, missing: &[Topic]) -> Result<(), BusError> {
         if let Some((topic, name)) = self.settings.topics.mirror() {
             return Err(BusError::refused(

@@ -11,7 +11,7 @@ use crate::reports::ReportQueue;
 use crate::{DeliveryReport, LogWriter, QueueFull, Topic};
 use tollgate_core::counter::Partition;
 
-/// Key of rule sets; compaction keeps the newest one.
+/// Compaction keeps the newest record of this key.
 const RULES_KEY: &str = "rules";
 
 /// Writer of a topic of a [`KafkaBus`](super::KafkaBus).

@@ -13,7 +13,6 @@ use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter};
 use tollgate_servers::{Kafka as Broker, wait_for};
 
-/// Timeout of every wait in a test.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns the shared broker; it stops with the last test that uses it.
@@ -39,7 +38,6 @@ pub(crate) fn with(settings: &KafkaSettings, more: &[(&str, &str)]) -> KafkaSett
     settings.clone().with(more)
 }
 
-/// Creates a bus and prepares it.
 pub(crate) fn prepared(settings: &KafkaSettings) -> KafkaBus {
     let bus = KafkaBus::new(settings.clone()).expect("the settings are valid");
     bus.prepare(TIMEOUT).expect("the topics are as required");

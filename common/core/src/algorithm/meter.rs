@@ -68,8 +68,7 @@ impl Meter {
         (self.at, self.level)
     }
 
-    /// Adapts the meter to another limit. The present tokens are kept up to the new burst, and the new rate applies from the
-    /// last step.
+    /// The present tokens are kept up to the new burst, and the new rate applies from the last step.
     pub(super) fn fit(&mut self, limit: &Limit) {
         if (self.units, self.window, self.burst) == (limit.units, limit.window, limit.burst) {
             return;
@@ -79,7 +78,6 @@ impl Meter {
         *self = Self { at: if level > 0 { self.last } else { self.at }, level, last: self.last, ..fitting };
     }
 
-    /// Returns the level at `now`.
     pub(super) fn level_at(&self, now: Timestamp) -> u64 {
         self.level.saturating_sub(self.rate.units.saturating_mul(now.ms_since(self.at)))
     }
@@ -125,9 +123,8 @@ impl Meter {
         self.level = self.level.saturating_add(size).min(LEVEL_MAX);
     }
 
-    /// Refunds units that were charged at `at`. What has drained since then holds a whole bucket less; a refund lowers
-    /// the level by no more than the rest. An instant that the counter has not reached is one from before a step back
-    /// of its clock, and gives nothing back.
+    /// Refunds units that were charged at `at`, up to the capacity less what has drained since then. If `at` is ahead
+    /// of the counter, its clock has stepped back, and no unit is refunded.
     pub(super) fn refund(&mut self, at: Timestamp, units: u64) {
         if at > self.last.plus_ms(CLOCK_ERROR_MAX_MS) {
             return;

@@ -140,7 +140,7 @@ impl StoredCounter {
         let leased = match charge.mode {
             ChargeMode::Lease { units_max, agents, .. } if verdict.admitted && !repeated && self.limit.leases() => {
                 let units = (verdict.remaining / u64::from(agents.max(1))).min(units_max.into());
-                // What is left after the last call of this cost would be spent by none.
+                // The remainder after the last call of this cost would never be spent.
                 units - units.checked_rem(charge.cost).unwrap_or(0)
             }
             _ => 0,
@@ -232,8 +232,8 @@ impl ChargedRequests {
     }
 }
 
-/// Returns the time at which backfilled units count. A counter that ignores a small step back of the clock stands still, at
-/// `last`: units that were admitted after the step are as old there as they are by the clock.
+/// Returns the time at which backfilled units count. A counter that ignores a small step back of the clock stays at
+/// `last`. Units that were admitted after the step have the same age there as by the clock.
 fn backfilled_at(at: Timestamp, now: Timestamp, last: Timestamp) -> Timestamp {
     if at <= now { at.plus_ms(last.ms_since(now)) } else { at.min(last) }
 }

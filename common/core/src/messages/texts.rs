@@ -6,7 +6,6 @@ use std::ops::Index;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Texts {
     text: String,
-    /// End of each text.
     ends: Vec<u32>,
 }
 

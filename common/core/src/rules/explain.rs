@@ -145,7 +145,6 @@ fn overridden<'a>(
 
 #[doc(hidden)]
 impl Rule {
-    /// Returns the reason why the rule does not match a call, if it does not.
     fn mismatch<'a>(&'a self, call: &ResolvedCall<'a>) -> Option<MatchResult<'a>> {
         if !call.has_in_scope(&self.name, &self.matches) {
             return Some(MatchResult::OutOfScope);

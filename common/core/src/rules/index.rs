@@ -41,11 +41,9 @@ struct NameIndex {
 /// Necessary condition on a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum ValueTest<'r> {
-    /// Any value.
     Present,
     /// A value with this prefix, which is not empty.
     Prefix(&'r str),
-    /// Exactly this value.
     Exact(&'r str),
 }
 

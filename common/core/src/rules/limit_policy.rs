@@ -223,7 +223,8 @@ impl LimitPolicy {
         }
     }
 
-    /// Checks that signals alone can enforce the policy, if nothing else does: they contain counts per sub-window.
+    /// Checks that signals can enforce an eventual policy: they contain counts per sub-window, and nothing else
+    /// enforces it.
     fn check_eventual(&self) -> Result<(), PolicyError> {
         match self.algorithm {
             _ if self.consistency != Consistency::Eventual => Ok(()),

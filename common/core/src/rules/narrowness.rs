@@ -21,12 +21,10 @@ pub struct Narrowness {
 }
 
 impl Narrowness {
-    /// Returns the narrowness of one condition.
     pub(super) const fn of(is_exact: bool, literals: usize) -> Self {
         Self { exact: is_exact as usize, literals, conditions: 1 }
     }
 
-    /// Returns the narrowness of a regular expression.
     pub(super) fn of_regex(text: &str) -> Self {
         let Ok(hir) = regex_syntax::parse(text) else { return Self::of(false, 0) };
         let parts = if let HirKind::Concat(parts) = hir.kind() { &parts[..] } else { &[] };

@@ -38,7 +38,7 @@ impl OutageBound {
                 return Self { by_signals, alone: None };
             }
             OnFailure::Limit(limit) => {
-                // A window contains parts of one window of the limit more than fit into it.
+                // A window can overlap one more window of the limit than fits into it.
                 let windows = policy.quota.width_ms().div_ceil(limit.width_ms());
                 let windows = if limit.width_ms() == policy.quota.width_ms() { windows } else { windows + 1 };
                 (quota, limit.units().saturating_mul(agents).saturating_mul(windows))

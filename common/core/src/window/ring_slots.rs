@@ -7,7 +7,6 @@
 /// Maximum number of slots in place: those of a window with the default number of sub-windows, and the one before it.
 const NARROW_LEN_MAX: usize = 13;
 
-/// Counts of a ring.
 #[derive(Clone, Debug)]
 pub(super) enum RingSlots {
     /// In place. Those behind the ring's length are 0.
@@ -16,12 +15,10 @@ pub(super) enum RingSlots {
 }
 
 impl RingSlots {
-    /// Creates so many slots, which are all 0.
     pub(super) fn new(len: usize) -> Self {
         if len <= NARROW_LEN_MAX { Self::Narrow([0; NARROW_LEN_MAX]) } else { Self::Wide(vec![0; len].into()) }
     }
 
-    /// Sets all slots to 0.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Wide(slots) if slots.len() > NARROW_LEN_MAX => slots.fill(0),
@@ -46,7 +43,6 @@ impl RingSlots {
         }
     }
 
-    /// Returns the sum of all slots.
     #[inline]
     pub(super) fn sum(&self) -> u64 {
         match self {

@@ -13,22 +13,21 @@ use super::{Connection, Socket};
 
 /// Maximum number of requests that wait to be written.
 const UNWRITTEN_LEN_MAX: usize = 1_024;
-/// Maximum time of one attempt.
 pub(super) const CONNECT_MAX: Duration = Duration::from_secs(1);
 /// Minimum time from the beginning of one attempt to that of the next.
 const CONNECT_PAUSE_MIN_MS: u64 = 100;
 /// Maximum time between attempts that time out: a server that is back is used within a second.
 const CONNECT_PAUSE_MAX_MS: u64 = 500;
 
-/// Schedule of the attempts; it is locked while one is in progress.
+/// Schedule that is locked while an attempt is in progress.
 #[derive(Default)]
 pub(super) struct AttemptSchedule {
     not_before: Timestamp,
     pause_ms: u64,
 }
 
-/// Connects, and returns the server's time. If an attempt is in progress, its end is awaited, and its socket is asked:
-/// only the end says that the server cannot be reached. It may be too early for the next attempt.
+/// Connects, and returns the server's time. If an attempt is in progress, waits for its end and asks its socket,
+/// because only the end shows that the server cannot be reached. Fails if it is too early for the next attempt.
 pub(super) async fn connect(connection: Arc<Connection>) -> Result<Timestamp, StoreError> {
     let Ok(mut schedule) = connection.schedule.try_lock() else {
         connection.connecting_ends().await;

@@ -10,7 +10,6 @@ use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, RedisResult};
 use tokio::runtime::Handle;
 
-/// Maximum number of requests in flight.
 const IN_FLIGHT_LEN_MAX: u64 = 10_000;
 /// Number of pings without an answer after which a socket is silent, and another one is tried.
 const PINGS_LOST_MAX: u32 = 3;

@@ -10,7 +10,6 @@ use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Pattern};
 
 const FORMS: [&str; 6] = ["exact", "prefix", "glob", "regex", "cidr", "not"];
 
-/// Reads names of descriptors and their patterns.
 pub(super) fn read_matches(
     reader: &mut YamlReader<'_>,
     node: &Node<'_>,

@@ -29,8 +29,8 @@ struct PolicyBuilder<'a, 'f> {
 /// A rule's own settings, and those that it inherits.
 type OwnAndInherited = (Layer, Layer);
 
-/// Reads the exceptions of a rule and sets its policies. There were `before` problems before the rule's own settings;
-/// if these have problems, no further ones follow from them.
+/// Reads the exceptions of a rule and sets its policies. `before` is the number of problems before the rule's own
+/// settings were read. If these settings have problems, their consequences are not reported.
 pub(super) fn read_policies(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
@@ -186,7 +186,7 @@ impl PolicyBuilder<'_, '_> {
         by_tier
     }
 
-    /// Resolves layers to a policy. When they make none, the problem is reported once.
+    /// Reports the problem once if the layers make no policy.
     fn resolve(
         &mut self,
         (own, inherited): &OwnAndInherited,

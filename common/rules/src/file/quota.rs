@@ -5,7 +5,8 @@ use crate::settings::{Located, parse_quota, read_quota_value, warn_undeclared};
 use crate::yaml::{Fields, YamlReader, line_of, scalar};
 use tollgate_core::rules::{DescriptorSpec, Quota, Rule};
 
-/// Reads the quota that the rule itself has. Without one, and with `tier`, it is that of the tier, else that of `defaults`.
+/// Reads the quota of the rule itself; none if the rule states none, or `tier`. Such a rule has the quota of the tier,
+/// or else that of `defaults`.
 pub(super) fn read_quota(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,

@@ -9,10 +9,8 @@ use tollgate_core::rules::{Charging, Quota, Rule, Scope, show_units};
 
 /// Whole of a quota, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
-/// Permitted form of a floor.
 const FLOOR_FORM: &str = "a part of each global quota, 0% to 100% in steps of 0.0001%";
 
-/// Reads the regions, with their floors.
 pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<RegionFloorPart> {
     let before = reader.problems.len();
     let (entries, line) = (reader.mapping(node, "`regions`"), line_of(node));

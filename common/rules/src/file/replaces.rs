@@ -10,9 +10,7 @@ use tollgate_core::rules::{DescriptorSpec, Narrowness, Rule};
 
 use super::coverage::covers_rule;
 
-/// Rules, each with its line.
 type RulesWithLines = [(Arc<Rule>, usize)];
-/// Rules by their names.
 type RulesByName<'a> = HashMap<&'a str, &'a Rule>;
 
 pub(super) fn check_replaces(reader: &mut YamlReader<'_>, rules: &RulesWithLines, known: &[DescriptorSpec]) {

@@ -17,7 +17,6 @@ pub(super) struct FileContext {
     pub(super) defaults: Layer,
     /// Settings of each tier, below those of the rules.
     pub(super) tiers: Exceptions,
-    /// Regions, if the file has them.
     pub(super) regions: Option<Vec<RegionFloorPart>>,
 }
 

@@ -46,7 +46,6 @@ const DESCRIPTORS: [&str; 4] = [
     "  endpoint: { path: raw }",
 ];
 
-/// One rule of a file.
 struct ParamsRule<'y> {
     id: &'y str,
     version: Option<u64>,

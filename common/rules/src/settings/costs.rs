@@ -27,7 +27,6 @@ pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[
     rule.costs = Some((name.into(), costs));
 }
 
-/// Returns the cost of a call, if the rule sets one.
 pub(super) fn cost_text(rule: &Rule) -> Option<String> {
     let named = rule
         .costs
@@ -84,7 +83,6 @@ pub(crate) fn check_costs(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule
     }
 }
 
-/// Reads a number of units.
 pub(super) fn read_units(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Option<u64> {
     reader.parse_by(node, what, "a number of units, such as 5 or 10kB", |text| Some(parse_units(text).ok()?.0))
 }

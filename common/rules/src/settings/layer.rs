@@ -17,7 +17,7 @@ use crate::yaml::{Fields, Node, YamlReader, line_of};
 /// Policy settings of one level. A setting that is absent is taken from the layer below.
 #[derive(Clone, Default)]
 pub(crate) struct Layer {
-    /// Quota; none in it is `unlimited`.
+    /// Quota; `None` inside it means `unlimited`.
     pub(crate) quota: Option<Located<Option<Quota>>>,
     /// Changes by the name of the setting.
     pub(super) edits: BTreeMap<&'static str, Located<PolicyEdit>>,
@@ -38,7 +38,6 @@ type PolicyChange = dyn Fn(&mut LimitPolicy) -> Result<(), String>;
 pub(crate) enum PolicyEdit {
     /// Keeps the default of the algorithm; every algorithm accepts it.
     Default,
-    /// Selects the algorithm.
     Algorithm(Algorithm),
     /// Changes any other field.
     Change(Rc<PolicyChange>),

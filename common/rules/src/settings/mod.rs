@@ -31,13 +31,10 @@ pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use table::TABLE;
 pub(crate) use without_effect::WithoutEffect;
 
-/// One setting of the rules file.
 struct Setting {
-    /// Name of the field.
     name: &'static str,
     /// Levels at which the setting may stand.
     levels: &'static [Level],
-    /// Parser of the value.
     parser: ValueParser,
     /// Reason why an algorithm of this name does not have the setting.
     refusal: fn(Algorithm, &str) -> Option<String>,
@@ -54,7 +51,6 @@ pub(crate) enum Level {
     Defaults,
     /// A tier or a key.
     Exception,
-    /// A rule.
     Rule,
     /// A rule with `deny: true`.
     DenyingRule,
@@ -137,12 +133,10 @@ pub(crate) fn refuse_beside_deny(reader: &mut YamlReader<'_>, fields: &Fields<'_
     }
 }
 
-/// Parses a quota that stands in this line.
 pub(crate) fn parse_quota(reader: &mut YamlReader<'_>, line: usize, text: &str) -> Option<Quota> {
     text.parse().map_err(|error: QuotaError| reader.refuse(line, error.to_string())).ok()
 }
 
-/// Returns the word of a value.
 fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
     words.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name)
 }

@@ -33,7 +33,6 @@ pub(super) fn read_algorithm(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Op
     reader.word(node, "algorithm", &ALGORITHMS, &[]).map(PolicyEdit::Algorithm)
 }
 
-/// Returns the name of an algorithm.
 pub(super) fn algorithm_name(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::SlidingWindow(_) => "sliding_window",
@@ -55,12 +54,11 @@ pub(super) fn algorithm_text(policy: &LimitPolicy) -> String {
     }
 }
 
-/// Returns the quota, of a rule with a global scope that over all regions.
+/// Returns the quota; for a rule with a global scope, the quota over all regions.
 pub(super) fn quota_over_regions(policy: &LimitPolicy) -> Quota {
     policy.quota.with_units(policy.units_over_regions()).unwrap_or(policy.quota)
 }
 
-/// Returns the quota as people read it.
 pub(super) fn quota_text(policy: &LimitPolicy) -> String {
     let quota = quota_over_regions(policy);
     match policy.algorithm {
@@ -114,7 +112,6 @@ pub(super) fn on_failure_text(on_failure: OnFailure) -> String {
     }
 }
 
-/// Reads whether agents may lease units.
 pub(super) fn read_leases(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
     let named = |text: &str| LEASES.iter().find(|(name, _)| *name == text).map(|(_, leases)| *leases);
     let leases = reader.parse_by(node, "`leases`", "on or off", named)?;

@@ -34,7 +34,6 @@ const LIMITING_RULE: &[Level] = &[Level::Rule];
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-/// All settings.
 pub(super) static TABLE: [Setting; 24] = [
     Setting::new("name", ANY_RULE).of_rule(|rule, shown| {
         shown.json("name", &*rule.name);

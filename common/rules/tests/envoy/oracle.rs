@@ -36,7 +36,7 @@ struct Limit {
 pub(crate) struct Applied {
     pub(crate) place: String,
     pub(crate) says: String,
-    /// None when it is unlimited.
+    /// Empty if the limit is unlimited.
     pub(crate) counter: Vec<Entry>,
     name: String,
     replaces: Vec<String>,
@@ -50,7 +50,6 @@ impl Oracle {
         Self { domain: text_of(file, "domain"), root }
     }
 
-    /// Returns the limit of one descriptor.
     pub(crate) fn limit(&self, descriptor: &[Entry]) -> Option<Applied> {
         let mut branch = &self.root;
         let mut counter = Vec::new();
@@ -82,7 +81,6 @@ impl Oracle {
         limits
     }
 
-    /// Returns the places of all limits.
     pub(crate) fn places(&self) -> BTreeSet<String> {
         let mut places = BTreeSet::new();
         self.root.collect(&mut places);
@@ -117,7 +115,6 @@ impl Oracle {
 }
 
 impl Applied {
-    /// Returns true if no call passes.
     pub(crate) fn denies_all(&self) -> bool {
         self.says.starts_with("0/")
     }

@@ -63,7 +63,6 @@ pub(super) struct AgentLife<'c> {
     engine: Arc<Engine>,
     exchange: Exchange,
     maintenance: Maintenance,
-    /// The sleeps of the shells.
     sleeps: [Sleep; 2],
     /// Reports that the writer has not fetched yet.
     reports: Vec<ExchangeInput>,

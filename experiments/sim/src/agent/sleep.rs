@@ -15,10 +15,8 @@ use crate::environment::Environment;
 use crate::event::{AgentEvent, AgentShell};
 use crate::planted_bugs::PlantedBug;
 
-/// A time that never comes.
 const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
 
-/// The sleep of one shell.
 #[derive(Debug, Default)]
 pub(super) struct Sleep {
     /// The agent's own time at which the shell wakes. An event that ends an earlier sleep is void.
@@ -37,7 +35,6 @@ impl Wake for SimWaker {
 }
 
 impl Sleep {
-    /// Returns the waker that ends the sleep.
     pub(super) fn waker(&self) -> Waker {
         Waker::from(self.woken.clone())
     }

@@ -80,7 +80,6 @@ impl<'c> Environment<'c> {
         self.scheduler.now()
     }
 
-    /// Returns true if a bug is planted.
     pub(super) fn has(&self, bug: PlantedBug) -> bool {
         self.bug == Some(bug)
     }
@@ -89,7 +88,7 @@ impl<'c> Environment<'c> {
         self.observations.push(observation);
     }
 
-    /// Saves the agents of a fleet. Every second agent has a state directory.
+    /// Every second agent has a state directory.
     pub(super) fn save_agents(&mut self, agent: usize, agents: AgentIds) {
         if agent.is_multiple_of(2) {
             self.saved_agents.insert(agent, agents.clone());

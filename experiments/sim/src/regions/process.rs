@@ -8,7 +8,6 @@ use tollgate_core::clock::Timestamp;
 /// Longest offset of a process's clock, in ms: clocks of regions are never compared.
 const OFFSET_MS_MAX: u64 = 36_000_000;
 
-/// Engine of a process.
 #[derive(Debug)]
 pub(super) enum ProcessEngine {
     /// It takes part for its region.
@@ -17,7 +16,6 @@ pub(super) enum ProcessEngine {
     Coordinator(Box<Coordinator>),
 }
 
-/// One process.
 #[derive(Debug)]
 pub(super) struct Process {
     pub(super) engine: ProcessEngine,
@@ -25,11 +23,9 @@ pub(super) struct Process {
     pub(super) life: u64,
     /// Number of records of its mirror that it has read.
     pub(super) read: usize,
-    /// Instant until which it is suspended, in ms.
     pub(super) suspended_until_ms: u64,
     /// Time for which it was suspended in all, in ms.
     pub(super) suspended_ms: u64,
-    /// True if a request of it was lost.
     pub(super) has_lost_request: bool,
     /// True if its clock stands still while it is suspended.
     clock_stops: bool,
@@ -62,7 +58,6 @@ impl Process {
         }
     }
 
-    /// Suspends it.
     pub(super) fn suspend(&mut self, now_ms: u64, for_ms: u64) {
         let from_ms = self.suspended_until_ms.max(now_ms);
         self.suspended_until_ms = from_ms.max(now_ms + for_ms);
@@ -77,7 +72,6 @@ impl Process {
     }
 }
 
-/// Returns the time of a clock with an offset and a drift.
 pub(super) fn drifted(now_ms: u64, offset_ms: u64, drift_ppm: i64) -> Timestamp {
     let drift_ms = now_ms.cast_signed() * drift_ppm / 1_000_000;
     Timestamp::from_ms((offset_ms + now_ms).saturating_add_signed(drift_ms))

@@ -14,7 +14,6 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
-/// Store of one region.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RegionStore {
     /// Floor that was written, and the window of its terms; none at first, and after a loss.
@@ -27,10 +26,9 @@ pub(super) struct RegionStore {
     late: BTreeMap<CounterId, UnitWindows>,
 }
 
-/// Units by the windows in which they are looked at, in ms.
+/// Instants of units, by the width in ms of the window in which each unit counts.
 type UnitWindows = BTreeMap<u64, VecDeque<Timestamp>>;
 
-/// Rules of an agent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentRules {
     /// Floor of a store without a written one.
@@ -38,7 +36,6 @@ pub(super) struct AgentRules {
     pub(super) window_ms: u64,
 }
 
-/// Time of a store.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StoreTime {
     /// By its clock.
@@ -50,7 +47,6 @@ pub(super) struct StoreTime {
 /// Process that decided on a write, and the true end of the term, as it knew it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WriteOrigin {
-    /// Life of the process.
     pub(super) life: u64,
     pub(super) ends: Timestamp,
     /// Window of the terms that it had read, in ms.
@@ -63,7 +59,6 @@ struct LimitRecord {
     origin: WriteOrigin,
 }
 
-/// Admission of a call by a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StoreAdmission {
     Denied,
@@ -110,7 +105,7 @@ impl RegionStore {
         self.due_limit(counter, now, rules_floor).max(units)
     }
 
-    /// Takes note of terms in force: units of longer windows are looked at in theirs.
+    /// Applies the window of the terms in force: units that count in a longer window count in this one from now on.
     pub(super) fn shorten(&mut self, window_ms: u64) {
         for windows in self.due.values_mut().chain(self.late.values_mut()) {
             let mut longer = windows.split_off(&(window_ms + 1));
@@ -147,7 +142,7 @@ impl RegionStore {
         in_window(admitted, now, *window_ms)
     }
 
-    /// Decides a call. A unit is looked at in the window of its agent's rules, or in that of the terms if it is shorter.
+    /// Decides a call. A unit counts in the window of its agent's rules, or in that of the terms if it is shorter.
     pub(super) fn charge(
         &mut self,
         counter: CounterId,
@@ -169,7 +164,7 @@ impl RegionStore {
         if is_due { StoreAdmission::Admitted } else { StoreAdmission::Overdue }
     }
 
-    /// Writes the limit of a counter; whatever was written before, if it `is_fenced` no more.
+    /// Writes the limit of a counter. Without `is_fenced`, it replaces whatever was written before.
     pub(super) fn write(
         &mut self,
         counter: CounterId,
@@ -205,13 +200,12 @@ impl RegionStore {
         self.limits.retain(|_, record| now < record.limit.until);
     }
 
-    /// Loses all data. The true state begins again with it: the store does not keep what it has acknowledged.
+    /// The true state begins again with the loss: the store does not keep what it has acknowledged.
     pub(super) fn lose(&mut self) {
         *self = Self::default();
     }
 }
 
-/// Returns the number of admissions in the window that ends now.
 fn in_window(admitted: &mut VecDeque<Timestamp>, now: Timestamp, window_ms: u64) -> u64 {
     while admitted.front().is_some_and(|at| now.ms_since(*at) >= window_ms) {
         admitted.pop_front();

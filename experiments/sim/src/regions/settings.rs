@@ -117,7 +117,6 @@ impl RegionSettings {
         self.machine_pauses.iter().find(|(from, until)| (*from..*until).contains(&now_ms)).map(|(_, until)| *until)
     }
 
-    /// Returns the end of a time for which the bus is away.
     pub(super) fn bus_away_until(&self, now_ms: u64) -> Option<u64> {
         self.bus_cuts.iter().find(|(from, until)| (*from..*until).contains(&now_ms)).map(|(_, until)| *until)
     }
@@ -133,7 +132,6 @@ impl LinkFaults {
         at_ms
     }
 
-    /// Returns true if the link has no connection at an instant.
     pub(super) fn is_cut(&self, now_ms: u64) -> bool {
         self.cuts.iter().any(|(from, until)| (*from..*until).contains(&now_ms))
     }

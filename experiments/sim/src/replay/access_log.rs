@@ -19,10 +19,7 @@ pub(super) struct AccessLogLine<'a> {
     pub(super) user_agent: Option<Cow<'a, str>>,
 }
 
-/// Parses a line.
-///
-/// # Errors
-/// The part that is missing.
+/// Fails with the part that is missing.
 pub(super) fn parse(line: &str) -> Result<AccessLogLine<'_>, &'static str> {
     let (ip, rest) = line.split_once(' ').ok_or("not an access log line and not JSON")?;
     let (ident, rest) = rest.split_once(' ').ok_or("no user")?;

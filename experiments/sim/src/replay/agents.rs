@@ -97,7 +97,6 @@ impl fmt::Display for ReplayFleet {
 }
 
 impl<'r, 'c> ReplayAgents<'r, 'c> {
-    /// Starts agents for calls from an instant on.
     pub(super) fn new(rules: &'r RuleSet, fleet: Option<ReplayFleet>, from: Timestamp) -> Self {
         let (simulation, idle_ms) = match fleet {
             None => (Simulation::new(SimSettings::instant(from), rules), u64::MAX),
@@ -110,7 +109,7 @@ impl<'r, 'c> ReplayAgents<'r, 'c> {
         Self { rules, fleet, simulation, rng, idle_ms, last: from, unanswered: 0 }
     }
 
-    /// A call arrives. Instants must not descend. Returns the answers that have come meanwhile.
+    /// Returns the answers that have come since the last call. Instants must not descend.
     pub(super) fn call(&mut self, at: Timestamp, call: Call<'c>) -> Vec<AnsweredCall<'c>> {
         let mut answers = Vec::new();
         let mut agent = 0;

@@ -22,7 +22,6 @@ use tollgate_core::rules::DescriptorSource;
 use super::{access_log, json_line};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Number of bad lines that are shown.
 const BAD_LINES_SHOWN_MAX: usize = 5;
 /// Longest line that is parsed, in bytes; a longer one is a bad line.
 const LINE_LEN_MAX: usize = 1 << 20;

@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 use tollgate::Call;
 use tollgate_core::call::COST_MAX;
 
-/// Fields of a line.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JsonLineFields {
@@ -16,7 +15,6 @@ struct JsonLineFields {
     cost: u64,
 }
 
-/// Call of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct JsonLine {
     pub(super) time_ms: u64,
@@ -27,10 +25,7 @@ fn one() -> u64 {
     1
 }
 
-/// Parses a line.
-///
-/// # Errors
-/// The reason why the line is not a call.
+/// Fails with the reason why the line is not a call.
 pub(super) fn parse(line: &str) -> Result<JsonLine, String> {
     let fields: JsonLineFields = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let time_ms = match &fields.time {

@@ -29,18 +29,15 @@ pub use report::{CallerReport, ReplayReport, RuleReport};
 
 use agents::ReplayAgents;
 
-/// Number of columns of the timeline.
 const TIMELINE_COLUMNS: u64 = 60;
 /// Number of the most limited callers in the report.
 const CALLERS_SHOWN: usize = 10;
 
-/// Figures of one counter.
 struct CounterTally {
     caller: CallerReport,
     oracle: Oracle,
 }
 
-/// Figures of the whole run.
 struct ReplayTally<'r> {
     rules: &'r RuleSet,
     key: DigestKey,
@@ -100,7 +97,6 @@ fn write_decision(out: &mut dyn Write, is_of_fleet: bool, answered: &AnsweredCal
     writeln!(out, "{line}")
 }
 
-/// Returns the name of the rule that denied a call.
 fn denied_by(decision: &Decision) -> Option<&str> {
     decision.status.as_ref().filter(|_| !decision.allowed).map(|status| &*status.rule)
 }

@@ -38,7 +38,6 @@ pub(super) struct MeasuredCalls {
     pub(super) answered_us: Histogram<u64>,
 }
 
-/// Log of the callers.
 struct CallerLog {
     answers: Vec<AnsweredArrival>,
     waits: [Waits; CONSISTENCIES.len()],
@@ -46,7 +45,6 @@ struct CallerLog {
     answered_us: Histogram<u64>,
 }
 
-/// Runs the calls.
 pub(super) async fn run(
     redis: &RedisSettings,
     kafka: KafkaSettings,
@@ -113,7 +111,6 @@ async fn send_all(
     Ok(log)
 }
 
-/// Starts agents, and their aggregator.
 fn start(
     redis: &RedisSettings,
     kafka: KafkaSettings,

@@ -16,20 +16,16 @@ const UNMEASURED_MS: u64 = 2 * WIDTH_MS;
 /// All calls, in order of time.
 pub(super) struct PlannedArrivals {
     pub(super) all: Vec<PlannedArrival>,
-    /// Number of callers.
     pub(super) callers: usize,
-    /// End of the time that is not measured, in ms.
     pub(super) measured_from_ms: u64,
 }
 
-/// Arrival of one call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct PlannedArrival {
     /// Time since the beginning, in ms.
     pub(super) at_ms: f64,
     /// Number of the caller among all; the callers of a consistency follow each other.
     pub(super) caller: usize,
-    /// Number of the agent.
     pub(super) agent: usize,
 }
 
@@ -75,7 +71,6 @@ pub(super) fn consistency_of(caller: usize) -> usize {
     caller / (LOADS.len() * CALLERS)
 }
 
-/// Returns the call of a caller.
 pub(super) fn call_of(caller: usize) -> Call<'static> {
     Call::new().with(CONSISTENCIES[consistency_of(caller)], format!("caller-{caller}"))
 }

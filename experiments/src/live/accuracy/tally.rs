@@ -7,7 +7,6 @@ use super::planned_arrivals::{PlannedArrivals, consistency_of};
 use super::{CONSISTENCIES, QUOTA, WIDTH_MS};
 use tollgate_sim::oracle::Oracle;
 
-/// Answer to a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnsweredArrival {
     /// Time of the answer since the beginning, in ms.

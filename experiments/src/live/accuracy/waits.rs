@@ -20,7 +20,6 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Enters a call by the source of its decision and the time until its answer.
     pub(super) fn enter(&mut self, source: Source, waited: Duration) {
         self.calls += 1;
         self.late_store += u64::from(source == Source::Fallback);

@@ -56,7 +56,6 @@ pub(super) fn is_as_simulated(number: u64, [least, most]: [u64; 2]) -> bool {
     (least.saturating_sub(NOISE)..=most + NOISE).contains(&number)
 }
 
-/// Formats a range.
 pub(super) fn shown([least, most]: [u64; 2]) -> String {
     if least == most { least.to_string() } else { format!("{least}-{most}") }
 }

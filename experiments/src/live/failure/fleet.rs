@@ -21,16 +21,13 @@ use crate::error::ExperimentError;
 pub(super) const AGENTS: usize = FLEET_SIZE.get() as usize;
 /// Number of agents that each agent expects.
 pub(super) const FLEET_SIZE: NonZeroU32 = NonZeroU32::new(2).unwrap();
-/// Interval at which the agents' states are read.
 const STATE_INTERVAL: Duration = Duration::from_millis(2);
 
-/// The agents of one fleet.
 pub(super) struct FaultedFleet {
     pub(super) has_kafka: bool,
     pub(super) agents: Vec<Agent>,
 }
 
-/// Change of an agent's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StateChange {
     pub(super) fleet: usize,
@@ -51,7 +48,6 @@ pub(super) struct StateWatch {
 }
 
 impl FaultedFleet {
-    /// Starts the agents of both fleets.
     pub(super) fn start_all(
         servers: &FaultyServers,
         clock: &Arc<dyn Clock>,

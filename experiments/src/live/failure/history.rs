@@ -14,7 +14,7 @@ use tollgate_sim::figures::{as_us, histogram};
 
 /// Time after a fault whose calls still belong to its latencies, in ms.
 const LATENCY_TAIL_MS: u64 = 1_000;
-/// An agent that loses the store again within this time has not recovered yet, in ms.
+/// Time in ms for which an agent must not lose the store again to count as recovered.
 const RELAPSE_MS: u64 = 1_000;
 
 /// Fault of a run with its instants, in ms since the epoch.
@@ -22,13 +22,12 @@ const RELAPSE_MS: u64 = 1_000;
 pub(super) struct Strike {
     pub(super) fault: ServerFault,
     pub(super) begin_ms: u64,
-    /// The server is back.
+    /// Instant at which the server is back.
     pub(super) end_ms: u64,
     /// Instant of the next fault, or of the end of the run.
     pub(super) next_ms: u64,
 }
 
-/// Everything that was recorded.
 pub(super) struct History<'a> {
     pub(super) callers: &'a [FaultedCaller],
     /// True for each fleet with Kafka.
@@ -61,7 +60,6 @@ pub(super) struct Measured {
 }
 
 impl History<'_> {
-    /// Returns the figures of one fault at one fleet.
     pub(super) fn measure(&self, strike: &Strike, fleet: usize) -> Measured {
         let mut took = histogram();
         let answers = || self.answers.iter().filter(|answer| self.callers[answer.caller].fleet == fleet);

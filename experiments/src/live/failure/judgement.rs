@@ -14,14 +14,12 @@ use super::fleet::FLEET_SIZE;
 use super::history::Measured;
 use super::load::{BURST_RATE, Limiting};
 
-/// Time of a signal from its call, which bounds what a caller gets from lost counters; generous for a busy machine.
+/// Time from a call to its signal, which bounds what a caller gets from lost counters; generous for a busy machine.
 const SIGNAL_LAG: Duration = Duration::from_millis(250);
-/// Maximum recovery.
 const RECOVERY_MAX: Duration = Duration::from_secs(1);
 /// Denied calls of honest callers under `strict` for each opening of a breaker.
 const DENIED_PER_OPENING: u64 = 10;
 
-/// Bounds of one fault at one fleet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultBounds {
     latency: Duration,
@@ -36,7 +34,6 @@ pub(super) struct FaultBounds {
     recovery: Option<Duration>,
 }
 
-/// Bound that was not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BrokenBound {
     /// Column of the figure.
@@ -67,7 +64,6 @@ impl FaultBounds {
         if openings == 0 { self.answered } else { self.unanswered }
     }
 
-    /// Returns the bounds that the figures break.
     pub(super) fn broken_by(&self, measured: &Measured) -> Vec<BrokenBound> {
         let mut broken = Vec::new();
         let mut expect = |column, is_kept: bool, text: String| {

@@ -23,14 +23,13 @@ use super::{QUOTA, WIDTH_MS};
 const HONEST_RATE: u32 = 10;
 const STEADY_RATE: u32 = 80;
 pub(super) const BURST_RATE: u32 = 120;
-/// Seconds of a burst. The bursting callers have theirs in turn.
+/// The bursting callers have their bursts in turn.
 const BURST_SECONDS: u64 = 2;
 const BURSTING: u64 = 3;
 /// Retries of a denied call: at each agent one after that agent has noticed the fault. An agent notices it by its own requests,
 /// so each of them may deny the call once.
 pub(super) const RETRIES_MAX: usize = AGENTS;
 
-/// Form of a caller's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Demand {
     Honest,
@@ -46,7 +45,6 @@ pub(super) enum Limiting {
     Bounded,
 }
 
-/// Caller of one fleet.
 #[derive(Clone, Debug)]
 pub(super) struct FaultedCaller {
     pub(super) fleet: usize,
@@ -55,7 +53,6 @@ pub(super) struct FaultedCaller {
     key: Arc<str>,
 }
 
-/// Answer to a call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answered {
     pub(super) caller: usize,
@@ -70,7 +67,6 @@ pub(super) struct Answered {
     pub(super) retries: usize,
 }
 
-/// Running load.
 pub(super) struct FailureLoad {
     stop: Arc<AtomicBool>,
     timer: JoinHandle<()>,
@@ -87,7 +83,6 @@ impl Limiting {
         }
     }
 
-    /// Returns the rule.
     pub(super) fn rule(self) -> Rule {
         let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
         let rule = Rule::per(self.name(), &[self.descriptor()], quota);
@@ -106,7 +101,6 @@ impl Limiting {
         }
     }
 
-    /// Returns the name of the descriptor that selects the rule.
     pub(super) fn descriptor(self) -> &'static str {
         match self {
             Self::Strict => "strict_key",
@@ -126,7 +120,6 @@ impl FaultedCaller {
         self.is_honest()
     }
 
-    /// Returns a call of the caller.
     pub(super) fn call(&self) -> Call<'static> {
         Call::new().with(self.limiting.descriptor(), self.key.to_string())
     }
@@ -142,7 +135,6 @@ impl FaultedCaller {
     }
 }
 
-/// Returns all callers of so many fleets.
 pub(super) fn callers(fleets: usize) -> Vec<FaultedCaller> {
     let mut callers = Vec::new();
     for fleet in 0..fleets {
@@ -174,7 +166,6 @@ impl FailureLoad {
         Ok(Self { stop, timer, answers })
     }
 
-    /// Ends the load and returns all answers.
     pub(super) fn stop(self) -> Vec<Answered> {
         self.stop.store(true, Ordering::Relaxed);
         if self.timer.join().is_err() {

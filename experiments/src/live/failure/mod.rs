@@ -38,20 +38,15 @@ pub use faults::ServerFault;
 pub use report::{FailureReport, FailureRow};
 pub use servers::Programs;
 
-/// Quota of each caller.
 const QUOTA: u64 = 100;
-/// Width of the window.
 const WIDTH_MS: u64 = 5_000;
-/// Length of a fault.
 const FAULT_LENGTH: Duration = Duration::from_secs(3);
 /// Maximum time until all agents use the store again, after which the next fault begins nevertheless.
 const RECOVERY_WAIT: Duration = Duration::from_secs(10);
 /// Time after the recovery until the next fault: a window and a margin.
 const PAUSE: Duration = Duration::from_millis(WIDTH_MS + 500);
-/// Time in which all agents must be ready.
 const READY_WAIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Pause of the bare timer.
 const TIMER_PAUSE: Duration = Duration::from_millis(1);
 const TOPIC_PREFIX: &str = "failure-";
 

@@ -30,7 +30,7 @@ pub(super) enum Network {
     BlackHole,
 }
 
-/// Running proxy. It ends when it is dropped.
+/// Ends when it is dropped.
 pub(super) struct Proxy {
     pub(super) address: SocketAddr,
     network: watch::Sender<Network>,
@@ -57,7 +57,7 @@ impl Proxy {
         Ok(Self { address, network, _stop: stop })
     }
 
-    /// Changes the behaviour. If bytes were lost, the connections that lost them are cut.
+    /// Cuts the connections that have lost bytes.
     pub(super) fn set(&self, network: Network) {
         self.network.send_replace(network);
     }

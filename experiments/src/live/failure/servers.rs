@@ -33,7 +33,6 @@ const REDIS_DATA: &str = "appendonlydir";
 const PASSWORD: &str = "unknown-to-the-agents";
 /// Keys that Redis loads beside those of the agents, so that a load takes long.
 const LOADED_KEYS: u128 = 3_000;
-/// Number of aggregators.
 const AGGREGATORS: usize = 2;
 
 /// Programs of the servers.
@@ -50,7 +49,6 @@ pub struct Programs {
 /// Aggregator in a process of its own, so that it can be killed.
 pub(super) struct AggregatorKind;
 
-/// Running servers.
 pub(super) struct FaultyServers {
     redis: Redis,
     pub(super) proxy: Proxy,

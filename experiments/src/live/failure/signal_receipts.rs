@@ -10,7 +10,7 @@ use tollgate_core::counter::Partition;
 /// Instants of the receipts at an agent, in ms since the epoch and in order, by agent and partition.
 type Receipts = BTreeMap<(usize, Partition), Vec<u64>>;
 
-/// Receipts of a run; clones share them.
+/// Clones share the receipts.
 #[derive(Clone)]
 pub(super) struct SignalReceipts {
     clock: Arc<dyn Clock>,

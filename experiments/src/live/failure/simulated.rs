@@ -25,7 +25,6 @@ const ANSWERED_MS: u64 = 1_000;
 /// Descriptor with the number of a call and of its retries.
 const ATTEMPT: &str = "attempt";
 
-/// A change of a server.
 #[derive(Clone, Copy, Debug)]
 enum ServerChange {
     Store(StoreState),
@@ -40,7 +39,6 @@ enum ServerChange {
 type DueCall = Reverse<(Timestamp, usize, usize, usize)>;
 
 impl ServerFault {
-    /// Returns true if the simulation has the fault.
     pub(super) fn is_simulated(self) -> bool {
         !matches!(self, Self::BlackHole | Self::LostAnswers | Self::Busy)
     }
@@ -128,7 +126,6 @@ pub(super) fn answers(history: &History<'_>, fleet: usize, seed: u64) -> Vec<Ans
     answers
 }
 
-/// Returns the calls of a fleet's callers until an instant.
 fn due_calls(history: &History<'_>, fleet: usize, begin: Timestamp, end_ms: u64) -> BinaryHeap<DueCall> {
     let (mut due, mut rng) = (BinaryHeap::new(), fastrand::Rng::with_seed(1));
     for second in 0..end_ms.saturating_sub(begin.as_ms()) / 1_000 {

@@ -99,7 +99,6 @@ fn share(rank: u128, of: u64) -> f64 {
     (rank as f64 - 0.5) / of as f64
 }
 
-/// Converts microseconds to ms.
 #[expect(clippy::cast_precision_loss, reason = "times are far below 2^52 microseconds")]
 pub(super) fn ms(us: u64) -> f64 {
     us as f64 / 1_000.0

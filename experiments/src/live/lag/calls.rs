@@ -25,7 +25,6 @@ pub(super) const LEGS: [&str; 4] = [
     "log of signals to the other agent",
 ];
 
-/// Calls of one run.
 pub(super) struct Calls {
     since: Stopwatch,
     /// Instant of `since` on this machine's clock.
@@ -65,7 +64,6 @@ struct CallInstants {
 }
 
 impl Calls {
-    /// Creates the calls of a plan, at `now`.
     pub(super) fn new(plan: &LagPlan, now: Timestamp) -> Self {
         let agents = plan.agents.get();
         let instants = (0..plan.calls()).map(|_| CallInstants::default()).collect();
@@ -98,7 +96,6 @@ impl Calls {
         self.len().div_ceil(self.keys.into())
     }
 
-    /// Returns the agent that makes the calls of a key.
     pub(super) fn agent_of(&self, key: u32) -> u32 {
         key % self.agents
     }
@@ -111,7 +108,6 @@ impl Calls {
         self.since.elapsed()
     }
 
-    /// Returns the instant at which a call is due.
     pub(super) fn due(&self, call: u64) -> Duration {
         let after_us = u128::from(call) * 1_000_000 / u128::from(self.rate);
         let first = self.first.get().copied().unwrap_or_default();
@@ -158,7 +154,6 @@ impl Calls {
         }
     }
 
-    /// Returns true if all agents know of all calls.
     pub(super) fn are_all_known(&self) -> bool {
         self.known.load(Ordering::Relaxed) >= self.len()
     }

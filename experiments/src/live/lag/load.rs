@@ -16,7 +16,6 @@ use super::DESCRIPTOR;
 use super::calls::Calls;
 use tollgate_sim::figures::{as_us, histogram};
 
-/// Running load.
 pub(super) struct LagLoad {
     timer: JoinHandle<()>,
     tasks: JoinSet<()>,
@@ -35,7 +34,6 @@ pub(super) struct SentCalls {
     pub(super) last_us: u64,
 }
 
-/// Starts the load.
 pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<LagLoad> {
     let sent = SentCalls {
         late_us: histogram(),
@@ -59,7 +57,6 @@ pub(super) fn start(agents: &[Agent], calls: &Arc<Calls>) -> std::io::Result<Lag
 }
 
 impl LagLoad {
-    /// Returns true if all calls were sent.
     pub(super) fn is_done(&self) -> bool {
         self.timer.is_finished()
     }

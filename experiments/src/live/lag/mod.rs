@@ -39,20 +39,17 @@ pub use report::{LagReport, LagRun};
 
 /// Most calls of one run; the instants of each are kept in memory.
 const CALLS_MAX: u64 = 20_000_000;
-/// Width of the window; no unit leaves it during a run.
+/// Width that no unit leaves during a run.
 const WIDTH_MS: u64 = 3_600_000;
 /// Quota of a counter as a multiple of its calls.
 const QUOTA_FACTOR: u64 = 4;
-/// Descriptor of the counters.
 const DESCRIPTOR: &str = "key";
 const RULE: &str = "per-key";
 /// Part of its quota from which on a counter is signalled: any.
 const THRESHOLD_PERMILLE: u32 = 0;
 /// Time in which all agents must receive signals after the start.
 const SIGNALS_WAIT: Duration = Duration::from_secs(30);
-/// Time in which the last calls must be signalled.
 const LAST_SIGNALS_WAIT: Duration = Duration::from_secs(5);
-/// Time between two looks at the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Parameters of a run.

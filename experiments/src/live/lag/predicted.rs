@@ -85,7 +85,6 @@ pub(super) fn calls(plan: LagPlan, partitions: u32) -> Calls {
     Arc::into_inner(calls).expect("nobody else has the calls")
 }
 
-/// Returns the key of a call.
 fn key_of(call: &Call<'_>) -> usize {
     let key = call.get(DESCRIPTOR).and_then(|name| name.rsplit('-').next()?.parse().ok());
     key.expect("a call has a key")

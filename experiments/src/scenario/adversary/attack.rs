@@ -3,9 +3,7 @@
 use fastrand::Rng;
 use tollgate_core::rules::LimitPolicy;
 
-/// Largest number of trains of an attack.
 const TRAINS_MAX: usize = 6;
-/// Largest number of bursts of a train.
 const BURSTS_MAX: u64 = 300;
 /// Largest distance of an instant from an edge of a sub-window near which it is drawn, in ms.
 const EDGE_MS: u64 = 2;
@@ -33,7 +31,6 @@ pub(super) struct AttackSpace {
     pub(super) quota: u64,
     pub(super) width_ms: u64,
     pub(super) part_ms: u64,
-    /// End of the attacks.
     pub(super) end_ms: u64,
     pub(super) agents: usize,
     pub(super) calls_max: u64,
@@ -113,7 +110,7 @@ impl AttackSpace {
         }
     }
 
-    /// Draws an instant. Half of them are at an edge of a sub-window, where counts change.
+    /// Draws half of the instants at an edge of a sub-window, where counts change.
     fn instant(&self, rng: &mut Rng) -> u64 {
         let at_ms = rng.u64(0..self.end_ms);
         if rng.bool() { at_ms } else { self.near_edge(at_ms, rng) }

@@ -88,14 +88,12 @@ pub(super) struct PrintedBound {
     pub(super) times_calls: u64,
 }
 
-/// Course of one attack.
 struct AttackCourse {
     oracle: Oracle,
     arrivals: Vec<u64>,
-    /// Number of the arrivals that are counted.
     counted: usize,
-    /// Arrivals in the last window with the calls of the time before each in which signals may differ: of each arrival and those
-    /// after it, the largest number.
+    /// Arrivals in the last window, each with the number of calls in the time before it in which signals may differ. An
+    /// arrival with no more calls than a later one is dropped, so the first entry has the most.
     busiest: VecDeque<(u64, u64)>,
     outcome: AttackOutcome,
 }
@@ -146,7 +144,6 @@ impl FleetTarget {
         vec![Attack::of_bursts(before.into_iter().chain(alone))]
     }
 
-    /// Returns the outcomes of attacks.
     pub(super) fn evaluate(&self, attacks: &[Attack], seed: u64) -> Vec<AttackOutcome> {
         let faults = Faults { store_ms_max: STORE_MS_MAX, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() };
         let sim = SimSettings { seed, faults, ..SimSettings::fleet(BEGIN, self.agents) };

@@ -31,7 +31,6 @@ const FLEETS: &str = "Rules in a fleet. The store, or the store and the bus, are
     of any 3 s, \"+ 6 s\": twice as many, around an edge. The largest part of it may be that of another attack. Logs and \
     buckets have no leases: `bounded` gives them the same as `strict`. `eventual` counts in windows without a burst only.";
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AdversarySettings {
@@ -48,7 +47,6 @@ pub(super) struct AdversarySettings {
     fleet_attacks: usize,
 }
 
-/// A target of attacks.
 #[expect(clippy::large_enum_variant, reason = "there are few targets")]
 enum AttackTarget {
     Store(StoreTarget),
@@ -75,7 +73,6 @@ impl AdversarySettings {
         SettingError::unless_in("fleet_attacks", self.fleet_attacks, 1..=1_000)
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
         let results: Vec<_> =
             self.targets().iter().map(|target| target.result(self.quota, WorstAttack::default())).collect();
@@ -137,7 +134,6 @@ impl TargetResult {
     }
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &AdversarySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let targets = settings.targets();
     bar.set_length(targets.len() as u64);

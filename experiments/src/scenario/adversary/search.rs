@@ -7,7 +7,6 @@ use super::attack::{Attack, AttackSpace};
 /// Number of the best attacks that have successors.
 const ELITE: usize = 8;
 
-/// Effect of an attack.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct AttackOutcome {
     /// Units of the fullest true window, and its bound.
@@ -15,11 +14,9 @@ pub(super) struct AttackOutcome {
     pub(super) bound: u64,
     /// Units of a true window in percent of its bound, at most.
     pub(super) of_bound: f64,
-    /// Calls of the attack.
     pub(super) calls: u64,
 }
 
-/// Size of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SearchSize {
     pub(super) restarts: u64,

@@ -25,7 +25,6 @@ use tollgate_sim::oracle::Oracle;
 const PARTS_MAX: u32 = 60;
 const FIXED_WINDOW: &str = "fixed window";
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApproximationSettings {
@@ -89,7 +88,6 @@ impl Count {
     }
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &ApproximationSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let limit = settings.limit;
     let mut counts = counts();
@@ -112,13 +110,11 @@ pub(super) fn run(settings: &ApproximationSettings, seed: u64, bar: &ProgressBar
     }
 }
 
-/// Returns the names of the numbers of the experiment.
 pub(super) fn names() -> Vec<String> {
     let counts = counts();
     numbers(&counts, &vec![Errors::default(); counts.len()], 1).into_keys().collect()
 }
 
-/// Returns all ways of counting.
 fn counts() -> Vec<Count> {
     let of_estimate = |estimate| numbers_of_parts().map(move |parts| Count::new(parts, estimate));
     let composed = [Estimate::Interpolated, Estimate::Conservative].into_iter().flat_map(of_estimate);

@@ -28,11 +28,9 @@ const ANSWERED_MS: u64 = 100;
 const INTERVAL_MS: u64 = 50;
 const DEFAULT: &str = "default";
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BurstSettings {
-    /// Number of agents.
     agents: usize,
     /// Calls per minute that a caller may make.
     quota: u64,
@@ -45,7 +43,6 @@ pub(super) struct BurstSettings {
     store_ms_max: u64,
 }
 
-/// All bursts under one rule.
 struct RuleBursts {
     name: &'static str,
     bursts: Vec<BurstOutcome>,
@@ -55,7 +52,6 @@ struct RuleBursts {
     timeline: Timeline,
 }
 
-/// Outcome of one burst.
 #[derive(Clone, Copy, Debug, Default)]
 struct BurstOutcome {
     admitted: u64,
@@ -73,7 +69,6 @@ impl BurstSettings {
         SettingError::unless_in("store_ms_max", self.store_ms_max, 0..=5)
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
         let empty = |(name, _)| RuleBursts {
             name,
@@ -115,7 +110,6 @@ fn rules(quota: u64) -> [(&'static str, String); 4] {
     ]
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &BurstSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let rules = rules(settings.quota);
     bar.set_length(settings.bursts * rules.len() as u64);
@@ -141,7 +135,6 @@ pub(super) fn run(settings: &BurstSettings, seed: u64, bar: &ProgressBar) -> Sce
     }
 }
 
-/// Makes all bursts under one rule.
 fn bursts(settings: &BurstSettings, name: &'static str, rule: &str, seed: u64, bar: &ProgressBar) -> RuleBursts {
     let quota = Quota::new(settings.quota, MINUTE_MS).expect("a quota in range");
     let faults = Faults { store_ms_max: settings.store_ms_max, ..Faults::default() };
@@ -195,7 +188,6 @@ fn numbers(outcomes: &[RuleBursts]) -> IndexMap<String, f64> {
     numbers
 }
 
-/// Formats the smallest and the largest of several numbers.
 fn range(least: u64, most: u64) -> String {
     if least == most { format!("exactly {most}") } else { format!("{least} to {most}") }
 }

@@ -16,7 +16,6 @@ pub(super) struct Contender {
     has_whole_burst: bool,
 }
 
-/// Returns all contenders, with these numbers of sub-windows.
 pub(super) fn contenders(sub_windows: &[u32]) -> Vec<Contender> {
     let estimates = [("interpolated", Estimate::Interpolated), ("conservative", Estimate::Conservative)];
     let mut contenders = Vec::new();
@@ -51,7 +50,6 @@ pub(super) fn default_parts() -> u32 {
 }
 
 impl Contender {
-    /// Returns the limit of a quota per minute.
     pub(super) fn limit(&self, quota: Quota) -> Limit {
         let mut limit = LimitPolicy::of(quota).counted_by(self.algorithm).limit();
         if let Some(window) = self.parts.and_then(|parts| Window::new(MINUTE_MS, parts).ok()) {

@@ -30,7 +30,6 @@ const COLUMNS: &str = "deny: calls denied although the last minute had room, in 
     units of the fullest minute in percent of the quota. The number after an estimate is that of sub-windows. The time after a \
     bucket is that in which its burst is refilled. Callers begin idle.";
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct FalseDenialSettings {
@@ -40,11 +39,9 @@ pub(in crate::scenario) struct FalseDenialSettings {
     quotas: Vec<u64>,
     /// Demands, in quotas.
     loads: Vec<f64>,
-    /// Numbers of sub-windows.
     sub_windows: Vec<u32>,
     /// Minutes that are not measured, after callers begin to call.
     warm_up_minutes: u64,
-    /// Measured minutes.
     minutes: u64,
 }
 
@@ -96,7 +93,6 @@ impl FalseDenialSettings {
         [busiest, quotas.sum::<f64>() * loads.sum::<f64>() * minutes * self.keys as f64]
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(in crate::scenario) fn names(&self) -> Vec<String> {
         let contenders = contenders(&self.sub_windows);
         let empty = |(load, quota)| Cell { load, quota, tallies: vec![Tally::default(); contenders.len()] };
@@ -120,7 +116,6 @@ impl FalseDenialSettings {
     }
 }
 
-/// Runs the experiment.
 pub(in crate::scenario) fn run(settings: &FalseDenialSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let contenders = contenders(&settings.sub_windows);
     let places: Vec<(f64, u64)> = settings.cells().collect();

@@ -6,7 +6,6 @@ use tollgate_core::clock::Timestamp;
 use super::LagSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, gap_ms};
 
-/// Demand of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LagDemand {
     /// Below the quota, all the time.
@@ -17,7 +16,6 @@ pub(super) enum LagDemand {
     Burst,
 }
 
-/// A call of a caller.
 #[derive(Clone, Debug)]
 pub(super) struct LagCall {
     pub(super) at: Timestamp,
@@ -37,7 +35,6 @@ impl LagDemand {
         }
     }
 
-    /// Returns true if a caller has this demand.
     pub(super) fn is_of(self, caller: &str) -> bool {
         caller.starts_with(self.name())
     }
@@ -59,7 +56,6 @@ impl LagDemand {
 }
 
 impl LagCall {
-    /// Returns the agent of the call in a fleet.
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a fleet")]
     pub(super) fn agent(&self, agents: usize) -> usize {
         (self.place * agents as f64) as usize

@@ -61,7 +61,6 @@ impl Decider {
 }
 
 impl LagCell {
-    /// Runs the fleet.
     pub(super) fn run(&self, settings: &LagSettings, seed: u64, calls: &[LagCall]) -> LagTallies {
         let quota = Quota::new(settings.quota, MINUTE_MS).expect("a quota in range");
         // The error of the interpolated estimate would hide the effect of the delay.

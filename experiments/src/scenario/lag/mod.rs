@@ -24,7 +24,6 @@ use tollgate_sim::figures::ratio;
 /// Largest number of calls of a fleet, which are in memory at once.
 const CALLS_MAX: f64 = 1e6;
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LagSettings {
@@ -88,7 +87,6 @@ impl LagSettings {
         quotas * (self.quota * self.callers) as f64
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
         let results: Vec<LagResult> = self.cells().into_iter().map(|cell| (cell, LagTallies::default())).collect();
         numbers(self, &results).into_keys().collect()
@@ -114,10 +112,8 @@ impl LagSettings {
     }
 }
 
-/// A fleet and its numbers.
 type LagResult = (LagCell, LagTallies);
 
-/// Runs the experiment.
 pub(super) fn run(settings: &LagSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let (fleets, calls) = (settings.cells(), calls(settings, seed));
     bar.set_length(u64::try_from(fleets.len()).unwrap_or(u64::MAX));

@@ -34,11 +34,9 @@ const RULES: [(&str, &str); 5] = [
 const STATES: [StoreState; 3] = [StoreState::Silent, StoreState::Refusing, StoreState::Unreachable];
 const OUTAGES_MAX: usize = 20;
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LostShardSettings {
-    /// Number of agents.
     agents: usize,
     /// Calls per minute that the caller may make.
     quota: u64,
@@ -74,7 +72,6 @@ impl LostShardSettings {
         Ok(())
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
         let empty = LostShardOutcome::new(Timeline::new(BEGIN, INTERVAL_MS, 0));
         let cases = self.cases();
@@ -102,7 +99,6 @@ impl LostShardSettings {
     }
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &LostShardSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let cases = settings.cases();
     bar.set_length((cases.len() * settings.lost_after_ms.len()) as u64);

@@ -26,7 +26,6 @@ const CALLER: &str = "bot";
 #[derive(Clone, Debug)]
 pub(super) struct OutageCase {
     pub(super) name: String,
-    /// Name of the rule.
     pub(super) rule: &'static str,
     pub(super) rules: RuleSet,
     pub(super) has_signals: bool,

@@ -20,7 +20,6 @@ pub(super) struct LeaseCell {
     pub(super) off: FleetTally,
 }
 
-/// Measures a cell.
 pub(super) fn measure(settings: &PriceSettings, place: LeasePlace, seed: u64) -> LeaseCell {
     let [on, off] = ["on", "off"].map(|leases| tally(settings, place, leases, seed));
     LeaseCell { on, off }

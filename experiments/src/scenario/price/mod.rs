@@ -23,14 +23,12 @@ pub(in crate::scenario) use settings::PriceSettings;
 use sizing::{Load, Sizing};
 use tollgate_sim::figures::{self, ratio};
 
-/// Results of the simulations.
 struct Simulated {
     cells: Vec<LeaseCell>,
     /// By load.
     sizes: Vec<RecordSizes>,
 }
 
-/// Deployment of a load.
 #[derive(Clone, Copy, Debug)]
 enum Deployment {
     WithoutLeases,
@@ -39,7 +37,6 @@ enum Deployment {
 }
 
 impl PriceSettings {
-    /// Returns the names of the numbers of the experiment.
     pub(in crate::scenario) fn names(&self) -> Vec<String> {
         let cells = vec![LeaseCell::default(); self.places().count()];
         let simulated = Simulated { cells, sizes: vec![RecordSizes::default(); self.loads.len()] };
@@ -110,7 +107,6 @@ impl Deployment {
     }
 }
 
-/// Runs the experiment.
 pub(in crate::scenario) fn run(settings: &PriceSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let places: Vec<LeasePlace> = settings.places().collect();
     let mut rates: Vec<u64> = settings.loads.iter().map(Load::of_agent).collect();

@@ -5,11 +5,9 @@ use serde::Deserialize;
 use super::sizing::{Load, MeasuredFigures};
 use crate::scenario::file::SettingError;
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct PriceSettings {
-    /// Numbers of agents.
     pub(super) agents: Vec<usize>,
     /// Exponents of the Zipf distribution of a caller's calls over the agents.
     pub(super) skews: Vec<f64>,
@@ -21,7 +19,6 @@ pub(in crate::scenario) struct PriceSettings {
     pub(super) units_per_minute: u64,
     /// Minutes that are not measured, after callers begin to call.
     pub(super) warm_up_minutes: u64,
-    /// Measured minutes.
     pub(super) minutes: u64,
     /// Loads for which sizes are computed.
     pub(super) loads: Vec<Load>,
@@ -80,7 +77,6 @@ impl PriceSettings {
         Ok(())
     }
 
-    /// Returns the number of callers with this quota.
     pub(super) fn callers(&self, quota: u64) -> u64 {
         (self.units_per_minute / quota).max(1)
     }

@@ -16,7 +16,6 @@ pub(super) struct MeasuredFigures {
     pub(super) leased_call_ratio: f64,
 }
 
-/// A load and its fleet.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Load {
@@ -24,7 +23,6 @@ pub(super) struct Load {
     pub(super) agents: u64,
 }
 
-/// Sizes for a load.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sizing {
     pub(super) requests_per_second: f64,
@@ -42,7 +40,6 @@ impl Load {
 }
 
 impl MeasuredFigures {
-    /// Returns all figures by their keys.
     pub(super) fn by_key(&self) -> [(&'static str, f64); 4] {
         [
             ("redis_step_us", self.redis_step_us),

@@ -10,7 +10,6 @@ use tollgate_sim::figures::{self, count, ratio};
 const MISSING: &str = "Not measured, and therefore not contained: CPU time of a sidecar for a check, of an agent for a call that asks \
     Redis, and of an aggregator for a call; framing, compression and replication of Kafka.";
 
-/// Returns all tables.
 pub(super) fn tables(settings: &PriceSettings, simulated: &Simulated) -> Vec<ResultTable> {
     let mut tables: Vec<ResultTable> =
         settings.quotas.iter().map(|quota| price(settings, &simulated.cells, *quota)).collect();

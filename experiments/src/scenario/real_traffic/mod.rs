@@ -21,13 +21,11 @@ use tollgate_sim::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELA
 
 /// Access log of the repository: 10,000 calls of a web server.
 const LOG: &[u8] = include_bytes!("../../../traces/apache_combined_10k.log.gz");
-/// Name of the log in messages.
 const LOG_NAME: &str = "apache_combined_10k.log.gz";
 /// Explanation of the first table.
 const COLUMNS: &str = "over: calls admitted with the quota used up in the true last window. under: calls denied although it had \
     room. worst: units of the fullest true window of a caller. A call counts at the instant of its answer.";
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct RealTrafficSettings {
@@ -37,7 +35,6 @@ pub(in crate::scenario) struct RealTrafficSettings {
     rules: Vec<String>,
     /// Burst of the buckets, in units.
     burst: u64,
-    /// Numbers of agents.
     agents: Vec<usize>,
     /// Delay of the store's answers, in ms.
     store_delay_ms: u64,
@@ -45,7 +42,6 @@ pub(in crate::scenario) struct RealTrafficSettings {
     signal_delay_ms: u64,
 }
 
-/// Result of a rule in a fleet.
 #[derive(Clone, Copy, Debug, Default)]
 struct TrafficCell {
     calls: u64,
@@ -77,13 +73,11 @@ impl RealTrafficSettings {
         SettingError::unless_in("signal_delay_ms", self.signal_delay_ms, 0..=SIGNAL_DELAY_MS_MAX)
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(in crate::scenario) fn names(&self) -> Vec<String> {
         let cells = vec![TrafficCell::default(); self.rules.len() * self.agents.len()];
         self.numbers(&cells).into_keys().collect()
     }
 
-    /// Returns the rule of an algorithm and a consistency.
     fn rule_set(&self, rule: &str) -> Result<RuleSet, String> {
         let (algorithm, consistency) = rule.split_once(' ').ok_or("write an algorithm and a consistency")?;
         let burst = if algorithm.ends_with("_bucket") { format!(", burst: {}", self.burst) } else { String::new() };
@@ -116,7 +110,6 @@ impl RealTrafficSettings {
     }
 }
 
-/// Runs the experiment.
 pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let recording = Recording::of_bytes(LOG_NAME, LOG, &RuleSet::default());
     let mut places: Vec<(usize, (&str, usize))> = settings.places().enumerate().collect();

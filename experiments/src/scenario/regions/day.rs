@@ -7,7 +7,6 @@ use super::world::{REGIONS, RegionsRun};
 use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::regions::BudgetSample;
 
-/// Outcome of a day.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DayTally {
     pub(super) calls: Vec<RegionCall>,
@@ -39,7 +38,6 @@ impl BaselineTally {
     }
 }
 
-/// Runs a day.
 pub(super) fn day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64) -> DayTally {
     let mut outcome = RegionsRun::day(settings, seed, tick_ms, Vec::new()).outcome(settings);
     let (calls, admitted) = (std::mem::take(&mut outcome.calls[0]), &outcome.admitted[0]);

@@ -9,12 +9,10 @@ use tollgate_sim::figures::ratio;
 /// Names of the other ways.
 pub(super) const BASELINES: [&str; 4] = ["static shares", "central store", "free zone", "regional limits"];
 
-/// Returns a part in percent.
 pub(super) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * ratio(part, whole)
 }
 
-/// Returns an interval in s.
 #[expect(clippy::cast_precision_loss, reason = "a time")]
 pub(super) fn seconds(ms: u64) -> f64 {
     ms as f64 / 1_000.0
@@ -27,7 +25,6 @@ impl DayTally {
     }
 }
 
-/// Returns the numbers of all runs.
 pub(super) fn numbers(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> IndexMap<String, f64> {
     let mut numbers = IndexMap::new();
     let mut insert = |name: String, value: f64| {

@@ -30,7 +30,6 @@ use day::{BaselineTally, DayTally};
 use outage::{CutTally, OutageDay, outage_day};
 use rotation::{RotationTally, rotation};
 
-/// A run of the experiment.
 enum RegionsJob {
     Day(u64),
     Outage,
@@ -38,7 +37,6 @@ enum RegionsJob {
     Cost(u32),
 }
 
-/// Result of a run.
 enum JobResult {
     Day(Box<DayTally>),
     Outage(OutageDay),
@@ -60,7 +58,6 @@ struct GlobalQuota {
     cap: CapTally,
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &GlobalQuotaSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let tick_ms = settings.rebalance_ms[0];
     // The longest runs come first.

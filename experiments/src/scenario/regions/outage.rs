@@ -41,7 +41,6 @@ pub(super) struct OutageDay {
     pub(super) is_violated: bool,
 }
 
-/// Returns the cut of each region.
 fn cuts(settings: &GlobalQuotaSettings) -> Vec<RegionCut> {
     let count = REGIONS.len();
     let cut = |region: usize| {
@@ -54,7 +53,6 @@ fn cuts(settings: &GlobalQuotaSettings) -> Vec<RegionCut> {
     (0..count).map(cut).collect()
 }
 
-/// Runs the day.
 pub(super) fn outage_day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64) -> OutageDay {
     let cuts = cuts(settings);
     let of_region = |region: usize| -> Vec<(u64, u64)> {

@@ -5,12 +5,10 @@ use super::world::REGIONS;
 use super::{GlobalQuota, GlobalQuotaSettings};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
-/// Number of hours of a day.
 const HOURS: f64 = 24.0;
 /// Regions that are drawn: those with the largest demand.
 const DRAWN: usize = 3;
 
-/// Draws the three pictures.
 pub(super) fn plots(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Vec<Plot> {
     vec![admissions(settings, all), budgets(settings, all), ways(settings, all)]
 }

@@ -10,14 +10,12 @@ use crate::scenario::file::SettingError;
 /// Largest number of calls of a run, which are in memory at once.
 const CALLS_MAX: f64 = 3e6;
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GlobalQuotaSettings {
     /// Quota per minute over all regions, and the units of it that are reserved for each.
     pub(super) quota: u64,
     pub(super) floor: u64,
-    /// Term of a grant.
     pub(super) term_s: u64,
     /// Time from a region to the home cluster, one way.
     pub(super) link_ms: u64,
@@ -39,7 +37,6 @@ pub(crate) struct GlobalQuotaSettings {
     pub(super) cost: CostSettings,
 }
 
-/// Parameters of the cost of the ledger.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CostSettings {
@@ -95,7 +92,6 @@ impl GlobalQuotaSettings {
         Ok(())
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut all = GlobalQuota {
             days: vec![DayTally::default(); self.rebalance_ms.len()],

@@ -8,7 +8,6 @@ use super::{GlobalQuota, GlobalQuotaSettings};
 use crate::scenario::ResultTable;
 use tollgate_sim::figures::ratio;
 
-/// Returns all tables.
 pub(super) fn tables(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Vec<ResultTable> {
     vec![ways(settings, all), cuts(all), rotations(settings, all), cost(settings, all)]
 }

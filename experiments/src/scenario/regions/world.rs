@@ -20,7 +20,6 @@ const DAY_PARTS: u64 = 144;
 /// Part of the delay of a link by which it varies.
 const JITTER_PARTS: u64 = 4;
 
-/// Parameters of one run.
 #[derive(Clone, Debug)]
 pub(super) struct RegionsRun {
     pub(super) seed: u64,
@@ -36,14 +35,12 @@ pub(super) struct RegionsRun {
 }
 
 impl RegionsRun {
-    /// Runs a day of the settings with these cuts.
     pub(super) fn day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64, cuts: Vec<Vec<(u64, u64)>>) -> Self {
         let callers = (0..REGIONS.len()).map(|region| day_of(settings, region)).collect();
         let (quota, floor) = (settings.quota, settings.floor);
         Self { seed, run_ms: settings.day_ms(), tick_ms, counters: 1, quota, floor, callers, cuts }
     }
 
-    /// Runs the regions.
     pub(super) fn outcome(&self, settings: &GlobalQuotaSettings) -> RegionsOutcome {
         let region = |(index, name): (usize, &&'static str)| {
             let delay_ms = if index == 0 { 1 } else { settings.link_ms };
@@ -98,7 +95,6 @@ pub(super) fn demand(settings: &GlobalQuotaSettings, region: usize, part: f64) -
     settings.peaks[region] * (settings.night + (1.0 - settings.night) * sun)
 }
 
-/// Returns the calls of a region over a day.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -19,7 +19,6 @@ use client::DeniedClient;
 use storm::{StormOutcome, StormSecond};
 use tollgate_sim::figures::ratio;
 
-/// Largest number of calls of one run.
 const CALLS_MAX: u64 = 100_000_000;
 const AT_ONCE: &str = "at once";
 const RETRY_AFTER: &str = "Retry-After";
@@ -43,11 +42,9 @@ const CASES: [StormCase; 8] = [
     StormCase { name: HALF_PENALIZED, clients: &[DeniedClient::AtOnce, DeniedClient::Waits], has_penalties: true },
 ];
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RetryStormSettings {
-    /// Number of agents.
     agents: usize,
     /// Number of jobs, which share a quota.
     jobs: usize,
@@ -98,7 +95,7 @@ impl StormOutcome {
         ratio(self.requests, self.admitted)
     }
 
-    /// Returns the largest number of a second.
+    /// Returns the largest value of all seconds.
     fn most(&self, value: fn(&StormSecond) -> u64) -> u64 {
         self.seconds.iter().map(value).max().unwrap_or_default()
     }
@@ -110,7 +107,6 @@ impl StormOutcome {
     }
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     bar.set_length(CASES.len() as u64);
     let outcomes = run_all(&CASES, |case| {
@@ -144,7 +140,6 @@ pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -
     }
 }
 
-/// Returns the names of the numbers of the experiment.
 pub(super) fn names() -> Vec<String> {
     numbers(&CASES.map(|_| StormOutcome::default())).into_keys().collect()
 }

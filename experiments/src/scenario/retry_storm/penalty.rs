@@ -8,7 +8,6 @@ use tollgate_core::clock::Timestamp;
 
 /// Length of the first cool-down, in ms. Each early retry doubles it.
 const COOL_DOWN_MS: u64 = 1_000;
-/// Longest cool-down, in ms.
 const COOL_DOWN_MS_MAX: u64 = 30_000;
 /// Time without an early retry in which a cool-down halves, in ms.
 const HALVING_MS: u64 = 30_000;

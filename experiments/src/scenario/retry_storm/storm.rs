@@ -20,7 +20,6 @@ use tollgate_sim::{AnsweredCall, Faults, SimSettings};
 const ORGANIZATION: &str = "organization";
 const SECOND_MS: u64 = 1_000;
 
-/// Outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StormOutcome {
     pub(super) calls: u64,
@@ -36,7 +35,6 @@ pub(super) struct StormOutcome {
     pub(super) seconds: Vec<StormSecond>,
 }
 
-/// Numbers of a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StormSecond {
     pub(super) calls: u64,

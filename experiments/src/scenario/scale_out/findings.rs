@@ -6,7 +6,6 @@ use super::{Course, Courses, RUNS, ScaleOutRun, ScaleOutSettings};
 use crate::scenario::ResultTable;
 use tollgate_sim::figures::ratio;
 
-/// Returns the numbers of all runs.
 #[expect(clippy::cast_precision_loss, reason = "times of requests")]
 pub(super) fn numbers(settings: &ScaleOutSettings, courses: &Courses) -> IndexMap<String, f64> {
     let mut numbers = IndexMap::new();
@@ -57,7 +56,6 @@ pub(super) fn finding(settings: &ScaleOutSettings, courses: &Courses) -> String 
     )
 }
 
-/// Returns the numbers of the runs as a table.
 pub(super) fn table(settings: &ScaleOutSettings, courses: &Courses) -> ResultTable {
     let row = |(name, course): (&str, &Course)| {
         let tally = course.tally();

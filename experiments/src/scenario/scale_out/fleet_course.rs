@@ -9,7 +9,6 @@ use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::Fleet;
 use tollgate_sim::{Faults, SimSettings, StoreState};
 
-/// Runs a fleet.
 pub(super) fn fleet_course(settings: &ScaleOutSettings, run: ScaleOutRun, seed: u64, calls: &[ScaleOutCall]) -> Course {
     let [least, most] = settings.agents;
     let faults = Faults { store_ms_max: 1, bus_ms_max: 5, ack_ms_max: 5, ..Faults::default() };

@@ -33,7 +33,6 @@ const RUNS: [ScaleOutRun; 3] = [
     ScaleOutRun { name: "bounded, lost", consistency: Consistency::Bounded, loses_store: true },
 ];
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScaleOutSettings {
@@ -59,11 +58,9 @@ pub(super) struct ScaleOutSettings {
 struct ScaleOutRun {
     name: &'static str,
     consistency: Consistency,
-    /// True if the store is lost for a while.
     loses_store: bool,
 }
 
-/// A run.
 #[derive(Clone, Debug, Default)]
 struct Course {
     /// Units of the fullest last minute of a caller at the end of each second.
@@ -114,7 +111,6 @@ impl ScaleOutSettings {
         Ok(())
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
         let runs = vec![Course::default(); RUNS.len()];
         let courses = Courses { bound: 1, runs, sticky: Course::default() };
@@ -147,7 +143,6 @@ impl ScaleOutRun {
     }
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &ScaleOutSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let calls = settings.calls(seed);
     bar.set_length(RUNS.len() as u64);

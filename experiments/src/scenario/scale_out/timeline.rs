@@ -9,7 +9,6 @@ use super::ScaleOutSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, gap_ms};
 use tollgate_sim::oracle::Oracle;
 
-/// A call of a caller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScaleOutCall {
     pub(super) at: Timestamp,

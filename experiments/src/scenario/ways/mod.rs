@@ -53,14 +53,12 @@ struct WayRow {
 }
 
 impl WaySettings {
-    /// Returns the delays of all messages of a way.
     fn delays(&self, way: Way) -> Delays {
         let is_far = matches!(way, Way::Production(way) if way.is_far);
         let store = if is_far { self.far_store_ms_max } else { self.store_ms_max };
         Delays { peer: self.peer_ms_max, store, bus: self.bus_ms_max }
     }
 
-    /// Returns the names of the numbers of the experiment.
     pub(super) fn names(&self) -> Vec<String> {
         let row = |way: Way| WayRow { way, measures: vec![Measures::default(); self.agents.len()] };
         numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
@@ -127,7 +125,6 @@ impl Way {
         matches!(self, Self::Production(way) if way.loses_store)
     }
 
-    /// Returns the figures of a fleet of this size.
     fn measures(&self, settings: &WaySettings, nodes: usize, seed: u64) -> Measures {
         let trial = settings.trial(*self, nodes, seed);
         let window_ms = if matches!(self, Self::Baseline(baseline) if baseline.is_bucket) { DAY_MS } else { MINUTE_MS };
@@ -148,7 +145,6 @@ fn ways() -> impl Iterator<Item = Way> {
     BASELINES.into_iter().map(Way::Baseline).chain(PRODUCTION_WAYS.into_iter().map(Way::Production))
 }
 
-/// Runs the experiment.
 pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
     let unmeasured = vec![Measures::default(); settings.agents.len()];
     let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: unmeasured.clone() }).collect();

@@ -24,13 +24,10 @@ pub(super) trait Limiter {
     /// A message between two nodes, or between a node and the store.
     type Message: Clone;
 
-    /// All nodes start.
     fn start(&mut self, _net: &mut PeerNetwork<Self::Message>) {}
 
-    /// A call arrives at a node.
     fn call(&mut self, net: &mut PeerNetwork<Self::Message>, call: ArrivedCall);
 
-    /// A message arrives.
     fn receive(&mut self, _net: &mut PeerNetwork<Self::Message>, _to: Place, _message: Self::Message) {}
 
     /// A timer of a node fires.
@@ -40,7 +37,6 @@ pub(super) trait Limiter {
     fn bytes(&self) -> CounterBytes;
 }
 
-/// A node, or the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Node(usize),
@@ -68,10 +64,8 @@ pub(super) struct CounterBytes {
 pub(super) struct Trial {
     pub(super) nodes: usize,
     pub(super) quota: Quota,
-    /// Number of callers.
     pub(super) callers: usize,
     pub(super) calls: Vec<ArrivedCall>,
-    /// End of the run.
     pub(super) end: Timestamp,
     /// Instant of the incident, for the ways that have one: nodes are added, or the store is lost.
     pub(super) incident: Timestamp,
@@ -87,7 +81,7 @@ pub(super) struct Delays {
     pub(super) bus: u64,
 }
 
-/// An answer to a call. The call counts at the instant of its answer.
+/// The call counts at the instant of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WayAnswer {
     pub(super) call: ArrivedCall,
@@ -95,7 +89,6 @@ pub(super) struct WayAnswer {
     pub(super) is_admitted: bool,
 }
 
-/// Traffic of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Traffic {
     /// Messages that calls caused, and timers.
@@ -137,7 +130,6 @@ enum NetworkEvent<M> {
     Answered(ArrivedCall, bool),
 }
 
-/// Runs a way of limiting.
 pub(super) fn simulate<L: Limiter>(mut limiter: L, trial: &Trial) -> TrialResult {
     let mut net = PeerNetwork {
         nodes: trial.nodes,
@@ -168,12 +160,10 @@ impl<M: Clone> PeerNetwork<M> {
         self.answers.push(WayAnswer { call, at: self.now, is_admitted });
     }
 
-    /// Answers a call later.
     pub(super) fn answer_after(&mut self, ms: u64, call: ArrivedCall, is_admitted: bool) {
         self.after(ms, NetworkEvent::Answered(call, is_admitted));
     }
 
-    /// Sends a message with so many counts to a node.
     pub(super) fn send(&mut self, cause: Cause, to: usize, counts: u64, message: M) {
         self.enter(cause, 1, counts);
         let delay_ms = self.rng.u64(1..=self.delays.peer);
@@ -214,7 +204,6 @@ impl<M: Clone> PeerNetwork<M> {
         self.after(delay_ms, NetworkEvent::Arrives(Place::Store, message));
     }
 
-    /// Sets a timer of a node.
     pub(super) fn wake_after(&mut self, ms: u64, node: usize) {
         self.after(ms, NetworkEvent::Wakes(node));
     }

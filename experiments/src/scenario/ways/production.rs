@@ -20,7 +20,6 @@ const NOTICED_MS: u64 = 5_000;
 /// than the simulated aggregator takes them.
 const PROMPT_NODES_MIN: usize = 500;
 
-/// A way of the product.
 #[derive(Clone, Copy)]
 pub(super) struct ProductionWay {
     pub(super) name: &'static str,
@@ -29,7 +28,6 @@ pub(super) struct ProductionWay {
     settings: &'static str,
     pub(super) has_bus: bool,
     pub(super) loses_store: bool,
-    /// True if the store is far.
     pub(super) is_far: bool,
 }
 
@@ -64,7 +62,7 @@ impl ProductionWay {
         Self { loses_store: true, ..self }
     }
 
-    /// Runs the calls of a trial. A store that is lost is lost at the incident, and the traffic is that from then on.
+    /// A store that is lost is lost at the incident, and the traffic is that from then on.
     pub(super) fn run(&self, trial: &Trial, measured: MeasuredBytes) -> TrialResult {
         let (outcome, bus) = self.run_calls(trial);
         let (calls, bus) = (outcome.traffic, self.bus_traffic(trial, &bus));
@@ -78,7 +76,7 @@ impl ProductionWay {
         TrialResult { traffic, bytes: self.counter_bytes(measured), ..outcome }
     }
 
-    /// Runs the calls of a trial. The traffic is that of the store; beside it is what the bus has carried.
+    /// The traffic is that of the store; beside it is what the bus has carried.
     fn run_calls(&self, trial: &Trial) -> (TrialResult, BusRecords) {
         let mut fleet = self.fleet(trial);
         let (mut answers, mut by_allowance) = (Vec::with_capacity(trial.calls.len()), 0);

@@ -4,11 +4,9 @@ use serde::Deserialize;
 
 use crate::scenario::file::SettingError;
 
-/// Parameters of the experiment.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::scenario) struct WaySettings {
-    /// Numbers of agents.
     pub(super) agents: Vec<usize>,
     /// Number of agents of the tables with all columns.
     pub(super) shown_agents: usize,
@@ -33,7 +31,6 @@ pub(in crate::scenario) struct WaySettings {
     pub(super) bus_ms_max: u64,
     /// Calls that a node serves in a second, over which the messages of timers are divided.
     pub(super) calls_per_node_s: u64,
-    /// Bytes of a counter of the product.
     pub(super) counter_bytes: MeasuredBytes,
 }
 

@@ -7,7 +7,6 @@ use tollgate_sim::figures::count;
 /// Cell of a figure that is not measured.
 const NO_FIGURE: &str = "-";
 
-/// Returns the tables.
 pub(super) fn tables(settings: &WaySettings, rows: &[WayRow]) -> Vec<ResultTable> {
     let shown = settings.shown();
     let by_size = |caption: &str, figure: fn(&Measures) -> String| table_by_size(settings, rows, caption, figure);

@@ -12,16 +12,13 @@ const BURST_MS: u64 = 2_000;
 /// Time by which the bursts come earlier in each minute. An estimate by sub-windows does not see that the last one is still inside.
 const EARLIER_MS: u64 = 500;
 
-/// A call at a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ArrivedCall {
     pub(super) at: Timestamp,
     pub(super) node: usize,
-    /// Index of the caller.
     pub(super) caller: usize,
 }
 
-/// A caller of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WayCaller {
     /// Wants several quotas, from all nodes.

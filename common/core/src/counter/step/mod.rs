@@ -92,7 +92,7 @@ fn step_several<C: Counters>(
     charges: &[Charge],
     now: Timestamp,
 ) -> Result<ChargeResults, StoreError> {
-    // A counter that only charges refer to that create none is removed again.
+    // A counter is removed again if none of its charges creates one.
     let is_temporary =
         |charge: &&Charge| charges.iter().all(|other| other.counter != charge.counter || !creates(other));
     let mut created: SmallVec<[CounterId; 2]> = SmallVec::new();
@@ -129,7 +129,6 @@ fn result_of_absent(charge: &Charge, now: Timestamp) -> ChargeResult {
     ChargeResult { charged: charge.mode.is_charged(true), ..StoredCounter::new(charge).evaluate(charge, now) }
 }
 
-/// Returns true if the charge creates its counter.
 const fn creates(charge: &Charge) -> bool {
     !matches!(charge.mode, ChargeMode::Evaluate { .. } | ChargeMode::Refund { .. })
 }

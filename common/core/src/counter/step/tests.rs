@@ -154,7 +154,8 @@ fn a_lease_takes_at_most_a_part_of_the_free_units() {
     }
 }
 
-/// A window tells the call that takes its last units when the next one has room: as the denial of that one would tell it.
+/// A call that takes the last units of a window learns when the next call has room. The time is the same as in the
+/// denial of that next call.
 #[test]
 fn an_admission_that_leaves_no_room_says_from_when_there_is_room() {
     let of = |algorithm, charge: Charge| Charge { limit: Limit { algorithm, ..charge.limit }, ..charge };

@@ -31,7 +31,6 @@ fn what_signals_cannot_decide_is_refused_under_eventual() {
     refused(below, "rules.yaml:6: signals do not tell which part of a burst is free");
 }
 
-/// It stands wherever other settings do.
 #[test]
 fn eventual_is_read_at_every_level() {
     let yaml = "

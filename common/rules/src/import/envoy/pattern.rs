@@ -5,9 +5,7 @@ use super::super::write::quoted;
 /// Condition of a node on the value of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum NodeValue {
-    /// Any value.
     Any,
-    /// Exactly this text.
     Exact(String),
     /// This text, in which each `*` stands for any text, even empty text.
     Wildcard(String),
@@ -31,7 +29,6 @@ impl NodeValue {
         }
     }
 
-    /// Returns true if every value matches.
     pub(super) fn matches_all(&self) -> bool {
         match self {
             Self::Any => true,
@@ -114,7 +111,6 @@ fn wildcard_matches(pattern: &str, text: &str) -> bool {
     rest.is_some()
 }
 
-/// Writes the pattern as a regular expression.
 fn regex(pattern: &str) -> String {
     let parts: Vec<String> = pattern.split('*').map(regex::escape).collect();
     format!("(?s)^{}$", parts.join(".*"))

@@ -26,7 +26,6 @@ const UNITS: [(&str, &str); 7] = [
     ("year", "365d"),
 ];
 
-/// Reads one file.
 pub(super) fn read_file(reader: &mut YamlReader<'_>, text: &str) -> Option<DomainTree> {
     let document = reader.document(text)?;
     let file = read_fields(reader, &document, "the file", &["domain", "descriptors"]);

@@ -92,7 +92,6 @@ impl LimitedPath<'_> {
         self.path.last().map_or("", |(entry, _)| &entry.place)
     }
 
-    /// Writes the rule.
     fn text(&self, name: &str, replaces: &[&str], charge_each: bool) -> String {
         let names = envoy_names(self.path.iter().map(|(entry, _)| entry.key.as_str()));
         let mut lines = vec![

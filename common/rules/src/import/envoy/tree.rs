@@ -8,7 +8,6 @@ use super::pattern::NodeValue;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::problem::Problem;
 
-/// Tree of one domain.
 pub(super) struct DomainTree {
     pub(super) name: String,
     /// File that contains the name.
@@ -17,7 +16,6 @@ pub(super) struct DomainTree {
     pub(super) entries: Vec<TreeNode>,
 }
 
-/// One node of the tree.
 pub(super) struct TreeNode {
     pub(super) key: String,
     pub(super) value: NodeValue,

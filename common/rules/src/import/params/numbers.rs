@@ -12,7 +12,6 @@ use tollgate_core::window::WIDTH_MS_MAX;
 
 /// Window of a bucket without `window`, in seconds; it is for headers only.
 const BUCKET_WINDOW_S_DEFAULT: u64 = 60;
-/// Maximum width of a window, in days.
 const WINDOW_DAYS_MAX: u64 = WIDTH_MS_MAX / 86_400_000;
 /// Maximum number of decimals and of all digits of a rate; more would overflow.
 const DIGITS_LEN_MAX: u32 = 15;
@@ -25,7 +24,6 @@ pub(super) struct ParamNumbers {
     /// Digits and number of decimals of the `refill_rate` of a bucket, in units per second.
     rate: Option<(u64, u32)>,
     window_s: u64,
-    /// Equivalent quota.
     quota: Quota,
 }
 

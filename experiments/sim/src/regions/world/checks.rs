@@ -101,7 +101,6 @@ impl RegionsWorld {
     }
 }
 
-/// Returns a digest of the state of a ledger.
 pub(super) fn digest(ledger: &Ledger) -> u64 {
     let mut hasher = DefaultHasher::new();
     ledger.hash(&mut hasher);

@@ -10,7 +10,6 @@ pub(super) struct Broadcast {
     rings: Rings,
 }
 
-/// A caller was admitted.
 #[derive(Clone, Copy)]
 pub(super) struct AdmittedCaller(usize);
 

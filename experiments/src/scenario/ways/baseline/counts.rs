@@ -32,12 +32,10 @@ impl Rings {
         Self { quota, callers, all: vec![Ring::new(window); nodes * callers] }
     }
 
-    /// Returns the ring of a caller at a node.
     pub(super) fn ring(&mut self, node: usize, caller: usize) -> &mut Ring {
         &mut self.all[node * self.callers + caller]
     }
 
-    /// Counts units of a caller at a node.
     pub(super) fn add(&mut self, node: usize, caller: usize, now: Timestamp, units: u64) {
         self.ring(node, caller).add_at(now, units);
     }

@@ -16,7 +16,6 @@ pub(super) struct GossipMax {
     counts: Vec<Vec<FixedCount>>,
 }
 
-/// The count of a caller in a minute.
 #[derive(Clone, Copy)]
 pub(super) struct MinuteCount {
     caller: usize,

@@ -49,7 +49,7 @@ impl GossipSum {
         (node * self.callers + caller as usize) * self.nodes + origin as usize
     }
 
-    /// Raises a count. Returns the units that are new.
+    /// Returns the units that are new.
     fn raise(&mut self, node: usize, raised: OriginCount) -> u32 {
         let OriginCount { caller, origin, count } = raised;
         let place = self.place(node, caller, origin);

@@ -28,7 +28,6 @@ use tollgate_core::window::Estimate;
 use super::network::{Trial, TrialResult, simulate};
 use central::CentralStore;
 
-/// A baseline.
 #[derive(Clone, Copy)]
 pub(super) struct Baseline {
     pub(super) name: &'static str,

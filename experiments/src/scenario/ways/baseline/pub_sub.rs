@@ -10,7 +10,6 @@ pub(super) struct PubSub {
     rings: Rings,
 }
 
-/// An admission at a node.
 #[derive(Clone, Copy)]
 pub(super) struct PublishedAdmission {
     node: usize,
