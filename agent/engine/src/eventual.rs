@@ -5,6 +5,10 @@
 //! Nothing is unsynced, and nothing is backfilled. The verdict itself is in [`enforce`](crate::enforce), and
 //! corrections are in [`settle_release`](crate::settle_release). In an agent that keeps its own table, such a rule is
 //! counted there like any other.
+//!
+//! The counts go by the store's time where there is a store, so that all rules of a call have one instant. Elsewhere
+//! they go by the time of the bus. Signals contain no request ids, because they would be as large as the calls, so a
+//! retry counts again.
 
 use std::sync::Arc;
 

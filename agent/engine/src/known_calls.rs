@@ -9,8 +9,9 @@
 //! * when a refund, a lease or a step of the store's clock ended a denial of the same shard: see
 //!   [`AgentTable::denials_ended`].
 //!
-//! The number of places has a cap. Where calls share two places, those that are used more often stay. What is known about a
-//! call takes two cache lines, so that the processor's own caches hold thousands.
+//! The number of places has a cap. Where calls share two places, those that are used more often stay. The seeds of the
+//! hash are random, so nobody can aim at the place of another caller. What is known about a call takes two cache lines,
+//! so that the processor's own caches hold thousands.
 
 use std::hash::{BuildHasher, Hasher};
 

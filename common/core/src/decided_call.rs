@@ -3,6 +3,7 @@
 //! The text carries the time and the units of the call under a keyed digest that covers the descriptors, too. A
 //! settlement can therefore refund no more than this call was charged, and on its own counters only. The store refunds
 //! it once, by [`DecidedCall::correction`]. The text is made when it is shown, and never while a call is decided.
+//! Under the public digest key, anybody can make such a text.
 
 use std::fmt::Write;
 

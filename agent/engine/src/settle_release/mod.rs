@@ -6,9 +6,11 @@
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
 //! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`])
-//! until the store learns of it: a refund with the units that it refunds, by [`backfill`](crate::backfill). Under
-//! `consistency: eventual`, no store knows the units: the agent corrects its own usage, and the aggregator the count. A
-//! repetition at another agent is made again.
+//! until the store learns of it: a refund with the units that it refunds, by [`backfill`](crate::backfill). Until then,
+//! another agent may make the same refund again.
+//!
+//! Under `consistency: eventual`, no store knows the units: the agent corrects its own usage, and the aggregator the
+//! count. A repetition at another agent is made again.
 
 #[cfg(test)]
 mod tests;

@@ -8,7 +8,7 @@
 //! * with its sub-window, or with the term of units that the region has been granted, at the instant that the agent
 //!   computes from the *sending* of the request, by its own clock, less the maximum drift between the two clocks: the
 //!   store's clock cannot be later there than the agent believes. If the store counts by the window of newer rules, the
-//!   sub-window is the store's;
+//!   sub-window is the store's: with the longer one of older rules, units would leave the store's window too early;
 //! * with its generation, and when another limit applies to the caller;
 //! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when another process
 //!   of the store answers, when the store has lost units, and when its clock steps. Each of these begins a new epoch of

@@ -1,7 +1,8 @@
 //! Descriptors of a rule set, and the calls that they complete.
 //!
 //! A [`DescriptorSpec`] declares where a value comes from. The agent extracts values from a request; this file derives the
-//! others (constants, maps, defaults) in [`ResolvedCall`]. `match_rules` decides which rules apply to a resolved call.
+//! others (constants, maps, defaults) in [`ResolvedCall`]. They are derived for every call: one whose gateway names its
+//! descriptors gets the same tier as an HTTP request. `match_rules` decides which rules apply to a resolved call.
 
 use std::sync::Arc;
 
