@@ -4,7 +4,8 @@
 //! the next call on the counter, and the maintenance sends those of counters without calls. Each has an id under which
 //! the store charges it once, so both may send it. A call with more units than it can carry is decided without the
 //! store until then. A request holds up the store for other agents, so it has few charges, and a counter with more is
-//! sent in several requests.
+//! sent in several requests. If a request fails because of one counter, each of its counters is sent alone, so that no
+//! counter keeps the units of the others from the store.
 
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults};
 use tollgate_core::rules::Generation;

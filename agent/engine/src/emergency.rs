@@ -3,7 +3,8 @@
 //! The switch is for the case that the limits themselves do harm: wrong rules, or a store that must be spared. Deny
 //! lists and rules that deny still do. The newest change of the switch is part of the agent's heartbeats and of its
 //! saved state; it ends with the next change only: an agent that restarts and hears nobody goes by the change that it
-//! knew last.
+//! knew last. The limit beside the rules was rejected, because it would still ask the store and deny by wrong rules. So
+//! was a record of the topic `rules`, which only agents that follow published rules read.
 
 use std::mem;
 use std::sync::Arc;

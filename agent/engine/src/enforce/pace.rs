@@ -1,5 +1,7 @@
 //! The pace of a limit with a burst without the store: a meter holds the agent's admissions to its part of rate and
-//! burst. While the store is away, a burst is no larger, it is refilled no sooner, and a queue is no faster.
+//! burst. While the store is away, a burst is no larger, it is refilled no sooner, and a queue is no faster. With the
+//! window alone, all calls of a queue could leave at once. With the quota alone, a caller that has most of a burst left
+//! would be denied.
 
 use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use tollgate_core::clock::Timestamp;

@@ -3,6 +3,10 @@
 //! Anyone who can write to the store can write members into the set or empty it. Thousands of members that come at once
 //! are no fleet that grows, as on the bus: the set then names nobody whom the agent does not know already, and proves
 //! nothing. A set that is younger than the removal time may lack live agents, however often it begins anew.
+//!
+//! The set has a clock of its own, because a step forward of the store's clock would remove live agents and make a new
+//! set look old. To begin a new set after each gap was rejected: an agent that restarts alone would not know for 13 s
+//! that it is alone.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

@@ -5,7 +5,8 @@
 //! charged for a denied call, or for one that a lease has admitted, become a lease. If they cannot, they are refunded, or
 //! stay unspent where no unit comes back. If the call has a request id, the charge stays for the retry, which would pass
 //! without a charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it
-//! has one. A late answer takes back no miss, because no call waits for it.
+//! has one. A late answer takes back no miss, because no call waits for it. A slot of `concurrency` is backfilled at
+//! once, and its late charge is refunded, because the store releases a slot by the instant of its decision.
 
 #[cfg(test)]
 mod tests;

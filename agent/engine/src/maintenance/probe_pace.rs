@@ -1,6 +1,7 @@
-//! Pace of the probes: a store that answers pings and then no calls, again and again, is probed less and less often.
-//! The first connection has its own time, in which calls wait for it until their deadlines, and a ping that is not
-//! answered says nothing.
+//! Pace of the probes: a store that answers pings and then no calls, again and again, is probed less and less often,
+//! because each attempt costs calls their deadline. With two probes a second, it has all units within a second of its
+//! return. The first connection has its own time, in which calls wait for it until their deadlines, and a ping that is
+//! not answered says nothing.
 
 use tollgate_core::clock::Timestamp;
 
