@@ -2,7 +2,9 @@
 //!
 //! [`Engine::receive`] is a method of the shared engine and not part of the [`crate::exchange`] state machine: it has no
 //! deadlines, no effects and no state of its own, and the thread that reads the bus must not wait for the thread that
-//! writes. The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. A decoded record that
+//! writes. Both threads would have to lock one state machine for both directions.
+//!
+//! The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. A decoded record that
 //! reports what cannot be ([`absurd_signals`](crate::absurd_signals), [`Newcomers`](tollgate_core::newcomers)) is a dead letter,
 //! too. Published rules go to [`Engine::set_rules`] instead, because parsing them is work for the shell.
 

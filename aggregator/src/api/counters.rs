@@ -1,7 +1,8 @@
 //! `/counters?rule=R&label=TEXT&limit=N`: the rings of counters, the fullest first.
 //!
 //! Each aggregator counts its own partitions and requests the rest from the others, so that any of them shows all counters.
-//! With `local=true` it requests nothing.
+//! An operator need not know the owner of a partition, and a redirect to the owner would show its partitions only. With
+//! `local=true` it requests nothing.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 //!
 //! The engines decide (`tollgate_aggregator_engine::budget`). A thread of its own reads the ledger, appends entries, and writes the
 //! limits into the region's store, so that counting waits for neither of them. Each aggregator of a region takes care of the
-//! counters that it counts. Of the aggregators that may coordinate, the first by name proposes. Another thread reports the usage of
-//! the counters, and reads that of all regions, for display only.
+//! counters that it counts, because it knows their demand and their count of the last window. Of the aggregators that may
+//! coordinate, the first by name proposes. The others read along, so that a takeover needs no replay. Another thread reports
+//! the usage of the counters, and reads that of all regions, for display only.
 
 mod home_buses;
 mod global_rules;

@@ -2,7 +2,8 @@
 //!
 //! The [`ledger`] is the only truth about the units that regions hold. The [`coordinator`] of the home region answers requests by the
 //! [`division`] of the quota, and lets grants expire. Each region asks, renews, gives back ([`region`]), and writes its limits
-//! into its own store ([`stored_limit`](tollgate_core::regions::stored_limit)). ARCHITECTURE.md proves that no quota is spent twice.
+//! into its own store ([`stored_limit`](tollgate_core::regions::stored_limit)). `docs/internals/regions.md`
+//! proves that no quota is spent twice.
 
 pub mod division;
 pub mod void;

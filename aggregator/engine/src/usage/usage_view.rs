@@ -1,7 +1,8 @@
 //! View of the usage of all regions: the newest record of each writer, and the sums by rule, region and counter.
 //!
 //! Ages count from the reading of a record, because the clocks of regions are never compared. A region is unknown as soon as none
-//! of its records is young.
+//! of its records is young. A successor counts the same calls from the log, so its record takes its partitions from the
+//! other writers of its region.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

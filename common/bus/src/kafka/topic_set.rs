@@ -1,6 +1,8 @@
 //! Topics that one bus carries: a deployment has its own, and the deployments of all regions share the ledger and the usage.
 //!
-//! The shared topics have a bus each, so that no failure of the usage, which is for display, stops the ledger.
+//! The shared topics have a bus each, so that no failure of the usage, which is for display, stops the ledger. A
+//! deployment must not create a ledger of its own, and the bus of the ledger must not create a deployment's topics in
+//! the home cluster.
 
 use crate::Topic;
 
