@@ -1,7 +1,8 @@
 //! `/counters?rule=R&label=TEXT&limit=N`: the rings of counters, the fullest first.
 //!
 //! Each aggregator counts its own partitions and requests the rest from the others, so that any of them shows all counters.
-//! With `local=true` it requests nothing.
+//! With `local=true` it requests nothing. The answer names the aggregators that did not answer. A redirect to the owner was
+//! rejected, because an operator need not know the owner of a partition.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
