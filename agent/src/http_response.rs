@@ -5,7 +5,8 @@
 //!
 //! The limit of a response is the number of units that can be left: the quota, or the burst of the rule. Clients thus never
 //! see more left than the limit, and see the whole limit left when they are idle. The window of `RateLimit-Policy` is the
-//! time in which that number of units passes at the rate of the quota.
+//! time in which that number of units passes at the rate of the quota. The quota as limit was rejected, because an idle
+//! bucket of `100/min` would show 2 of 100. Clients would regard a parameter for the burst as a comment.
 
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};

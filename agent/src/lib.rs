@@ -33,6 +33,9 @@
 //! | `metrics` | metrics in the OpenMetrics text format |
 //! | `bus` | part of `kafka`: other buses than Kafka |
 //!
+//! Rules files, wire format, bus and Redis are crates of their own. With `default-features = false`, a gateway that
+//! writes its rules in code compiles none of them. Compiling librdkafka alone takes about a minute.
+//!
 //! The folder `examples` of the crate has complete programs. The times of all types are in milliseconds since the Unix
 //! epoch, and durations are in milliseconds where the name ends in `_ms`.
 // The behaviour of an agent is in `tollgate_engine`, which has no I/O; this crate executes its effects. Modules are

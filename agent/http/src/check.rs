@@ -2,7 +2,8 @@
 //!
 //! `GET /check` decides about the request itself, or about the client's request that a gateway forwards in headers
 //! ([`crate::forwarded_request`]). `/check/PATH` decides about the client's request that Envoy's `ext_authz` forwards:
-//! with its method, and its path behind a prefix. `POST /check` decides about a call whose descriptors are in the body.
+//! with its method, and its path behind a prefix. It ignores `X-Forwarded-Uri`, because a client of Envoy may send
+//! the headers of other gateways. `POST /check` decides about a call whose descriptors are in the body.
 //! Several Envoy descriptors at once are the task of `json`.
 
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
 //! Client's request that a gateway forwards in headers while it waits for a decision: nginx `auth_request`, and the
-//! `forward_auth` of Traefik and Caddy. Without such headers, the HTTP request itself is meant.
+//! `forward_auth` of Traefik and Caddy. Without such headers, the HTTP request itself is meant. Headers that contradict
+//! each other are refused: a gateway sets one of them, and may pass on the other one, which the client has set.
 
 use std::borrow::Cow;
 

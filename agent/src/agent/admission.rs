@@ -1,4 +1,8 @@
 //! The two results of a check. A denial is the `Err` of a `Result`, so that no caller can take it for an admission.
+//!
+//! `?` ends the handler of a denied call, and the compiler warns of an unused result. A decision with a flag can be
+//! overlooked, and an enum of both results can be ignored without a warning. [`Denial`] is large and not boxed, because a
+//! denial must stay as cheap as an admission.
 
 use std::fmt;
 use std::time::Duration;

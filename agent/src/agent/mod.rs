@@ -2,7 +2,7 @@
 //!
 //! A check is an [`Admission`] or a [`Denial`]; faults of the store never fail it. The agent's tasks run on the tokio
 //! runtime in which it was started. The bus has threads of its own: a drop tells them to end, and only a shutdown waits
-//! for them.
+//! for them. The last clone is often dropped on a thread of the runtime, which must not wait for a slow bus.
 
 mod builder;
 mod permit;

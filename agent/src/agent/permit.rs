@@ -1,4 +1,7 @@
 //! Slots of a call under `concurrency`: a permit that releases them when dropped, or a token to release them elsewhere.
+//!
+//! A call that panics or is cancelled therefore releases its slots. The library and HTTP share one text. A token of the
+//! counters' digests was rejected, because a release needs the limit policy, which follows from the descriptors.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

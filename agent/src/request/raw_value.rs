@@ -3,7 +3,8 @@
 //! No second spelling gives a client a second quota: escapes are decoded, empty values are ignored, and equal values
 //! count once. *Different* values under one name are read differently by the servers behind the gateway (some use the
 //! first, some the last, some join them), so none of them is trusted: all such clients share the counter of
-//! [`SEVERAL`], which rules and lists can name. [`super::extract`] finds the values.
+//! [`SEVERAL`], which rules and lists can name. [`super::extract`] finds the values. Bytes that are no text are
+//! escaped and not treated as absent, so that a client cannot avoid a rule with them.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,7 @@
 //! `tollgate rules publish`: publishes a rules file to Kafka, to Redis, or to both.
+//!
+//! The generation is the offset on `rules`, or counts from 1 in a fleet that publishes to Redis alone. Before such a fleet
+//! moves to Kafka, the key of the rules in Redis is deleted: its generations may be higher, and the error says so.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! The result of a check: [`Decision`], its [`Source`], and the [`LimitStatus`] of the rule that it reports.
 //!
-//! The types are plain data; surfaces such as `tollgate::http_response` turn them into headers and bodies.
+//! The types are plain data; surfaces such as `tollgate::http_response` turn them into headers and bodies. They may grow
+//! (`#[non_exhaustive]`). `Algorithm` and `StoreError` are not marked, so that the compiler makes each of our own crates
+//! handle a new variant.
 
 use std::fmt;
 

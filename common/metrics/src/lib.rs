@@ -2,7 +2,8 @@
 //!
 //! Each part of a process (agent, aggregator, the process itself) encodes its families as OpenMetrics text, so that no part
 //! has to know the registry of another one. Scrapers that do not ask for OpenMetrics get the text format 0.0.4, which
-//! differs in the metadata only. Left out: exemplars and time stamps, which no part uses.
+//! differs in the metadata only. Left out: exemplars and time stamps, which no part uses. A shared registry was rejected,
+//! because it would tie a gateway to one version of one metrics library.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -2,7 +2,8 @@
 //!
 //! Values stay text until a number is needed, so that `version: 010` and `name: off` keep their text. Problems are
 //! collected and not returned as errors, so that one run shows all problems of a file. The reader knows no rules:
-//! `settings` and `file` do, and the imports of foreign files use it as well.
+//! `settings` and `file` do, and the imports of foreign files use it as well. The reader takes the events of `saphyr`'s
+//! parser. A derived deserializer was rejected, because it stops at the first error.
 
 use std::str::FromStr;
 

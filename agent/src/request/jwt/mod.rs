@@ -6,7 +6,9 @@
 //! no file. It does not support encrypted tokens and other algorithms, and does not fetch keys from their publisher;
 //! other tools can keep the file up to date.
 //!
-//! `ring` verifies the signatures; ARCHITECTURE.md gives the reasons against a crate for whole tokens.
+//! `ring` verifies the signatures. The crate `jsonwebtoken` (11.1) was rejected: it reads the system's clock, its
+//! cryptography is one choice for the whole process, and the first token panics if two parts of a gateway choose
+//! differently. Its errors name neither the place in the key file nor a remedy.
 
 mod requirements;
 mod key_set;

@@ -2,7 +2,7 @@
 //!
 //! A counter is identified by a 128-bit keyed digest (SipHash-2-4, Aumasson and Bernstein, 2012), so that neither Redis
 //! nor Kafka stores a raw key, and callers cannot construct a collision. Operators see a label, in which secrets are
-//! truncated.
+//! truncated. Undeclared descriptors are secrets there, because a shortened name does less harm than a published key.
 
 use std::fmt;
 use std::hash::Hasher;
