@@ -8,13 +8,16 @@ use tollgate_rules::ShorthandError;
 
 use crate::output;
 
+/// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done, or the call is allowed.
     Done = 0,
+    /// Failed.
     Failed = 1,
     /// Wrong usage, or invalid rules.
     Usage = 2,
+    /// The call is denied.
     Denied = 3,
     /// No agent answered.
     Unanswered = 4,

@@ -1,118 +1,76 @@
-//! The experiments: their names in a file, and their parameters.
+//! The experiments: the table of them, their names in a file, and their parameters.
 //!
 //! A derived enum with a tag reads a table before it knows the kind, and loses the places of the values. The parameters are read
 //! directly instead, so that an error has its line.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use indicatif::ProgressBar;
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use toml::de::{DeValue, Error, ValueDeserializer};
 
+use super::EXPERIMENTS;
 use super::file::SettingError;
-use super::{
-    adversary, approximations, burst, false_denials, lag, lost_shard, price, real_traffic, regions, retry_storm,
-    scale_out, ways,
-};
+use super::result::ScenarioFindings;
 
-#[derive(Clone, Debug)]
-pub(super) enum Experiment {
-    Approximations(approximations::ApproximationSettings),
-    FalseDenials(false_denials::FalseDenialSettings),
-    Burst(burst::BurstSettings),
-    LostShard(lost_shard::LostShardSettings),
-    RetryStorm(retry_storm::RetryStormSettings),
-    Lag(lag::LagSettings),
-    RealTraffic(real_traffic::RealTrafficSettings),
-    Price(price::PriceSettings),
-    Ways(ways::WaySettings),
-    Adversary(adversary::AdversarySettings),
-    ScaleOut(scale_out::ScaleOutSettings),
-    Regions(regions::GlobalQuotaSettings),
-}
-
-/// Name of an experiment in a file.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum ExperimentKind {
-    Approximations,
-    FalseDenials,
-    Burst,
-    LostShard,
-    RetryStorm,
-    Lag,
-    RealTraffic,
-    Price,
-    Ways,
-    Adversary,
-    ScaleOut,
-    Regions,
-}
-
-/// The field that decides which others an experiment has.
-#[derive(Debug, Deserialize)]
-struct KindField {
-    kind: ExperimentKind,
-}
-
-impl Experiment {
-    pub(super) fn read(mut value: Spanned<DeValue<'_>>) -> Result<Self, Error> {
-        let KindField { kind } = KindField::deserialize(ValueDeserializer::from(value.clone()))?;
-        if let DeValue::Table(table) = value.get_mut() {
-            table.remove("kind");
-        }
-        match kind {
-            ExperimentKind::Approximations => parameters(value).map(Self::Approximations),
-            ExperimentKind::FalseDenials => parameters(value).map(Self::FalseDenials),
-            ExperimentKind::Burst => parameters(value).map(Self::Burst),
-            ExperimentKind::LostShard => parameters(value).map(Self::LostShard),
-            ExperimentKind::RetryStorm => parameters(value).map(Self::RetryStorm),
-            ExperimentKind::Lag => parameters(value).map(Self::Lag),
-            ExperimentKind::RealTraffic => parameters(value).map(Self::RealTraffic),
-            ExperimentKind::Price => parameters(value).map(Self::Price),
-            ExperimentKind::Ways => parameters(value).map(Self::Ways),
-            ExperimentKind::Adversary => parameters(value).map(Self::Adversary),
-            ExperimentKind::ScaleOut => parameters(value).map(Self::ScaleOut),
-            ExperimentKind::Regions => parameters(value).map(Self::Regions),
-        }
-    }
-
+/// An experiment with its parameters.
+pub(super) trait Experiment: Debug + Send + Sync {
     /// Refuses parameters that do not fit.
-    pub(super) fn check(&self) -> Result<(), SettingError> {
-        match self {
-            Self::Approximations(settings) => settings.check(),
-            Self::FalseDenials(settings) => settings.check(),
-            Self::Burst(settings) => settings.check(),
-            Self::LostShard(settings) => settings.check(),
-            Self::RetryStorm(settings) => settings.check(),
-            Self::Lag(settings) => settings.check(),
-            Self::RealTraffic(settings) => settings.check(),
-            Self::Price(settings) => settings.check(),
-            Self::Ways(settings) => settings.check(),
-            Self::Adversary(settings) => settings.check(),
-            Self::ScaleOut(settings) => settings.check(),
-            Self::Regions(settings) => settings.check(),
-        }
-    }
+    fn check(&self) -> Result<(), SettingError>;
 
     /// Returns the names of the numbers of the experiment.
-    pub(super) fn names(&self) -> Vec<String> {
-        match self {
-            Self::Approximations(_) => approximations::names(),
-            Self::FalseDenials(settings) => settings.names(),
-            Self::Burst(settings) => settings.names(),
-            Self::LostShard(settings) => settings.names(),
-            Self::RetryStorm(_) => retry_storm::names(),
-            Self::Lag(settings) => settings.names(),
-            Self::RealTraffic(settings) => settings.names(),
-            Self::Price(settings) => settings.names(),
-            Self::Ways(settings) => settings.names(),
-            Self::Adversary(settings) => settings.names(),
-            Self::ScaleOut(settings) => settings.names(),
-            Self::Regions(settings) => settings.names(),
-        }
+    fn names(&self) -> Vec<String>;
+
+    /// Runs the experiment. The bar counts its steps.
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings;
+}
+
+/// Row of the table of experiments.
+pub(super) struct RegisteredExperiment {
+    /// Name of the experiment in a file, and of the scenario of the program.
+    pub(super) name: &'static str,
+    /// File of the scenario of the program.
+    pub(super) scenario: &'static str,
+    /// Reads the parameters.
+    read: fn(Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error>,
+}
+
+/// Position of an experiment in the table.
+struct ExperimentIndex(usize);
+
+/// The field that decides which others an experiment has.
+#[derive(Deserialize)]
+struct KindField {
+    kind: ExperimentIndex,
+}
+
+impl RegisteredExperiment {
+    pub(super) const fn new<S: Experiment + DeserializeOwned + 'static>(
+        name: &'static str,
+        scenario: &'static str,
+    ) -> Self {
+        Self { name, scenario, read: |value| Ok(Arc::new(S::deserialize(ValueDeserializer::from(value))?)) }
     }
 }
 
-fn parameters<S: DeserializeOwned>(value: Spanned<DeValue<'_>>) -> Result<S, Error> {
-    S::deserialize(ValueDeserializer::from(value))
+impl<'de> Deserialize<'de> for ExperimentIndex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let index = EXPERIMENTS.iter().position(|registered| registered.name == name);
+        let names = || EXPERIMENTS.iter().map(|registered| format!("`{}`", registered.name)).collect::<Vec<_>>();
+        let unknown = || D::Error::custom(format!("unknown variant `{name}`, expected one of {}", names().join(", ")));
+        index.map(Self).ok_or_else(unknown)
+    }
+}
+
+/// Reads the table of an experiment.
+pub(super) fn read_experiment(mut value: Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error> {
+    let KindField { kind } = KindField::deserialize(ValueDeserializer::from(value.clone()))?;
+    if let DeValue::Table(table) = value.get_mut() {
+        table.remove("kind");
+    }
+    (EXPERIMENTS[kind.0].read)(value)
 }

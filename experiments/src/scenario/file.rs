@@ -2,13 +2,14 @@
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, IntoDeserializer};
 use toml::de::DeTable;
 
-use super::experiment::Experiment;
+use super::experiment::{Experiment, read_experiment};
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -22,7 +23,7 @@ pub struct ScenarioFile {
     pub shows: Vec<String>,
     /// Seed of all that is random.
     pub seed: u64,
-    pub(super) experiment: Experiment,
+    pub(super) experiment: Arc<dyn Experiment>,
     /// Smallest and largest value that is expected, by the name of the number.
     pub(super) expected: IndexMap<String, [f64; 2]>,
 }
@@ -106,7 +107,7 @@ impl ScenarioFile {
         let table = DeTable::parse(text)?;
         let experiment = table.get_ref().get("experiment").cloned();
         let ScenarioFields { title, shows, seed, expected, .. } = Deserialize::deserialize(table.into_deserializer())?;
-        let experiment = Experiment::read(experiment.expect("a field that is required"))?;
+        let experiment = read_experiment(experiment.expect("a field that is required"))?;
         Ok(Self { title, shows, seed, experiment, expected })
     }
 }
@@ -133,7 +134,7 @@ fn nearest(name: &str, names: &[String]) -> String {
     names.sort_by(|a, b| b.0.total_cmp(&a.0));
     let shown =
         names.iter().take(OFFERED_LEN_MAX).map(|(_, known)| format!("\"{known}\"")).collect::<Vec<_>>().join(", ");
-    format!("near to it are {shown}; `tollgate experiment run --format json` prints all")
+    format!("near to it are {shown}; `tollgate-lab run --format json` prints all")
 }
 
 #[cfg(test)]

@@ -28,22 +28,44 @@ use indicatif::ProgressBar;
 pub use file::{ScenarioError, ScenarioFile};
 pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, SeriesRole};
 
-use experiment::Experiment;
+use experiment::RegisteredExperiment;
 
-/// Name and text of each scenario of the program.
-const SCENARIOS: &[(&str, &str)] = &[
-    ("approximations", include_str!("../../scenarios/approximations.toml")),
-    ("false-denials", include_str!("../../scenarios/false-denials.toml")),
-    ("burst", include_str!("../../scenarios/burst.toml")),
-    ("lost-shard", include_str!("../../scenarios/lost-shard.toml")),
-    ("retry-storm", include_str!("../../scenarios/retry-storm.toml")),
-    ("lag", include_str!("../../scenarios/lag.toml")),
-    ("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
-    ("price", include_str!("../../scenarios/price.toml")),
-    ("ways", include_str!("../../scenarios/ways.toml")),
-    ("adversary", include_str!("../../scenarios/adversary.toml")),
-    ("scale-out", include_str!("../../scenarios/scale-out.toml")),
-    ("regions", include_str!("../../scenarios/regions.toml")),
+/// The experiments. A new one is a folder with its settings, which implement [`Experiment`](experiment::Experiment), a line
+/// `mod`, and a row here.
+const EXPERIMENTS: &[RegisteredExperiment] = &[
+    RegisteredExperiment::new::<approximations::ApproximationSettings>(
+        "approximations",
+        include_str!("../../scenarios/approximations.toml"),
+    ),
+    RegisteredExperiment::new::<false_denials::FalseDenialSettings>(
+        "false-denials",
+        include_str!("../../scenarios/false-denials.toml"),
+    ),
+    RegisteredExperiment::new::<burst::BurstSettings>("burst", include_str!("../../scenarios/burst.toml")),
+    RegisteredExperiment::new::<lost_shard::LostShardSettings>(
+        "lost-shard",
+        include_str!("../../scenarios/lost-shard.toml"),
+    ),
+    RegisteredExperiment::new::<retry_storm::RetryStormSettings>(
+        "retry-storm",
+        include_str!("../../scenarios/retry-storm.toml"),
+    ),
+    RegisteredExperiment::new::<lag::LagSettings>("lag", include_str!("../../scenarios/lag.toml")),
+    RegisteredExperiment::new::<real_traffic::RealTrafficSettings>(
+        "real-traffic",
+        include_str!("../../scenarios/real-traffic.toml"),
+    ),
+    RegisteredExperiment::new::<price::PriceSettings>("price", include_str!("../../scenarios/price.toml")),
+    RegisteredExperiment::new::<ways::WaySettings>("ways", include_str!("../../scenarios/ways.toml")),
+    RegisteredExperiment::new::<adversary::AdversarySettings>(
+        "adversary",
+        include_str!("../../scenarios/adversary.toml"),
+    ),
+    RegisteredExperiment::new::<scale_out::ScaleOutSettings>(
+        "scale-out",
+        include_str!("../../scenarios/scale-out.toml"),
+    ),
+    RegisteredExperiment::new::<regions::GlobalQuotaSettings>("regions", include_str!("../../scenarios/regions.toml")),
 ];
 
 /// A scenario: its name, and its file.
@@ -64,8 +86,10 @@ impl Scenario {
     /// Panics if one of them is not valid, which a test excludes.
     #[must_use]
     pub fn all() -> Vec<Self> {
-        let scenario = |(name, text)| Self::parse(name, name, text).expect("scenarios of the program are valid");
-        SCENARIOS.iter().copied().map(scenario).collect()
+        let parsed = |RegisteredExperiment { name, scenario, .. }: &RegisteredExperiment| {
+            Self::parse(name, name, scenario).expect("scenarios of the program are valid")
+        };
+        EXPERIMENTS.iter().map(parsed).collect()
     }
 
     /// Reads a scenario from the text of the file `path`.
@@ -87,20 +111,7 @@ impl Scenario {
     #[must_use]
     pub fn run(&self, bar: &ProgressBar) -> ScenarioResult {
         bar.set_message(self.name.clone());
-        let findings = match &self.file.experiment {
-            Experiment::Approximations(settings) => approximations::run(settings, self.file.seed, bar),
-            Experiment::FalseDenials(settings) => false_denials::run(settings, self.file.seed, bar),
-            Experiment::Burst(settings) => burst::run(settings, self.file.seed, bar),
-            Experiment::LostShard(settings) => lost_shard::run(settings, self.file.seed, bar),
-            Experiment::RetryStorm(settings) => retry_storm::run(settings, self.file.seed, bar),
-            Experiment::Lag(settings) => lag::run(settings, self.file.seed, bar),
-            Experiment::RealTraffic(settings) => real_traffic::run(settings, self.file.seed, bar),
-            Experiment::Price(settings) => price::run(settings, self.file.seed, bar),
-            Experiment::Ways(settings) => ways::run(settings, self.file.seed, bar),
-            Experiment::Adversary(settings) => adversary::run(settings, self.file.seed, bar),
-            Experiment::ScaleOut(settings) => scale_out::run(settings, self.file.seed, bar),
-            Experiment::Regions(settings) => regions::run(settings, self.file.seed, bar),
-        };
+        let findings = self.file.experiment.run(self.file.seed, bar);
         ScenarioResult::new(self, findings)
     }
 }
@@ -114,6 +125,6 @@ mod tests {
     #[test]
     fn the_scenarios_of_the_program_are_valid_and_have_different_names() {
         let names: BTreeSet<String> = Scenario::all().into_iter().map(|scenario| scenario.name).collect();
-        assert_eq!(names.len(), SCENARIOS.len());
+        assert_eq!(names.len(), EXPERIMENTS.len());
     }
 }

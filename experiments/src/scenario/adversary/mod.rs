@@ -15,6 +15,7 @@ use indicatif::ProgressBar;
 use serde::Deserialize;
 use tollgate_core::messages::signals::FRESH_MS;
 
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
@@ -62,8 +63,8 @@ struct TargetResult {
     worst: WorstAttack,
 }
 
-impl AdversarySettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for AdversarySettings {
+    fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_in("quota", self.quota, 1..=1_000)?;
         SettingError::unless_in("agents", self.agents, 1..=20)?;
         SettingError::unless_in("restarts", self.restarts, 1..=100)?;
@@ -73,12 +74,49 @@ impl AdversarySettings {
         SettingError::unless_in("fleet_attacks", self.fleet_attacks, 1..=1_000)
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let results: Vec<_> =
             self.targets().iter().map(|target| target.result(self.quota, WorstAttack::default())).collect();
         numbers(&results).into_keys().collect()
     }
 
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let targets = self.targets();
+        bar.set_length(targets.len() as u64);
+        let results = run_all(&targets, |target| {
+            let worst = target.search(self, seed);
+            bar.inc(1);
+            target.result(self.quota, worst)
+        });
+        let found = |name: &str| {
+            let result = results.iter().find(|result| result.name == name).expect("it is a target");
+            format!("{:.0}%", result.found_percent())
+        };
+        let beaten: Vec<&str> =
+            results.iter().filter(|result| result.worst.of_bound > 100.0).map(|result| result.name).collect();
+        let verdict = if beaten.is_empty() {
+            "No search exceeds a printed bound".to_owned()
+        } else {
+            format!("The search exceeds the printed bound of: {}", beaten.join("; "))
+        };
+        ScenarioFindings {
+            finding: format!(
+                "The fullest true window that a search finds holds {} of the quota with the interpolated estimate, {} with the conservative \
+                 one, {} under fixed_window. In a fleet, it holds {} under `strict` and {} under `bounded`. {verdict}.",
+                found("interpolated"),
+                found("conservative"),
+                found("fixed_window"),
+                found("strict"),
+                found("bounded"),
+            ),
+            tables: tables(&results),
+            plots: pictures::plots(&targets, &results),
+            numbers: numbers(&results),
+        }
+    }
+}
+
+impl AdversarySettings {
     fn targets(&self) -> Vec<AttackTarget> {
         let stores = StoreTarget::all(self.quota).into_iter().map(AttackTarget::Store);
         stores.chain(FleetTarget::all(self.quota, self.agents).into_iter().map(AttackTarget::Fleet)).collect()
@@ -131,41 +169,6 @@ impl TargetResult {
     /// Returns the bound of the fullest window, with these calls.
     fn bound_of_found_percent(&self) -> f64 {
         100.0 * ratio(self.worst.outcome.bound, self.quota)
-    }
-}
-
-pub(super) fn run(settings: &AdversarySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let targets = settings.targets();
-    bar.set_length(targets.len() as u64);
-    let results = run_all(&targets, |target| {
-        let worst = target.search(settings, seed);
-        bar.inc(1);
-        target.result(settings.quota, worst)
-    });
-    let found = |name: &str| {
-        let result = results.iter().find(|result| result.name == name).expect("it is a target");
-        format!("{:.0}%", result.found_percent())
-    };
-    let beaten: Vec<&str> =
-        results.iter().filter(|result| result.worst.of_bound > 100.0).map(|result| result.name).collect();
-    let verdict = if beaten.is_empty() {
-        "No search exceeds a printed bound".to_owned()
-    } else {
-        format!("The search exceeds the printed bound of: {}", beaten.join("; "))
-    };
-    ScenarioFindings {
-        finding: format!(
-            "The fullest true window that a search finds holds {} of the quota with the interpolated estimate, {} with the conservative \
-             one, {} under fixed_window. In a fleet, it holds {} under `strict` and {} under `bounded`. {verdict}.",
-            found("interpolated"),
-            found("conservative"),
-            found("fixed_window"),
-            found("strict"),
-            found("bounded"),
-        ),
-        tables: tables(&results),
-        plots: pictures::plots(&targets, &results),
-        numbers: numbers(&results),
     }
 }
 

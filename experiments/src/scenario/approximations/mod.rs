@@ -16,6 +16,7 @@ use tollgate_core::rules::Quota;
 use tollgate_core::window::{Estimate, Ring, Window};
 
 use super::arrivals::{BEGIN, MINUTE_MS};
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::result::{ResultTable, ScenarioFindings};
 use errors::Errors;
@@ -47,8 +48,8 @@ struct Count {
     estimate: Estimate,
 }
 
-impl ApproximationSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for ApproximationSettings {
+    fn check(&self) -> Result<(), SettingError> {
         let ascends = |key, [least, most]: [u64; 2]| {
             let refused = || SettingError::new(key, format!("is {least} to {most}; write the smaller first"));
             if least <= most { Ok(()) } else { Err(refused()) }
@@ -64,6 +65,33 @@ impl ApproximationSettings {
             SettingError::unless_in("calls_per_minute", rate, 0..=10_000)?;
         }
         ascends("calls_per_minute", self.calls_per_minute)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let counts = counts();
+        numbers(&counts, &vec![Errors::default(); counts.len()], 1).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let limit = self.limit;
+        let mut counts = counts();
+        bar.set_length(self.hours * 60);
+        let errors = errors_by_call(traffic::random(self, seed), &mut counts, limit, |at| {
+            bar.set_position(at.ms_since(BEGIN) / MINUTE_MS);
+        });
+        let numbers = numbers(&counts, &errors, limit);
+        let (two, five, thirteen) =
+            (numbers["1 of 60 s: mean error"], numbers["4 of 15 s: mean error"], numbers["12 of 5 s: mean error"]);
+        ScenarioFindings {
+            finding: format!(
+                "A fixed window counts {:.0}% of the calls past the limit as within it. The current and the previous minute together are {two:.1} \
+                 calls off on average, five windows of 15 s {five:.1}, and thirteen of 5 s, the default of Tollgate, {thirteen:.1}.",
+                numbers[&format!("{FIXED_WINDOW}: passed wrongly, %")]
+            ),
+            tables: vec![table(&counts, &errors, limit)],
+            plots: plots(self, seed, &counts, &errors, &numbers),
+            numbers,
+        }
     }
 }
 
@@ -86,33 +114,6 @@ impl Count {
     fn at(&self, now: Timestamp) -> u64 {
         self.ring.used(now, self.estimate)
     }
-}
-
-pub(super) fn run(settings: &ApproximationSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let limit = settings.limit;
-    let mut counts = counts();
-    bar.set_length(settings.hours * 60);
-    let errors = errors_by_call(traffic::random(settings, seed), &mut counts, limit, |at| {
-        bar.set_position(at.ms_since(BEGIN) / MINUTE_MS);
-    });
-    let numbers = numbers(&counts, &errors, limit);
-    let (two, five, thirteen) =
-        (numbers["1 of 60 s: mean error"], numbers["4 of 15 s: mean error"], numbers["12 of 5 s: mean error"]);
-    ScenarioFindings {
-        finding: format!(
-            "A fixed window counts {:.0}% of the calls past the limit as within it. The current and the previous minute together are {two:.1} \
-             calls off on average, five windows of 15 s {five:.1}, and thirteen of 5 s, the default of Tollgate, {thirteen:.1}.",
-            numbers[&format!("{FIXED_WINDOW}: passed wrongly, %")]
-        ),
-        tables: vec![table(&counts, &errors, limit)],
-        plots: plots(settings, seed, &counts, &errors, &numbers),
-        numbers,
-    }
-}
-
-pub(super) fn names() -> Vec<String> {
-    let counts = counts();
-    numbers(&counts, &vec![Errors::default(); counts.len()], 1).into_keys().collect()
 }
 
 fn counts() -> Vec<Count> {

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use tollgate_core::rules::Quota;
 
 use super::arrivals::{BEGIN, MINUTE_MS};
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::fleet::{Fleet, rule_per_caller};
 use super::parallel::run_all;
@@ -59,8 +60,8 @@ struct BurstOutcome {
     last_ms: u64,
 }
 
-impl BurstSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for BurstSettings {
+    fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_in("agents", self.agents, 1..=100)?;
         SettingError::unless_in("quota", self.quota, 1..=10_000)?;
         SettingError::unless_in("calls", self.calls, 1..=100_000)?;
@@ -69,7 +70,7 @@ impl BurstSettings {
         SettingError::unless_in("store_ms_max", self.store_ms_max, 0..=5)
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let empty = |(name, _)| RuleBursts {
             name,
             bursts: Vec::new(),
@@ -78,6 +79,31 @@ impl BurstSettings {
             timeline: Timeline::new(BEGIN, INTERVAL_MS, 0),
         };
         numbers(&rules(self.quota).map(empty)).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let rules = rules(self.quota);
+        bar.set_length(self.bursts * rules.len() as u64);
+        let outcomes = run_all(&rules, |(name, rule)| bursts(self, name, rule, seed, bar));
+        let [default, strict, ..] = &outcomes[..] else { unreachable!("there are several rules") };
+        let numbers = numbers(&outcomes);
+        let (calls, seconds) = (self.calls, ratio(self.burst_ms, 1_000));
+        ScenarioFindings {
+            finding: format!(
+                "Of {calls} calls in {seconds} s to {} agents under {}/min, the default admits {} in each of {} bursts, and `strict` {}. The \
+                 last one passes after {} ms. A burst costs {:.0} requests to the store.",
+                self.agents,
+                self.quota,
+                range(default.fewest(), default.most()),
+                self.bursts,
+                range(strict.fewest(), strict.most()),
+                default.last_ms().max(strict.last_ms()),
+                default.requests_per_burst(),
+            ),
+            tables: vec![table(self, &outcomes)],
+            plots: vec![pictures::plot(self, default)],
+            numbers,
+        }
     }
 }
 
@@ -108,31 +134,6 @@ fn rules(quota: u64) -> [(&'static str, String); 4] {
         ("leases off", with(", leases: off")),
         ("token_bucket", with(&format!(", algorithm: token_bucket, burst: {quota}"))),
     ]
-}
-
-pub(super) fn run(settings: &BurstSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let rules = rules(settings.quota);
-    bar.set_length(settings.bursts * rules.len() as u64);
-    let outcomes = run_all(&rules, |(name, rule)| bursts(settings, name, rule, seed, bar));
-    let [default, strict, ..] = &outcomes[..] else { unreachable!("there are several rules") };
-    let numbers = numbers(&outcomes);
-    let (calls, seconds) = (settings.calls, ratio(settings.burst_ms, 1_000));
-    ScenarioFindings {
-        finding: format!(
-            "Of {calls} calls in {seconds} s to {} agents under {}/min, the default admits {} in each of {} bursts, and `strict` {}. The \
-             last one passes after {} ms. A burst costs {:.0} requests to the store.",
-            settings.agents,
-            settings.quota,
-            range(default.fewest(), default.most()),
-            settings.bursts,
-            range(strict.fewest(), strict.most()),
-            default.last_ms().max(strict.last_ms()),
-            default.requests_per_burst(),
-        ),
-        tables: vec![table(settings, &outcomes)],
-        plots: vec![pictures::plot(settings, default)],
-        numbers,
-    }
 }
 
 fn bursts(settings: &BurstSettings, name: &'static str, rule: &str, seed: u64, bar: &ProgressBar) -> RuleBursts {

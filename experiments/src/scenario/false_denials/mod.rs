@@ -16,6 +16,7 @@ use tollgate_core::rules::Quota;
 use tollgate_core::window::Window;
 
 use super::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
@@ -52,8 +53,8 @@ struct Cell {
     tallies: Vec<Tally>,
 }
 
-impl FalseDenialSettings {
-    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for FalseDenialSettings {
+    fn check(&self) -> Result<(), SettingError> {
         let ascends =
             |key, is_sorted| if is_sorted { Ok(()) } else { Err(SettingError::new(key, "is not in ascending order")) };
         SettingError::unless_in("keys", self.keys, 1..=1_000_000)?;
@@ -84,6 +85,32 @@ impl FalseDenialSettings {
         Ok(())
     }
 
+    fn names(&self) -> Vec<String> {
+        let contenders = contenders(&self.sub_windows);
+        let empty = |(load, quota)| Cell { load, quota, tallies: vec![Tally::default(); contenders.len()] };
+        let cells: Vec<Cell> = self.cells().map(empty).collect();
+        numbers(&contenders, &cells).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let contenders = contenders(&self.sub_windows);
+        let places: Vec<(f64, u64)> = self.cells().collect();
+        bar.set_length(u64::try_from(places.len()).unwrap_or(u64::MAX) * self.keys);
+        let cells = run_all(&places, |(load, quota)| {
+            let tallies = tallies(self, &contenders, *load, *quota, seed, bar);
+            Cell { load: *load, quota: *quota, tallies }
+        });
+        let numbers = numbers(&contenders, &cells);
+        ScenarioFindings {
+            finding: finding(self, &numbers),
+            tables: self.loads.iter().map(|load| table(self, &contenders, &cells, *load)).collect(),
+            plots: pictures::plots(self, &contenders, &cells),
+            numbers,
+        }
+    }
+}
+
+impl FalseDenialSettings {
     /// Returns the expected number of calls of the busiest caller, and of all.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn calls(&self) -> [f64; 2] {
@@ -91,13 +118,6 @@ impl FalseDenialSettings {
         let (quotas, loads) = (self.quotas.iter().map(|quota| *quota as f64), self.loads.iter().copied());
         let busiest = quotas.clone().fold(0.0, f64::max) * loads.clone().fold(0.0, f64::max) * minutes;
         [busiest, quotas.sum::<f64>() * loads.sum::<f64>() * minutes * self.keys as f64]
-    }
-
-    pub(in crate::scenario) fn names(&self) -> Vec<String> {
-        let contenders = contenders(&self.sub_windows);
-        let empty = |(load, quota)| Cell { load, quota, tallies: vec![Tally::default(); contenders.len()] };
-        let cells: Vec<Cell> = self.cells().map(empty).collect();
-        numbers(&contenders, &cells).into_keys().collect()
     }
 
     /// Returns the number of sub-windows that sentences and pictures show: the default, or the smallest.
@@ -113,23 +133,6 @@ impl FalseDenialSettings {
 
     fn cells(&self) -> impl Iterator<Item = (f64, u64)> {
         self.loads.iter().flat_map(|load| self.quotas.iter().map(|quota| (*load, *quota)))
-    }
-}
-
-pub(in crate::scenario) fn run(settings: &FalseDenialSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let contenders = contenders(&settings.sub_windows);
-    let places: Vec<(f64, u64)> = settings.cells().collect();
-    bar.set_length(u64::try_from(places.len()).unwrap_or(u64::MAX) * settings.keys);
-    let cells = run_all(&places, |(load, quota)| {
-        let tallies = tallies(settings, &contenders, *load, *quota, seed, bar);
-        Cell { load: *load, quota: *quota, tallies }
-    });
-    let numbers = numbers(&contenders, &cells);
-    ScenarioFindings {
-        finding: finding(settings, &numbers),
-        tables: settings.loads.iter().map(|load| table(settings, &contenders, &cells, *load)).collect(),
-        plots: pictures::plots(settings, &contenders, &cells),
-        numbers,
     }
 }
 

@@ -12,6 +12,7 @@ mod pictures;
 use indicatif::ProgressBar;
 use serde::Deserialize;
 
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::fleet::FleetTally;
 use super::parallel::run_all;
@@ -48,8 +49,8 @@ pub(super) struct LagSettings {
     lost_after_s: u64,
 }
 
-impl LagSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for LagSettings {
+    fn check(&self) -> Result<(), SettingError> {
         for agents in &self.agents {
             SettingError::unless_in("agents", *agents, 1..=200)?;
         }
@@ -80,16 +81,34 @@ impl LagSettings {
         Ok(())
     }
 
+    fn names(&self) -> Vec<String> {
+        let results: Vec<LagResult> = self.cells().into_iter().map(|cell| (cell, LagTallies::default())).collect();
+        numbers(self, &results).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let (fleets, calls) = (self.cells(), calls(self, seed));
+        bar.set_length(u64::try_from(fleets.len()).unwrap_or(u64::MAX));
+        let results = run_all(&fleets, |cell| {
+            let tallies = cell.run(self, seed, &calls);
+            bar.inc(1);
+            (*cell, tallies)
+        });
+        ScenarioFindings {
+            finding: finding(self, &results),
+            numbers: numbers(self, &results),
+            tables: tables(self, &results),
+            plots: pictures::plots(self, &results),
+        }
+    }
+}
+
+impl LagSettings {
     /// Returns the expected number of calls of a fleet.
     #[expect(clippy::cast_precision_loss, reason = "an estimate")]
     fn calls(&self) -> f64 {
         let quotas = (self.honest + self.steady) * self.seconds as f64 / 60.0 + self.burst;
         quotas * (self.quota * self.callers) as f64
-    }
-
-    pub(super) fn names(&self) -> Vec<String> {
-        let results: Vec<LagResult> = self.cells().into_iter().map(|cell| (cell, LagTallies::default())).collect();
-        numbers(self, &results).into_keys().collect()
     }
 
     fn cells(&self) -> Vec<LagCell> {
@@ -113,22 +132,6 @@ impl LagSettings {
 }
 
 type LagResult = (LagCell, LagTallies);
-
-pub(super) fn run(settings: &LagSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let (fleets, calls) = (settings.cells(), calls(settings, seed));
-    bar.set_length(u64::try_from(fleets.len()).unwrap_or(u64::MAX));
-    let results = run_all(&fleets, |cell| {
-        let tallies = cell.run(settings, seed, &calls);
-        bar.inc(1);
-        (*cell, tallies)
-    });
-    ScenarioFindings {
-        finding: finding(settings, &results),
-        numbers: numbers(settings, &results),
-        tables: tables(settings, &results),
-        plots: pictures::plots(settings, &results),
-    }
-}
 
 /// Returns the units of the fullest window in percent of the quota.
 fn worst_percent(settings: &LagSettings, tally: &FleetTally) -> f64 {

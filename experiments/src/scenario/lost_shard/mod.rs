@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use serde::Deserialize;
 
 use super::arrivals::BEGIN;
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::fleet::rule_per_caller;
 use super::parallel::run_all;
@@ -51,8 +52,8 @@ pub(super) struct LostShardSettings {
     runs: u64,
 }
 
-impl LostShardSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for LostShardSettings {
+    fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_in("agents", self.agents, 1..=100)?;
         SettingError::unless_in("quota", self.quota, 1..=10_000)?;
         SettingError::unless_in("calls_per_s", self.calls_per_s, 1..=10_000)?;
@@ -72,13 +73,40 @@ impl LostShardSettings {
         Ok(())
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let empty = LostShardOutcome::new(Timeline::new(BEGIN, INTERVAL_MS, 0));
         let cases = self.cases();
         let outcomes: Vec<_> = cases.into_iter().map(|case| (case, empty.clone())).collect();
         numbers(self, &outcomes).into_keys().collect()
     }
 
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let cases = self.cases();
+        bar.set_length((cases.len() * self.lost_after_ms.len()) as u64);
+        let outcomes = run_all(&cases, |case| worst(self, case, seed, bar));
+        let outcomes: Vec<_> = cases.into_iter().zip(outcomes).collect();
+        let numbers = numbers(self, &outcomes);
+        let extra = |name: &str| numbers[&format!("{name}: extra admissions")];
+        ScenarioFindings {
+            finding: format!(
+                "A bot sends {} calls a second under {}/min, and the store is lost for {} s in mid-burst. At {} agents, the default admits at \
+                 most {} calls beyond the quota, and {} without signals. `on_failure: open`, as in the story, admits {} without signals.",
+                self.calls_per_s,
+                self.quota,
+                seconds(self.lost_ms),
+                self.agents,
+                extra("default"),
+                extra("default, no signals"),
+                extra("open, no signals"),
+            ),
+            tables: vec![table(self, &outcomes)],
+            plots: pictures::plots(self, &outcomes),
+            numbers,
+        }
+    }
+}
+
+impl LostShardSettings {
     /// Returns all rules, with signals and without.
     fn cases(&self) -> Vec<OutageCase> {
         let mut cases = Vec::new();
@@ -96,31 +124,6 @@ impl LostShardSettings {
     /// Returns the loss that is drawn.
     fn shown_after_ms(&self) -> u64 {
         self.lost_after_ms[self.lost_after_ms.len() / 2]
-    }
-}
-
-pub(super) fn run(settings: &LostShardSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let cases = settings.cases();
-    bar.set_length((cases.len() * settings.lost_after_ms.len()) as u64);
-    let outcomes = run_all(&cases, |case| worst(settings, case, seed, bar));
-    let outcomes: Vec<_> = cases.into_iter().zip(outcomes).collect();
-    let numbers = numbers(settings, &outcomes);
-    let extra = |name: &str| numbers[&format!("{name}: extra admissions")];
-    ScenarioFindings {
-        finding: format!(
-            "A bot sends {} calls a second under {}/min, and the store is lost for {} s in mid-burst. At {} agents, the default admits at \
-             most {} calls beyond the quota, and {} without signals. `on_failure: open`, as in the story, admits {} without signals.",
-            settings.calls_per_s,
-            settings.quota,
-            seconds(settings.lost_ms),
-            settings.agents,
-            extra("default"),
-            extra("default, no signals"),
-            extra("open, no signals"),
-        ),
-        tables: vec![table(settings, &outcomes)],
-        plots: pictures::plots(settings, &outcomes),
-        numbers,
     }
 }
 

@@ -13,6 +13,8 @@ mod pictures;
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
 
+use super::experiment::Experiment;
+use super::file::SettingError;
 use super::fleet::FleetTally;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
@@ -36,13 +38,85 @@ enum Deployment {
     WithLeases(u64),
 }
 
-impl PriceSettings {
-    pub(in crate::scenario) fn names(&self) -> Vec<String> {
+impl Experiment for PriceSettings {
+    fn check(&self) -> Result<(), SettingError> {
+        let lens = [
+            ("agents", self.agents.len()),
+            ("skews", self.skews.len()),
+            ("quotas", self.quotas.len()),
+            ("loads", self.loads.len()),
+        ];
+        for (key, len) in lens {
+            SettingError::unless_in(key, len, 1..=10).map_err(|_| SettingError::new(key, "needs 1 to 10 values"))?;
+        }
+        let ascends =
+            |key, is_sorted| if is_sorted { Ok(()) } else { Err(SettingError::new(key, "is not in ascending order")) };
+        for agents in &self.agents {
+            SettingError::unless_in("agents", *agents, 1..=200)?;
+        }
+        ascends("agents", self.agents.is_sorted_by(|a, b| a < b))?;
+        for skew in &self.skews {
+            SettingError::unless_in("skews", *skew, 0.0..=3.0)?;
+        }
+        ascends("skews", self.skews.is_sorted_by(|a, b| a < b))?;
+        for quota in &self.quotas {
+            SettingError::unless_in("quotas", *quota, 1..=100_000)?;
+        }
+        ascends("quotas", self.quotas.is_sorted_by(|a, b| a < b))?;
+        SettingError::unless_in("demand", self.demand, 0.01..=10.0)?;
+        SettingError::unless_in("units_per_minute", self.units_per_minute, 1..=1_000_000)?;
+        SettingError::unless_in("warm_up_minutes", self.warm_up_minutes, 0..=60)?;
+        SettingError::unless_in("minutes", self.minutes, 1..=60)?;
+        for load in &self.loads {
+            let per_agent = load.calls_per_second / load.agents.max(1);
+            if !(1..=1_000_000).contains(&per_agent) || load.agents == 0 {
+                return Err(SettingError::new(
+                    "loads",
+                    "has agents with less than 1 or more than 1000000 calls/s each",
+                ));
+            }
+        }
+        for (key, value) in self.figures.by_key() {
+            SettingError::unless_in(key, value, 0.001..=1e6)?;
+        }
+        Ok(())
+    }
+
+    fn names(&self) -> Vec<String> {
         let cells = vec![LeaseCell::default(); self.places().count()];
         let simulated = Simulated { cells, sizes: vec![RecordSizes::default(); self.loads.len()] };
         self.numbers(&simulated).into_keys().collect()
     }
 
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let places: Vec<LeasePlace> = self.places().collect();
+        let mut rates: Vec<u64> = self.loads.iter().map(Load::of_agent).collect();
+        rates.sort_unstable();
+        rates.dedup();
+        bar.set_length((places.len() + rates.len()) as u64);
+        let cells = run_all(&places, |place| {
+            let cell = leases::measure(self, *place, seed);
+            bar.inc(1);
+            cell
+        });
+        let sizes = run_all(&rates, |rate| {
+            let sizes = record_sizes::measure(*rate, self.quotas[0], seed);
+            bar.inc(1);
+            sizes
+        });
+        let of_load = |load: &Load| rates.iter().position(|rate| *rate == load.of_agent()).map(|place| sizes[place]);
+        let sizes = self.loads.iter().filter_map(of_load).collect();
+        let simulated = Simulated { cells, sizes };
+        ScenarioFindings {
+            finding: finding(self, &simulated),
+            numbers: self.numbers(&simulated),
+            tables: tables::tables(self, &simulated),
+            plots: pictures::plots(self, &simulated.cells),
+        }
+    }
+}
+
+impl PriceSettings {
     /// Returns a deployment without leases, and those with leases.
     fn deployments(&self) -> impl Iterator<Item = Deployment> {
         let with_leases = self.quotas.iter().map(|quota| Deployment::WithLeases(*quota));
@@ -104,33 +178,6 @@ impl Deployment {
             Self::WithoutLeases => "leases off".to_owned(),
             Self::WithLeases(quota) => format!("leases, {quota}/min"),
         }
-    }
-}
-
-pub(in crate::scenario) fn run(settings: &PriceSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let places: Vec<LeasePlace> = settings.places().collect();
-    let mut rates: Vec<u64> = settings.loads.iter().map(Load::of_agent).collect();
-    rates.sort_unstable();
-    rates.dedup();
-    bar.set_length((places.len() + rates.len()) as u64);
-    let cells = run_all(&places, |place| {
-        let cell = leases::measure(settings, *place, seed);
-        bar.inc(1);
-        cell
-    });
-    let sizes = run_all(&rates, |rate| {
-        let sizes = record_sizes::measure(*rate, settings.quotas[0], seed);
-        bar.inc(1);
-        sizes
-    });
-    let of_load = |load: &Load| rates.iter().position(|rate| *rate == load.of_agent()).map(|place| sizes[place]);
-    let sizes = settings.loads.iter().filter_map(of_load).collect();
-    let simulated = Simulated { cells, sizes };
-    ScenarioFindings {
-        finding: finding(settings, &simulated),
-        numbers: settings.numbers(&simulated),
-        tables: tables::tables(settings, &simulated),
-        plots: pictures::plots(settings, &simulated.cells),
     }
 }
 

@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::sizing::{Load, MeasuredFigures};
-use crate::scenario::file::SettingError;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,49 +33,6 @@ pub(super) struct LeasePlace {
 }
 
 impl PriceSettings {
-    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
-        let lens = [
-            ("agents", self.agents.len()),
-            ("skews", self.skews.len()),
-            ("quotas", self.quotas.len()),
-            ("loads", self.loads.len()),
-        ];
-        for (key, len) in lens {
-            SettingError::unless_in(key, len, 1..=10).map_err(|_| SettingError::new(key, "needs 1 to 10 values"))?;
-        }
-        let ascends =
-            |key, is_sorted| if is_sorted { Ok(()) } else { Err(SettingError::new(key, "is not in ascending order")) };
-        for agents in &self.agents {
-            SettingError::unless_in("agents", *agents, 1..=200)?;
-        }
-        ascends("agents", self.agents.is_sorted_by(|a, b| a < b))?;
-        for skew in &self.skews {
-            SettingError::unless_in("skews", *skew, 0.0..=3.0)?;
-        }
-        ascends("skews", self.skews.is_sorted_by(|a, b| a < b))?;
-        for quota in &self.quotas {
-            SettingError::unless_in("quotas", *quota, 1..=100_000)?;
-        }
-        ascends("quotas", self.quotas.is_sorted_by(|a, b| a < b))?;
-        SettingError::unless_in("demand", self.demand, 0.01..=10.0)?;
-        SettingError::unless_in("units_per_minute", self.units_per_minute, 1..=1_000_000)?;
-        SettingError::unless_in("warm_up_minutes", self.warm_up_minutes, 0..=60)?;
-        SettingError::unless_in("minutes", self.minutes, 1..=60)?;
-        for load in &self.loads {
-            let per_agent = load.calls_per_second / load.agents.max(1);
-            if !(1..=1_000_000).contains(&per_agent) || load.agents == 0 {
-                return Err(SettingError::new(
-                    "loads",
-                    "has agents with less than 1 or more than 1000000 calls/s each",
-                ));
-            }
-        }
-        for (key, value) in self.figures.by_key() {
-            SettingError::unless_in(key, value, 0.001..=1e6)?;
-        }
-        Ok(())
-    }
-
     pub(super) fn callers(&self, quota: u64) -> u64 {
         (self.units_per_minute / quota).max(1)
     }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use tollgate::RuleSet;
 use tollgate_core::rules::Quota;
 
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
@@ -52,8 +53,8 @@ struct TrafficCell {
     worst_window: u64,
 }
 
-impl RealTrafficSettings {
-    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for RealTrafficSettings {
+    fn check(&self) -> Result<(), SettingError> {
         self.quota.parse::<Quota>().map_err(|error| SettingError::new("quota", format!("is refused: {error}")))?;
         SettingError::unless_in("burst", self.burst, 1..=1_000_000)?;
         SettingError::unless_in("rules", self.rules.len(), 1..=20)
@@ -73,11 +74,51 @@ impl RealTrafficSettings {
         SettingError::unless_in("signal_delay_ms", self.signal_delay_ms, 0..=SIGNAL_DELAY_MS_MAX)
     }
 
-    pub(in crate::scenario) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let cells = vec![TrafficCell::default(); self.rules.len() * self.agents.len()];
         self.numbers(&cells).into_keys().collect()
     }
 
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let recording = Recording::of_bytes(LOG_NAME, LOG, &RuleSet::default());
+        let mut places: Vec<(usize, (&str, usize))> = self.places().enumerate().collect();
+        // The largest fleets begin, so that the processors end together.
+        places.sort_by_key(|(_, (_, agents))| std::cmp::Reverse(*agents));
+        bar.set_length(places.len() as u64);
+        let mut cells = run_all(&places, |(index, (rule, agents))| {
+            let rules = self.rule_set(rule).expect("the parameters are checked");
+            let fleet = ReplayFleet {
+                agents: u32::try_from(*agents).ok().and_then(NonZeroU32::new).expect("the parameters are checked"),
+                signal_delay_ms: self.signal_delay_ms,
+                store_delay_ms: self.store_delay_ms,
+                seed,
+            };
+            let report = replay::run(&recording, &rules, Some(fleet), None, &ProgressBar::hidden());
+            let report = report.expect("no decision is written");
+            bar.inc(1);
+            let of_rule = &report.rules[0];
+            let cell = TrafficCell {
+                calls: of_rule.calls,
+                admitted: of_rule.admitted,
+                denied: of_rule.denied,
+                over_admitted: of_rule.over_admitted,
+                under_admitted: of_rule.under_admitted,
+                worst_window: of_rule.worst_window,
+            };
+            (*index, cell)
+        });
+        cells.sort_by_key(|(index, _)| *index);
+        let cells: Vec<TrafficCell> = cells.into_iter().map(|(_, cell)| cell).collect();
+        ScenarioFindings {
+            finding: finding(self, &cells),
+            numbers: self.numbers(&cells),
+            tables: self.agents.iter().map(|agents| table(self, &cells, *agents)).collect(),
+            plots: pictures::plots(self, &cells),
+        }
+    }
+}
+
+impl RealTrafficSettings {
     fn rule_set(&self, rule: &str) -> Result<RuleSet, String> {
         let (algorithm, consistency) = rule.split_once(' ').ok_or("write an algorithm and a consistency")?;
         let burst = if algorithm.ends_with("_bucket") { format!(", burst: {}", self.burst) } else { String::new() };
@@ -107,44 +148,6 @@ impl RealTrafficSettings {
     fn worst_percent(&self, cell: &TrafficCell) -> f64 {
         let quota = self.quota.parse::<Quota>().map_or(1, Quota::units);
         100.0 * ratio(cell.worst_window, quota)
-    }
-}
-
-pub(in crate::scenario) fn run(settings: &RealTrafficSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let recording = Recording::of_bytes(LOG_NAME, LOG, &RuleSet::default());
-    let mut places: Vec<(usize, (&str, usize))> = settings.places().enumerate().collect();
-    // The largest fleets begin, so that the processors end together.
-    places.sort_by_key(|(_, (_, agents))| std::cmp::Reverse(*agents));
-    bar.set_length(places.len() as u64);
-    let mut cells = run_all(&places, |(index, (rule, agents))| {
-        let rules = settings.rule_set(rule).expect("the parameters are checked");
-        let fleet = ReplayFleet {
-            agents: u32::try_from(*agents).ok().and_then(NonZeroU32::new).expect("the parameters are checked"),
-            signal_delay_ms: settings.signal_delay_ms,
-            store_delay_ms: settings.store_delay_ms,
-            seed,
-        };
-        let report = replay::run(&recording, &rules, Some(fleet), None, &ProgressBar::hidden());
-        let report = report.expect("no decision is written");
-        bar.inc(1);
-        let of_rule = &report.rules[0];
-        let cell = TrafficCell {
-            calls: of_rule.calls,
-            admitted: of_rule.admitted,
-            denied: of_rule.denied,
-            over_admitted: of_rule.over_admitted,
-            under_admitted: of_rule.under_admitted,
-            worst_window: of_rule.worst_window,
-        };
-        (*index, cell)
-    });
-    cells.sort_by_key(|(index, _)| *index);
-    let cells: Vec<TrafficCell> = cells.into_iter().map(|(_, cell)| cell).collect();
-    ScenarioFindings {
-        finding: finding(settings, &cells),
-        numbers: settings.numbers(&cells),
-        tables: settings.agents.iter().map(|agents| table(settings, &cells, *agents)).collect(),
-        plots: pictures::plots(settings, &cells),
     }
 }
 

@@ -21,6 +21,8 @@ use indicatif::ProgressBar;
 
 pub(super) use settings::GlobalQuotaSettings;
 
+use super::experiment::Experiment;
+use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
 use baselines::{central_store, free_zone, regional_limits, static_shares};
@@ -29,6 +31,7 @@ use cost::{LedgerCost, ledger_cost};
 use day::{BaselineTally, DayTally};
 use outage::{CutTally, OutageDay, outage_day};
 use rotation::{RotationTally, rotation};
+use world::REGIONS;
 
 enum RegionsJob {
     Day(u64),
@@ -58,49 +61,6 @@ struct GlobalQuota {
     cap: CapTally,
 }
 
-pub(super) fn run(settings: &GlobalQuotaSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let tick_ms = settings.rebalance_ms[0];
-    // The longest runs come first.
-    let mut jobs: Vec<RegionsJob> = settings.cost.counters.iter().map(|counters| RegionsJob::Cost(*counters)).collect();
-    jobs.push(RegionsJob::Outage);
-    jobs.extend(settings.rebalance_ms.iter().map(|tick_ms| RegionsJob::Day(*tick_ms)));
-    jobs.extend(settings.rotation_s.iter().map(|stay_s| RegionsJob::Rotation(*stay_s)));
-    bar.set_length(jobs.len() as u64);
-    let results = run_all(&jobs, |job| {
-        let result = match job {
-            RegionsJob::Day(tick_ms) => JobResult::Day(Box::new(day::day(settings, seed, *tick_ms))),
-            RegionsJob::Outage => JobResult::Outage(outage_day(settings, seed, tick_ms)),
-            RegionsJob::Rotation(stay_s) => JobResult::Rotation(rotation(settings, seed, tick_ms, *stay_s)),
-            RegionsJob::Cost(counters) => JobResult::Cost(ledger_cost(settings, *counters, seed, tick_ms)),
-        };
-        bar.inc(1);
-        result
-    });
-    let mut all = GlobalQuota { cap: cap::cap(&settings.cost), ..GlobalQuota::default() };
-    for result in results {
-        match result {
-            JobResult::Day(day) => all.days.push(*day),
-            JobResult::Outage(outage) => all.outage = outage,
-            JobResult::Rotation(tally) => all.rotations.push(tally),
-            JobResult::Cost(cost) => all.costs.push(cost),
-        }
-    }
-    let (calls, quota) = (&all.days[0].calls, settings.quota);
-    let ways = [
-        static_shares(calls, quota),
-        central_store(calls, quota, settings.link_ms),
-        free_zone(calls, quota, settings.free),
-        regional_limits(calls, quota),
-    ];
-    all.baselines = ways.iter().map(|admitted| BaselineTally::of(admitted)).collect();
-    ScenarioFindings {
-        finding: findings::finding(settings, &all),
-        numbers: findings::numbers(settings, &all),
-        tables: tables::tables(settings, &all),
-        plots: pictures::plots(settings, &all),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::settings::tests::small;
@@ -119,5 +79,65 @@ mod tests {
         }
         assert!(findings.numbers["regional limits: fullest minute, % of quota"] > 100.0);
         assert_eq!(findings.plots.len(), 3);
+    }
+}
+impl Experiment for GlobalQuotaSettings {
+    fn check(&self) -> Result<(), SettingError> {
+        self.check_values()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut all = GlobalQuota {
+            days: vec![DayTally::default(); self.rebalance_ms.len()],
+            baselines: vec![BaselineTally::default(); findings::BASELINES.len()],
+            rotations: vec![RotationTally::default(); self.rotation_s.len()],
+            ..GlobalQuota::default()
+        };
+        all.costs = self.cost.counters.iter().map(|counters| LedgerCost::without_entries(*counters)).collect();
+        all.outage.cuts = vec![CutTally::default(); REGIONS.len()];
+        findings::numbers(self, &all).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let tick_ms = self.rebalance_ms[0];
+        // The longest runs come first.
+        let mut jobs: Vec<RegionsJob> = self.cost.counters.iter().map(|counters| RegionsJob::Cost(*counters)).collect();
+        jobs.push(RegionsJob::Outage);
+        jobs.extend(self.rebalance_ms.iter().map(|tick_ms| RegionsJob::Day(*tick_ms)));
+        jobs.extend(self.rotation_s.iter().map(|stay_s| RegionsJob::Rotation(*stay_s)));
+        bar.set_length(jobs.len() as u64);
+        let results = run_all(&jobs, |job| {
+            let result = match job {
+                RegionsJob::Day(tick_ms) => JobResult::Day(Box::new(day::day(self, seed, *tick_ms))),
+                RegionsJob::Outage => JobResult::Outage(outage_day(self, seed, tick_ms)),
+                RegionsJob::Rotation(stay_s) => JobResult::Rotation(rotation(self, seed, tick_ms, *stay_s)),
+                RegionsJob::Cost(counters) => JobResult::Cost(ledger_cost(self, *counters, seed, tick_ms)),
+            };
+            bar.inc(1);
+            result
+        });
+        let mut all = GlobalQuota { cap: cap::cap(&self.cost), ..GlobalQuota::default() };
+        for result in results {
+            match result {
+                JobResult::Day(day) => all.days.push(*day),
+                JobResult::Outage(outage) => all.outage = outage,
+                JobResult::Rotation(tally) => all.rotations.push(tally),
+                JobResult::Cost(cost) => all.costs.push(cost),
+            }
+        }
+        let (calls, quota) = (&all.days[0].calls, self.quota);
+        let ways = [
+            static_shares(calls, quota),
+            central_store(calls, quota, self.link_ms),
+            free_zone(calls, quota, self.free),
+            regional_limits(calls, quota),
+        ];
+        all.baselines = ways.iter().map(|admitted| BaselineTally::of(admitted)).collect();
+        ScenarioFindings {
+            finding: findings::finding(self, &all),
+            numbers: findings::numbers(self, &all),
+            tables: tables::tables(self, &all),
+            plots: pictures::plots(self, &all),
+        }
     }
 }

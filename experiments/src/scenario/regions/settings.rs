@@ -3,7 +3,6 @@
 use serde::Deserialize;
 
 use super::world::{REGIONS, demand};
-use super::{BaselineTally, CutTally, DayTally, GlobalQuota, LedgerCost, RotationTally, findings};
 use crate::scenario::arrivals::MINUTE_MS;
 use crate::scenario::file::SettingError;
 
@@ -53,7 +52,8 @@ pub(crate) struct CostSettings {
 }
 
 impl GlobalQuotaSettings {
-    pub(crate) fn check(&self) -> Result<(), SettingError> {
+    /// Refuses values that do not fit.
+    pub(super) fn check_values(&self) -> Result<(), SettingError> {
         let count = REGIONS.len() as u64;
         SettingError::unless_in("quota", self.quota, count..=100_000)?;
         SettingError::unless_in("floor", self.floor, 0..=self.quota / count)?;
@@ -90,18 +90,6 @@ impl GlobalQuotaSettings {
             ));
         }
         Ok(())
-    }
-
-    pub(crate) fn names(&self) -> Vec<String> {
-        let mut all = GlobalQuota {
-            days: vec![DayTally::default(); self.rebalance_ms.len()],
-            baselines: vec![BaselineTally::default(); findings::BASELINES.len()],
-            rotations: vec![RotationTally::default(); self.rotation_s.len()],
-            ..GlobalQuota::default()
-        };
-        all.costs = self.cost.counters.iter().map(|counters| LedgerCost::without_entries(*counters)).collect();
-        all.outage.cuts = vec![CutTally::default(); REGIONS.len()];
-        findings::numbers(self, &all).into_keys().collect()
     }
 
     pub(super) fn day_ms(&self) -> u64 {

@@ -12,6 +12,7 @@ use indexmap::IndexMap;
 use indicatif::ProgressBar;
 use serde::Deserialize;
 
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
@@ -66,8 +67,8 @@ struct StormCase {
     has_penalties: bool,
 }
 
-impl RetryStormSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for RetryStormSettings {
+    fn check(&self) -> Result<(), SettingError> {
         SettingError::unless_in("agents", self.agents, 1..=100)?;
         SettingError::unless_in("jobs", self.jobs, 1..=10_000)?;
         SettingError::unless_in("quota", self.quota, 1..=1_000_000)?;
@@ -79,6 +80,43 @@ impl RetryStormSettings {
             return Err(SettingError::new("seconds", format!("gives up to {calls} calls; at most {CALLS_MAX}")));
         }
         Ok(())
+    }
+
+    fn names(&self) -> Vec<String> {
+        numbers(&CASES.map(|_| StormOutcome::default())).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        bar.set_length(CASES.len() as u64);
+        let outcomes = run_all(&CASES, |case| {
+            let outcome = StormOutcome::of(self, case, seed);
+            bar.inc(1);
+            outcome
+        });
+        let numbers = numbers(&outcomes);
+        let of = |case: &str, number: &str| numbers[&format!("{case}: {number}")];
+        ScenarioFindings {
+            finding: format!(
+                "{} jobs that call again at once make {:.0} calls for each admitted unit, and up to {:.0} in a second. Agents repeat denials \
+                 alone: the store gets {:.2} requests for each unit, and {:.2} if all jobs wait for `Retry-After`. Jobs that wait make {:.1} \
+                 calls for each unit. If half of the jobs wait, these get {:.0}% of the units. Tollgate has no penalties for early retries. \
+                 Penalties of the gateways give the jobs that wait {:.0}%, and let {:.1} calls for each unit reach the agents instead of \
+                 {:.0}. The gateways get as many calls as without penalties.",
+                self.jobs,
+                of(AT_ONCE, CALLS_PER_UNIT),
+                of(AT_ONCE, BUSIEST),
+                of(AT_ONCE, REQUESTS_PER_UNIT),
+                of(RETRY_AFTER, REQUESTS_PER_UNIT),
+                of(RETRY_AFTER, CALLS_PER_UNIT),
+                of(HALF, WAITING),
+                of(HALF_PENALIZED, WAITING),
+                of(HALF_PENALIZED, DECIDED_PER_UNIT),
+                of(HALF, DECIDED_PER_UNIT),
+            ),
+            tables: vec![table(self, &outcomes)],
+            plots: pictures::plots(self, &outcomes),
+            numbers,
+        }
     }
 }
 
@@ -105,43 +143,6 @@ impl StormOutcome {
         let without = || self.seconds.iter().filter(|second| second.admitted == 0);
         ratio(without().map(|second| second.requests).sum(), without().count() as u64)
     }
-}
-
-pub(super) fn run(settings: &RetryStormSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    bar.set_length(CASES.len() as u64);
-    let outcomes = run_all(&CASES, |case| {
-        let outcome = StormOutcome::of(settings, case, seed);
-        bar.inc(1);
-        outcome
-    });
-    let numbers = numbers(&outcomes);
-    let of = |case: &str, number: &str| numbers[&format!("{case}: {number}")];
-    ScenarioFindings {
-        finding: format!(
-            "{} jobs that call again at once make {:.0} calls for each admitted unit, and up to {:.0} in a second. Agents repeat denials \
-             alone: the store gets {:.2} requests for each unit, and {:.2} if all jobs wait for `Retry-After`. Jobs that wait make {:.1} \
-             calls for each unit. If half of the jobs wait, these get {:.0}% of the units. Tollgate has no penalties for early retries. \
-             Penalties of the gateways give the jobs that wait {:.0}%, and let {:.1} calls for each unit reach the agents instead of \
-             {:.0}. The gateways get as many calls as without penalties.",
-            settings.jobs,
-            of(AT_ONCE, CALLS_PER_UNIT),
-            of(AT_ONCE, BUSIEST),
-            of(AT_ONCE, REQUESTS_PER_UNIT),
-            of(RETRY_AFTER, REQUESTS_PER_UNIT),
-            of(RETRY_AFTER, CALLS_PER_UNIT),
-            of(HALF, WAITING),
-            of(HALF_PENALIZED, WAITING),
-            of(HALF_PENALIZED, DECIDED_PER_UNIT),
-            of(HALF, DECIDED_PER_UNIT),
-        ),
-        tables: vec![table(settings, &outcomes)],
-        plots: pictures::plots(settings, &outcomes),
-        numbers,
-    }
-}
-
-pub(super) fn names() -> Vec<String> {
-    numbers(&CASES.map(|_| StormOutcome::default())).into_keys().collect()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls")]

@@ -18,6 +18,7 @@ use tollgate_core::rules::{Consistency, OutageBound, Quota, Rule};
 use tollgate_core::window::Estimate;
 
 use super::arrivals::MINUTE_MS;
+use super::experiment::Experiment;
 use super::file::SettingError;
 use super::fleet::{CALLER, FleetTally};
 use super::parallel::run_all;
@@ -80,8 +81,8 @@ struct Courses {
     sticky: Course,
 }
 
-impl ScaleOutSettings {
-    pub(super) fn check(&self) -> Result<(), SettingError> {
+impl Experiment for ScaleOutSettings {
+    fn check(&self) -> Result<(), SettingError> {
         let [least, most] = self.agents;
         SettingError::unless_in("agents", least, 1..=most)?;
         SettingError::unless_in("agents", most, least..=500)?;
@@ -111,12 +112,36 @@ impl ScaleOutSettings {
         Ok(())
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let runs = vec![Course::default(); RUNS.len()];
         let courses = Courses { bound: 1, runs, sticky: Course::default() };
         findings::numbers(self, &courses).into_keys().collect()
     }
 
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let calls = self.calls(seed);
+        bar.set_length(RUNS.len() as u64);
+        let runs = run_all(&RUNS, |run| {
+            let course = fleet_course::fleet_course(self, *run, seed, &calls);
+            bar.inc(1);
+            course
+        });
+        let agents = u32::try_from(self.agents[1]).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
+        let bounds = RUNS.iter().filter_map(|run| run.rule(self).policy);
+        let bound = bounds.map(|policy| OutageBound::of(&policy, agents).by_signals).min().unwrap_or_default();
+        let bound = bound + calls_while_signals_differ(&calls, self.callers);
+        let sticky = sticky::sticky(self, self.per_minute(), &calls);
+        let courses = Courses { bound, runs, sticky };
+        ScenarioFindings {
+            finding: findings::finding(self, &courses),
+            numbers: findings::numbers(self, &courses),
+            tables: vec![findings::table(self, &courses)],
+            plots: vec![pictures::plot(self, &courses)],
+        }
+    }
+}
+
+impl ScaleOutSettings {
     fn per_minute(&self) -> Quota {
         Quota::new(self.quota, MINUTE_MS).expect("a quota in range")
     }
@@ -140,28 +165,6 @@ impl ScaleOutRun {
         // The error of the interpolated estimate would hide the effect of the agents that join.
         let rule = rule.with(|policy| policy.set_consistency(self.consistency));
         rule.counted_by(Algorithm::SlidingWindow(Estimate::Conservative))
-    }
-}
-
-pub(super) fn run(settings: &ScaleOutSettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let calls = settings.calls(seed);
-    bar.set_length(RUNS.len() as u64);
-    let runs = run_all(&RUNS, |run| {
-        let course = fleet_course::fleet_course(settings, *run, seed, &calls);
-        bar.inc(1);
-        course
-    });
-    let agents = u32::try_from(settings.agents[1]).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN);
-    let bounds = RUNS.iter().filter_map(|run| run.rule(settings).policy);
-    let bound = bounds.map(|policy| OutageBound::of(&policy, agents).by_signals).min().unwrap_or_default();
-    let bound = bound + calls_while_signals_differ(&calls, settings.callers);
-    let sticky = sticky::sticky(settings, settings.per_minute(), &calls);
-    let courses = Courses { bound, runs, sticky };
-    ScenarioFindings {
-        finding: findings::finding(settings, &courses),
-        numbers: findings::numbers(settings, &courses),
-        tables: vec![findings::table(settings, &courses)],
-        plots: vec![pictures::plot(settings, &courses)],
     }
 }
 

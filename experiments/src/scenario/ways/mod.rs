@@ -18,6 +18,8 @@ use indicatif::ProgressBar;
 use tollgate_core::rules::Quota;
 
 use super::arrivals::{BEGIN, MINUTE_MS};
+use super::experiment::Experiment;
+use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
 use baseline::{BASELINES, Baseline};
@@ -52,16 +54,46 @@ struct WayRow {
     measures: Vec<Measures>,
 }
 
+impl Experiment for WaySettings {
+    fn check(&self) -> Result<(), SettingError> {
+        self.check_values()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let row = |way: Way| WayRow { way, measures: vec![Measures::default(); self.agents.len()] };
+        numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
+    }
+
+    fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
+        let unmeasured = vec![Measures::default(); self.agents.len()];
+        let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: unmeasured.clone() }).collect();
+        // The largest fleets take longest, so they begin.
+        let places: Vec<(usize, usize)> =
+            (0..self.agents.len()).rev().flat_map(|size| (0..rows.len()).map(move |row| (row, size))).collect();
+        bar.set_length(places.len() as u64);
+        let measured = run_all(&places, |(row, size)| {
+            let measures = rows[*row].way.measures(self, self.agents[*size], seed);
+            bar.inc(1);
+            measures
+        });
+        for ((row, size), measures) in places.into_iter().zip(measured) {
+            rows[row].measures[size] = measures;
+        }
+        let numbers = numbers(self, &rows);
+        ScenarioFindings {
+            finding: finding(self, &rows),
+            tables: tables::tables(self, &rows),
+            plots: pictures::plots(self, &rows),
+            numbers,
+        }
+    }
+}
+
 impl WaySettings {
     fn delays(&self, way: Way) -> Delays {
         let is_far = matches!(way, Way::Production(way) if way.is_far);
         let store = if is_far { self.far_store_ms_max } else { self.store_ms_max };
         Delays { peer: self.peer_ms_max, store, bus: self.bus_ms_max }
-    }
-
-    pub(super) fn names(&self) -> Vec<String> {
-        let row = |way: Way| WayRow { way, measures: vec![Measures::default(); self.agents.len()] };
-        numbers(self, &ways().map(row).collect::<Vec<_>>()).into_keys().collect()
     }
 
     /// Returns the calls of a way in a fleet of this size.
@@ -143,30 +175,6 @@ impl Way {
 /// Returns all ways, in the order of the table.
 fn ways() -> impl Iterator<Item = Way> {
     BASELINES.into_iter().map(Way::Baseline).chain(PRODUCTION_WAYS.into_iter().map(Way::Production))
-}
-
-pub(super) fn run(settings: &WaySettings, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-    let unmeasured = vec![Measures::default(); settings.agents.len()];
-    let mut rows: Vec<WayRow> = ways().map(|way| WayRow { way, measures: unmeasured.clone() }).collect();
-    // The largest fleets take longest, so they begin.
-    let places: Vec<(usize, usize)> =
-        (0..settings.agents.len()).rev().flat_map(|size| (0..rows.len()).map(move |row| (row, size))).collect();
-    bar.set_length(places.len() as u64);
-    let measured = run_all(&places, |(row, size)| {
-        let measures = rows[*row].way.measures(settings, settings.agents[*size], seed);
-        bar.inc(1);
-        measures
-    });
-    for ((row, size), measures) in places.into_iter().zip(measured) {
-        rows[row].measures[size] = measures;
-    }
-    let numbers = numbers(settings, &rows);
-    ScenarioFindings {
-        finding: finding(settings, &rows),
-        tables: tables::tables(settings, &rows),
-        plots: pictures::plots(settings, &rows),
-        numbers,
-    }
 }
 
 /// States the fullest minutes and the costs of a few ways in the fleet that is shown.

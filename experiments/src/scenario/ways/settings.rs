@@ -44,7 +44,8 @@ pub(in crate::scenario) struct MeasuredBytes {
 }
 
 impl WaySettings {
-    pub(in crate::scenario) fn check(&self) -> Result<(), SettingError> {
+    /// Refuses values that do not fit.
+    pub(super) fn check_values(&self) -> Result<(), SettingError> {
         for agents in &self.agents {
             SettingError::unless_in("agents", *agents, 2..=2_000)?;
         }
