@@ -39,7 +39,7 @@ use tollgate_command::{command_line, logging};
 /// lie scattered over it.
 #[cfg(target_os = "linux")]
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const START_HERE: &str = "\
 Start here, no server is needed:

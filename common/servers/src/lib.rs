@@ -4,6 +4,7 @@
 //! [`kill`](Server::kill) sends SIGKILL, [`pause`](Server::pause) SIGSTOP.
 
 mod size;
+mod program;
 mod server;
 mod proxy;
 mod redis;
@@ -14,6 +15,7 @@ mod envoy;
 pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
 pub use mirror_maker::MirrorMakerKind;
+pub use program::{Finished, finish};
 pub use proxy::Proxy;
 pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, free_port, wait_for};

@@ -206,18 +206,16 @@ fn tables(results: &[TargetResult]) -> Vec<ResultTable> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Scenario;
-    use super::super::experiment::Experiment;
     use super::*;
 
     /// Returns the parameters of the program's file.
     fn of_program() -> AdversarySettings {
-        let all = Scenario::all().into_iter();
-        let mut settings = all.filter_map(|scenario| match scenario.file.experiment {
-            Experiment::Adversary(settings) => Some(settings),
-            _ => None,
-        });
-        settings.next_back().expect("a scenario of the program")
+        let mut file: toml::Table = toml::from_str(include_str!("../../../scenarios/adversary.toml")).expect("TOML");
+        let toml::Value::Table(mut settings) = file.remove("experiment").expect("an experiment") else {
+            panic!("a table")
+        };
+        settings.remove("kind");
+        settings.try_into().expect("its settings")
     }
 
     /// With this seed, the search once exceeded the bound of `eventual`, which had the calls of 3 s for both sides of an edge.
@@ -244,7 +242,7 @@ mod tests {
             fleet_generations: 1,
             fleet_attacks: 2,
         };
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("The fullest true window that a search finds"), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
     }

@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = BurstSettings { agents: 2, quota: 20, calls: 60, burst_ms: 300, bursts: 3, store_ms_max: 1 };
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.contains("`strict` exactly 20."), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
     }

@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("At 1.5 of the quota,"), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let [denials, _] = &findings.plots[..] else { panic!("two plots") };

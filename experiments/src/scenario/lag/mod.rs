@@ -191,7 +191,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(
             findings.finding.contains("`eventual` adds the calls of the delay: a burst of 1.5 "),
             "{}",

@@ -203,7 +203,7 @@ mod tests {
             lost_ms: 1_000,
             runs: 1,
         };
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.contains("the store is lost for 1 s"), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         assert!(findings.numbers["open, no signals: extra admissions"] > 50.0, "{:?}", findings.numbers);

@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("With 2 agents and even traffic, leases make 0."), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let number = |name: &str| findings.numbers[&format!("600/min, 2 agents, skew 0: {name}")];

@@ -56,6 +56,7 @@ impl PriceSettings {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::scenario::experiment::Experiment;
 
     /// Returns parameters other than those of the program's file.
     pub(in crate::scenario::price) fn small() -> PriceSettings {

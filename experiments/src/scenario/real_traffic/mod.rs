@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("30/min by address, with 2 agents: sliding_log strict denies 0.00%"));
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let worst = findings.numbers["sliding_log strict, 2 agents: worst window, % of quota"];

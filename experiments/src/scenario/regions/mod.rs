@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("While the load moves around the globe"), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         for (name, value) in &findings.numbers {

@@ -158,7 +158,7 @@ pub(super) mod tests {
 
     #[test]
     fn bad_parameters_are_refused() {
-        assert!(small().check().is_ok());
+        assert!(small().check_values().is_ok());
         let refused: [fn(&mut GlobalQuotaSettings); 6] = [
             |bad| bad.floor = 21,
             |bad| bad.rebalance_ms.clear(),
@@ -170,7 +170,7 @@ pub(super) mod tests {
         for (place, change) in refused.into_iter().enumerate() {
             let mut bad = small();
             change(&mut bad);
-            assert!(bad.check().is_err(), "{place}");
+            assert!(bad.check_values().is_err(), "{place}");
         }
     }
 

@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert!(findings.finding.starts_with("While a fleet grows from 2 to 6 agents"), "{}", findings.finding);
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         for known in ["strict: smallest known fleet at the peak", "strict: largest known fleet at the end"] {

@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = WaySettings::small();
-        let findings = run(&settings, 1, &ProgressBar::hidden());
+        let findings = settings.run(1, &ProgressBar::hidden());
         assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         assert!(
             findings.finding.starts_with("Among 5 agents, the fullest minute holds up to "),

@@ -124,7 +124,7 @@ mod tests {
         for (change, expected) in cases {
             let mut settings = WaySettings::small();
             change(&mut settings);
-            let refused = format!("{:?}", settings.check());
+            let refused = format!("{:?}", settings.check_values());
             assert!(refused.contains(expected), "{refused}");
         }
     }

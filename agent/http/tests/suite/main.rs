@@ -1,0 +1,13 @@
+//! The HTTP surface over real sockets, as gateways and operators see it.
+
+mod support;
+mod settle_release;
+mod json;
+mod admin;
+mod emergency;
+mod check;
+mod headers;
+mod refusals;
+mod shutdown;
+mod tokens;
+mod gateway;

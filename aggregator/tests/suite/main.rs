@@ -1,0 +1,4 @@
+//! Aggregators over embedded buses.
+
+mod embedded;
+mod regions;

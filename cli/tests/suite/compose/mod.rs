@@ -1,0 +1,179 @@
+//! Tests of the deployment in containers that need no container engine.
+//!
+//! They read docker-compose.yml and the Dockerfile and compare them with the binary and the sources. Then they run the
+//! same commands as processes, with the same environment, beside a real Redis and a real Kafka. They do not show that the
+//! image builds, nor how the images of Redis and Kafka start.
+
+mod file;
+mod image;
+mod stack;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tollgate_servers::wait_for;
+
+use crate::support::{Client, finish, tollgate};
+use file::Compose;
+use image::Dockerfile;
+use stack::Stack;
+
+/// The agents and their published ports, as the head of docker-compose.yml names them.
+const AGENTS: [(&str, u16); 2] = [("agent-1", 8180), ("agent-2", 8280)];
+const AGGREGATOR: u16 = 8090;
+/// Quota of each key in rules.yaml, and the cost of one call of the test.
+const QUOTA: u64 = 100;
+const COST: u64 = 10;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace is above").to_owned()
+}
+
+/// Returns true if the tag fixes a version. An image without such a tag may change at any time.
+fn is_pinned(image: &str) -> bool {
+    image
+        .rsplit_once(':')
+        .is_some_and(|(_, tag)| tag.starts_with(|c: char| c.is_ascii_digit()) || tag == "bookworm-slim")
+}
+
+#[test]
+fn every_reference_in_the_compose_file_resolves() {
+    let compose = Compose::read(&root());
+    let services = compose.services();
+    assert_eq!(compose.start_order().len(), services.len(), "each service starts once, after its dependencies");
+    let mut published = BTreeSet::new();
+    for service in &services {
+        let name = service.name;
+        assert!(is_pinned(&service.text("image")), "{name}: {}", service.text("image"));
+        for (other, condition) in service.depends_on() {
+            let other = compose.service(&other);
+            let needed = if other.ends() { "service_completed_successfully" } else { "service_healthy" };
+            assert_eq!(condition, needed, "{name} waits for {}", other.name);
+            assert_eq!(
+                other.ends(),
+                other.health().is_none(),
+                "{}: a service that keeps running needs a health check",
+                other.name
+            );
+        }
+        for volume in service.volumes() {
+            let there = volume.file.as_ref().map_or(compose.declares_volume(&volume.source), |path| path.exists());
+            assert!(there, "{name}: {} does not exist", volume.source);
+        }
+        for port in service.ports() {
+            assert!(published.insert(port.published), "{} is published twice", port.published);
+            assert_eq!(port.address, "127.0.0.1", "{name} is published beyond this machine");
+            assert_eq!(Some(port.inside), service.listens_on(), "{name}");
+        }
+    }
+    let expected: BTreeSet<u16> = AGENTS.iter().map(|(_, port)| *port).chain([AGGREGATOR]).collect();
+    assert_eq!(published, expected);
+    let agents = compose.service("agent-1").environment()["TOLLGATE_AGENTS_EXPECTED"].clone();
+    assert_eq!(agents, AGENTS.len().to_string());
+}
+
+#[test]
+fn commands_know_every_variable_of_their_service() {
+    let compose = Compose::read(&root());
+    for service in compose.services().iter().filter(|service| service.is_tollgate()) {
+        let command = service.command();
+        let args: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        let help = finish(&mut tollgate(&args));
+        assert_eq!(help.exit, 0, "{args:?}: {}", help.err);
+        let known: BTreeSet<&str> = help.out.split(|c: char| !c.is_ascii_uppercase() && c != '_').collect();
+        let environment = service.environment();
+        assert!(!environment.is_empty());
+        for variable in environment.keys() {
+            assert!(
+                known.contains(&**variable),
+                "{}: `tollgate {}` knows no {variable}",
+                service.name,
+                command.join(" ")
+            );
+        }
+    }
+}
+
+#[test]
+fn the_image_is_built_from_existing_sources_and_does_not_run_as_root() {
+    let (compose, dockerfile) = (Compose::read(&root()), Dockerfile::read(&root()));
+    for image in dockerfile.bases() {
+        assert!(is_pinned(image), "{image}");
+    }
+    let ignored = std::fs::read_to_string(root().join(".dockerignore")).unwrap();
+    let copied = dockerfile.copied();
+    for source in &copied {
+        assert!(root().join(source).exists(), "there is no {source}");
+        assert!(!ignored.lines().any(|line| line == *source), "{source} is copied, and ignored");
+    }
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let (_, members) = manifest.split_once("members = [").expect("the members of the workspace");
+    let (members, _) = members.split_once(']').expect("the end of the members");
+    for member in members.split('"').skip(1).step_by(2) {
+        assert!(copied.iter().any(|source| Path::new(member).starts_with(source)), "{member} is not copied");
+    }
+    let [builder, last] = dockerfile.stages() else { panic!("two stages") };
+    assert!(builder.iter().any(|line| line.contains("cargo build --release --locked -p tollgate-cli")));
+    let user = image::last(last, "USER").split(':').next().unwrap();
+    assert!(user.parse::<u32>().is_ok_and(|id| id > 0), "{user} may be root");
+    let exposed: Vec<u16> = image::last(last, "EXPOSE").split(' ').map(|port| port.parse().unwrap()).collect();
+    let folders = last.iter().find(|line| line.contains("install -d -o")).expect("folders of the user");
+    let builds = compose.services().iter().filter(|service| service.builds_here()).count();
+    assert_eq!(builds, 1, "several builds of the same image name conflict");
+    for service in compose.services().iter().filter(|service| service.is_of_this_image()) {
+        let of_user =
+            |volume: &file::Volume| volume.file.is_some() || folders.split(' ').any(|word| word == volume.target);
+        assert!(service.volumes().iter().all(of_user), "{} cannot write its volumes", service.name);
+        assert!(service.listens_on().is_none_or(|port| exposed.contains(&port)), "{}", service.name);
+    }
+    assert_eq!(image::last(last, "ENTRYPOINT"), r#"["tollgate"]"#);
+    assert!(
+        last.iter().any(|line| line.ends_with("/usr/local/bin/tollgate") && line.starts_with("COPY --from=builder"))
+    );
+}
+
+/// B2, B6, D8, D9: one key has one quota at both agents, and the aggregator counts its calls.
+#[test]
+fn the_agents_of_the_compose_file_share_one_limit() {
+    let stack = Stack::start(&Compose::read(&root()));
+    let mut agents = AGENTS.map(|(_, port)| stack.client(port));
+    for (agent, (name, _)) in agents.iter_mut().zip(AGENTS) {
+        assert_eq!(agent.get("/readyz", &[]).status, 200);
+        let answer = agent.check("k1");
+        assert_eq!((answer.status, answer.header("x-gateway-node")), (200, name));
+    }
+    let mut attempts = 0..;
+    let key = wait_for("the store to answer all calls within their deadline", || {
+        let key = format!("k{:03}", attempts.next().unwrap());
+        spend(&mut agents, &key).then_some(key)
+    });
+    let mut aggregator = stack.client(AGGREGATOR);
+    let counter = wait_for("the aggregator to count what was admitted", || {
+        let counters = aggregator.get(&format!("/counters?rule=per-key&label={key}"), &[]).json();
+        counters["counters"].as_array().unwrap().iter().find(|counter| counter["admitted"] == QUOTA).cloned()
+    });
+    assert_eq!(counter["quota"], QUOTA);
+    for (name, log) in stack.stop() {
+        for warning in ["maxmemory-policy", "a key that everyone knows", "cannot be saved", "no --redis"] {
+            assert!(!log.contains(warning), "{name}: {log}");
+        }
+    }
+}
+
+/// Spends a quota at both agents in turn. Returns true if the store decided all calls; panics if it decided wrongly.
+fn spend(agents: &mut [Client; 2], key: &str) -> bool {
+    let call = json!({ "descriptors": { "api_key": key }, "cost": COST }).to_string();
+    let calls = QUOTA / COST + 2;
+    let answers: Vec<Value> = (0..calls).map(|i| agents[usize::from(i % 2 == 1)].post(&call).json()).collect();
+    if answers.iter().any(|answer| answer["source"] != "store" && answer["source"] != "local") {
+        return false; // the machine was too slow for a deadline of 15 ms
+    }
+    for (i, answer) in (1..).zip(&answers) {
+        let left = QUOTA.checked_sub(i * COST);
+        assert_eq!(answer["allowed"], left.is_some(), "{answers:?}");
+        assert_eq!(answer["remaining"], left.unwrap_or(0), "{answers:?}");
+        assert!(left.is_none() || answer["source"] == "store", "{answer}");
+    }
+    true
+}

@@ -1,0 +1,79 @@
+//! A machine with more work than cores: eight busy loops beside the processes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::ScopedJoinHandle;
+
+use tollgate_servers::{Redis, free_port};
+
+use super::fleet_of_processes::{Member, alone, check};
+use crate::support::{Client, Up, file};
+
+const LOOPS: usize = 8;
+const CONNECTIONS: usize = 10;
+/// Calls of each connection.
+const CALLS: usize = 100;
+/// Keys in turn, of which each has ten calls.
+const KEYS: usize = 100;
+
+/// Sends the calls of all connections while the machine is busy; returns the number of decisions by source, and of denials.
+fn decisions(connect: impl Fn() -> Client + Sync, keys: usize) -> (BTreeMap<String, usize>, usize) {
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..LOOPS {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+        }
+        let connect = &connect;
+        let call = move |connection: usize| {
+            let mut client = connect();
+            let key = |call: usize| format!("k{}", (connection * CALLS + call) % keys);
+            (0..CALLS).map(|call| check(&mut client, &key(call))).collect::<Vec<_>>()
+        };
+        let callers: Vec<_> = (0..CONNECTIONS).map(|connection| scope.spawn(move || call(connection))).collect();
+        let said: Vec<_> = callers.into_iter().map(ScopedJoinHandle::join).collect();
+        done.store(true, Ordering::Relaxed);
+        let said: Vec<_> = said.into_iter().flat_map(|said| said.expect("each call is answered")).collect();
+        let mut sources = BTreeMap::new();
+        for said in &said {
+            *sources.entry(said.source.clone()).or_default() += 1;
+        }
+        (sources, said.iter().filter(|said| !said.allowed).count())
+    })
+}
+
+/// `tollgate up` counts in its own memory, which is never late: on a busy machine, each call on a hot key is decided by its
+/// counter.
+#[test]
+fn counts_in_memory_decide_every_call_on_a_busy_machine() {
+    let _alone = alone();
+    let up = Up::start(&["--limit", "1000000/min per api_key"]);
+    let (sources, denied) = decisions(|| up.client(), 1);
+    println!("{sources:?}, {denied} denied");
+    assert_eq!((sources, denied), (BTreeMap::from([("store".to_owned(), CONNECTIONS * CALLS)]), 0));
+    let metrics = up.client().get("/metrics", &[]);
+    let errors = metrics.text().lines().filter(|line| line.starts_with("tollgate_store_errors_total"));
+    assert_eq!(errors.filter(|line| !line.ends_with(" 0")).count(), 0);
+}
+
+/// Under `bounded`, a busy machine denies less than 1% of legitimate calls: a hundred callers with ten calls each of
+/// 100/min, in the first seconds of an agent that is alone, whether it is told so or not.
+#[test]
+fn a_busy_machine_denies_no_legitimate_calls() {
+    let _alone = alone();
+    let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, consistency: bounded }]";
+    let rules = file("busy.yaml", rules).display().to_string();
+    for more in [&["--agents-expected", "1"][..], &[]] {
+        let redis = Redis::start();
+        let http = format!("127.0.0.1:{}", free_port());
+        let args = ["agent", "--redis", &redis.url(), "--rules", &rules, "--http", &http];
+        let agent = Member::start([&args, more].concat().iter().map(ToString::to_string).collect());
+        agent.wait_until_ready();
+        let (sources, denied) = decisions(|| agent.client(), KEYS);
+        println!("{more:?}: {sources:?}, {denied} denied");
+        assert!(denied < CONNECTIONS * CALLS / 100, "{more:?}: {denied} denied, {sources:?}");
+    }
+}

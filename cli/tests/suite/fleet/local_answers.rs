@@ -1,0 +1,96 @@
+//! Local answers of an agent on a real Redis, as gateways and operators see them: in the answers, in `/explain`, and in
+//! the metrics.
+
+use serde_json::Value;
+use tollgate_servers::{Redis, free_port};
+
+use super::fleet_of_processes::{Member, alone};
+use crate::support::{Client, file, wait_for};
+
+/// The deadline is one that a busy machine keeps.
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/min, deadline: 1s }]";
+const CALLS: u64 = 200;
+/// Calls by which an agent gets leases and a line of credit for a key.
+const FIRST_CALLS: u64 = 60;
+/// A call that no window has room for.
+const TOO_LARGE: &str = r#"{"descriptors": {"api_key": "large"}, "cost": 1001}"#;
+
+/// Gateway that counts its local answers.
+struct Gateway {
+    client: Client,
+    leases: u64,
+    allowances: u64,
+}
+
+impl Gateway {
+    /// Asks for one unit of a key. Returns the text of `by`.
+    fn check(&mut self, key: &str) -> Option<String> {
+        let body = self.client.check(key).json();
+        assert_eq!(body["by"].is_string(), body["source"] == "local", "{body}");
+        let by = body["by"].as_str().map(str::to_owned);
+        self.leases += u64::from(by.as_deref() == Some("lease"));
+        self.allowances += u64::from(by.as_deref() == Some("allowance"));
+        by
+    }
+
+    /// Returns `by` of the only rule in the explanation of a call.
+    fn explained(&mut self, call: &str) -> Value {
+        self.client.send("POST", "/explain", &[], call);
+        let mut explanation = self.client.receive().json();
+        explanation["rules"][0]["by"].take()
+    }
+}
+
+/// C4, C5: most calls of a busy key are admitted by leases. While Redis is late, a call is admitted by an allowance.
+/// Answers and `/explain` name the part that decided. The metrics of the rule count each leased unit as spent or
+/// stranded.
+#[test]
+fn answers_explanations_and_metrics_show_the_local_answers() {
+    let _alone = alone();
+    let (redis, rules) = (Redis::start(), file("local-answers.yaml", RULES));
+    let http = format!("127.0.0.1:{}", free_port());
+    let args =
+        ["agent", "--node", "gw-1", "--agents-expected", "1", "--redis", &redis.url(), "--http", &http, "--rules"];
+    let agent = Member::start(args.iter().map(ToString::to_string).chain([rules.display().to_string()]).collect());
+    agent.wait_until_ready();
+    let mut gateway = Gateway { client: agent.client(), leases: 0, allowances: 0 };
+
+    let by_store = (0..CALLS).filter(|_| gateway.check("busy").is_none()).count() as u64;
+    println!("of {CALLS} calls, {} by leases and {by_store} by Redis", gateway.leases);
+    assert!(gateway.leases > 0 && by_store > 0 && gateway.leases + by_store == CALLS, "one call after the other");
+
+    // A line of credit ends with its sub-window: then the next key is used.
+    let mut keys = 0;
+    wait_for("an allowance", || {
+        keys += 1;
+        let key = format!("late-{keys}");
+        (0..FIRST_CALLS).for_each(|_| drop(gateway.check(&key)));
+        redis.pause();
+        let mut by = Some("lease".to_owned());
+        while by.as_deref() == Some("lease") {
+            by = gateway.check(&key);
+        }
+        redis.resume();
+        (by? == "allowance").then_some(())
+    });
+
+    let denied = [(); 2].map(|()| gateway.client.post(TOO_LARGE).json());
+    assert_eq!(denied.each_ref().map(|body| body["source"].as_str()), [Some("store"), Some("local")], "{denied:?}");
+    assert_eq!((&denied[0]["by"], &denied[1]["by"]), (&Value::Null, &"cached_denial".into()));
+    assert_eq!(gateway.explained(TOO_LARGE), "cached_denial");
+
+    let call = r#"{"descriptors": {"api_key": "busy"}}"#;
+    assert_eq!(gateway.explained(r#"{"descriptors": {"api_key": "new"}}"#), Value::Null);
+    wait_for("an unspent lease in the explanation", || {
+        let is_leased = gateway.explained(call) == "lease";
+        is_leased.then_some(()).or_else(|| gateway.check("busy").and(None))
+    });
+
+    let metric = |name: &str| agent.series(&format!("tollgate_{name}_total"), "rule=\"per-key\"");
+    wait_for("the end of all leases", || {
+        let [leased, stranded] = ["lease_units", "lease_units_stranded"].map(metric);
+        (stranded > 0 && leased == gateway.leases + stranded).then_some(())
+    });
+    // Redis had room for each of them.
+    assert_eq!(["line_units_drawn", "line_units_burned"].map(metric), [gateway.allowances, 0]);
+}

@@ -1,0 +1,24 @@
+//! Agents and aggregators as processes, over real Redis and real Kafka, while servers and processes fail.
+
+mod fleet_of_processes;
+mod log;
+mod emergency;
+mod notices;
+mod failure_metrics;
+mod outage;
+mod lost;
+mod crashes;
+mod failover;
+mod members;
+mod empty_redis;
+mod dead_letters;
+mod rules;
+mod stopped;
+mod starting;
+mod processes;
+mod parts;
+mod settlements;
+mod busy;
+mod refused;
+mod eventual;
+mod local_answers;

@@ -1,0 +1,113 @@
+//! Published rules: from the bus, from Redis while the bus is unavailable, and from the state folder without any server.
+
+use std::path::PathBuf;
+
+use super::fleet_of_processes::{Fleet, Member, check};
+use crate::support::{file, finish, tollgate, wait_for};
+
+const FEW: &str = "rules: [{ name: per-key, per: [api_key], quota: 10/h, consistency: strict, deadline: 1s }]";
+const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consistency: strict, deadline: 1s }]
+lists: { deny: [{ api_key: sk_revoked_* }] }";
+
+fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
+    let path = file("published.yaml", text);
+    let said = finish(tollgate(&["rules", "publish", path.to_str().unwrap()]).args(to));
+    (said.exit, said.out, said.err)
+}
+
+/// Starts an agent that follows published rules, with a state folder of this name.
+fn follower(fleet: &Fleet, state: &str) -> Member {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{state}-{}", std::process::id()));
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    let args = ["agent", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0", "--state-dir"];
+    Member::start(args.iter().map(ToString::to_string).chain([folder.display().to_string()]).collect())
+}
+
+fn wait_for_generation(agent: &Member, generation: u64) {
+    wait_for("the rules", || (agent.get("/healthz")["generation"] == generation).then_some(()));
+}
+
+/// F3, F7, F8, G9, last-good: published rules reach running agents, newer ones replace older ones, and each agent finds them
+/// again while Kafka is unavailable, and without any server.
+#[test]
+fn published_rules_reach_agents_whatever_is_away() {
+    let mut fleet = Fleet::start("rules", FEW);
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    let agent = follower(&fleet, "first");
+    let missing = agent.client().get("/readyz", &[]);
+    assert_eq!(missing.status, 503);
+    assert!(missing.text().contains("tollgate rules publish"), "{}", missing.text());
+
+    let (exit, out, _) = publish(FEW, &["--kafka", &kafka]);
+    assert_eq!((exit, out.trim_end().rsplit(' ').next()), (0, Some("1")), "{out}");
+    wait_for_generation(&agent, 1);
+    agent.wait_until_ready();
+    let mut client = agent.client();
+    assert_eq!(check(&mut client, "k1").remaining, 9);
+
+    let (exit, _, err) = publish("rules: [{ name: a, per: [api_key], quota: 0/h }]", &["--kafka", &kafka]);
+    assert_eq!(exit, 2, "{err}");
+    let (exit, ..) = publish(MORE, &["--kafka", &kafka]);
+    assert_eq!(exit, 0);
+    wait_for_generation(&agent, 2);
+    assert_eq!(check(&mut client, "k1").remaining, 18, "what was spent is kept");
+    assert!(!check(&mut client, "sk_revoked_1").allowed, "a listed key is denied from here on");
+
+    let aggregator = Member::start(
+        ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec(),
+    );
+    wait_for("the copy in Redis", || {
+        fleet.redis.command("HGET tollgate:rules generation").ends_with('2').then_some(())
+    });
+    drop(aggregator);
+    fleet.kafka.kill();
+    let second = follower(&fleet, "second");
+    wait_for_generation(&second, 2);
+    second.wait_until_ready();
+    wait_for("word of Kafka", || {
+        second.get("/healthz")["bus_error"].as_str().filter(|error| error.contains("does not answer")).map(|_| ())
+    });
+
+    fleet.redis.kill();
+    drop(second);
+    let again = follower(&fleet, "second");
+    wait_for_generation(&again, 2);
+    assert_eq!(check(&mut again.client(), "k1").source, "fallback");
+}
+
+/// stand-alone: a fleet without Kafka gets its rules from Redis.
+#[test]
+fn a_fleet_without_kafka_is_published_to_through_redis() {
+    let fleet = Fleet::start("no-kafka", FEW);
+    let redis = fleet.redis.url();
+    assert_eq!(publish(FEW, &["--redis", &redis]).0, 0);
+    let agent = Member::start(["agent", "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec());
+    agent.wait_until_ready();
+    wait_for_generation(&agent, 1);
+    assert_eq!(check(&mut agent.client(), "k1").source, "store");
+    assert_eq!(publish(MORE, &["--redis", &redis]).0, 0);
+    wait_for_generation(&agent, 2);
+}
+
+/// Rules were published to Redis alone, and now they come from Kafka, whose generations begin anew: the remedy that is
+/// printed puts the new ones in force.
+#[test]
+fn the_remedy_for_newer_rules_in_redis_puts_those_of_the_topic_in_force() {
+    let fleet = Fleet::start("newer-rules", FEW);
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    assert!((0..3).all(|_| publish(FEW, &["--redis", &redis]).0 == 0));
+    let args = ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"];
+    let mut aggregator = Member::start(args.map(str::to_owned).to_vec());
+    let mut agent = follower(&fleet, "newer-before");
+    wait_for_generation(&agent, 3);
+    assert_eq!(publish(MORE, &["--kafka", &kafka]).0, 0);
+    for (member, said) in [(&mut agent, "published rules ignored"), (&mut aggregator, "Redis holds newer rules")] {
+        let line = member.log().find(|line| line.contains(said)).expect("a warning");
+        assert!(line.contains("tollgate:rules") && line.contains("without their state directories"), "{line}");
+    }
+    assert_eq!(fleet.redis.command("DEL tollgate:rules"), ":1");
+    drop(agent);
+    let agent = follower(&fleet, "newer-after");
+    wait_for_generation(&agent, 1);
+    assert!(!check(&mut agent.client(), "sk_revoked_1").allowed, "by the rules of the topic");
+}

@@ -1,0 +1,9 @@
+//! Tests of the workspace and of the binary `tollgate`: its commands, and fleets of its processes over real servers.
+
+mod support;
+mod layout;
+mod tidy;
+mod commands;
+mod compose;
+mod fleet;
+mod two_regions;

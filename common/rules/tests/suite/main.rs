@@ -1,0 +1,4 @@
+//! Rules files and imports through the public interface.
+
+mod explain;
+mod envoy;

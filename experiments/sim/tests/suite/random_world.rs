@@ -1,0 +1,215 @@
+//! The random world: many seeds, each another fleet with other delays, losses, outages and crashes. The invariants are
+//! checked after every step. A failing seed is run alone with `TOLLGATE_SEED`, and a part of it with `TOLLGATE_KEEP`.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::scenario::{Part, Plan, Run, shrink};
+use strum::VariantArray;
+use tollgate_servers::scaled;
+use tollgate_sim::PlantedBug;
+
+/// Number of seeds of the full test.
+const SEEDS: u64 = 1_000;
+/// Number of seeds within which a planted bug is found.
+const BUG_SEEDS: u64 = 100;
+/// Minimum number of admissions of a seed that are compared with the bound of their rule, on average.
+const STRICT_MIN: usize = 20;
+const BOUNDED_MIN: usize = 10;
+const THREADS: usize = 2;
+
+/// Command that runs the random world.
+const COMMAND: &str = "cargo test -p tollgate-experiments --test random_world";
+
+fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
+    run_plan(&Plan::draw(seed), bug)
+}
+
+/// Reports an assertion that fails within the run like a broken invariant.
+fn run_plan(plan: &Plan, bug: Option<PlantedBug>) -> Result<Run, String> {
+    catch_unwind(AssertUnwindSafe(|| crate::scenario::run(plan, bug))).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(format!("panic: {}", text.unwrap_or("without a text")))
+    })
+}
+
+fn name_of(broken: &str) -> &str {
+    broken.split(':').next().unwrap_or_default()
+}
+
+/// Returns a small part of a plan that breaks the same invariant.
+fn shrunk(plan: &Plan, broken: &str, bug: Option<PlantedBug>) -> Part {
+    let breaks = |part: &Part| run_plan(&part.of(plan), bug).is_err_and(|other| name_of(&other) == name_of(broken));
+    shrink(plan, &breaks)
+}
+
+/// Returns the report on a seed that failed: the commands that run it alone, and a small part of it.
+fn report(seed: u64, broken: &str) -> String {
+    let plan = Plan::draw(seed);
+    let part = shrunk(&plan, broken, None);
+    let summary = part.summary(&plan);
+    format!(
+        "seed {seed}: {broken}\nTOLLGATE_SEED={seed} {COMMAND}\n{:?} traffic, shrunk to {summary}\nTOLLGATE_SEED={seed} \
+         TOLLGATE_KEEP='{part}' {COMMAND}",
+        plan.pattern
+    )
+}
+
+/// Runs seeds on several threads. Returns the runs by seed, or the first seed that broke an invariant.
+fn run_all(seeds: u64) -> Result<BTreeMap<u64, Run>, (u64, String)> {
+    let (next, runs) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                while let seed = next.fetch_add(1, Ordering::Relaxed)
+                    && seed < seeds
+                {
+                    let run = run(seed, None);
+                    if run.is_err() {
+                        next.store(seeds, Ordering::Relaxed);
+                    }
+                    runs.lock().expect("no thread panicked").insert(seed, run);
+                }
+            });
+        }
+    });
+    let runs = runs.into_inner().expect("no thread panicked");
+    runs.into_iter().map(|(seed, run)| run.map(|run| (seed, run)).map_err(|broken| (seed, broken))).collect()
+}
+
+/// Invariants 1 (no-wait), 2 (stand-alone), 3 (never-over), 4 (true-denial), 5 (one-truth-of-time), 6 (exactly-counted),
+/// 8 (capped) and 9 (last-good), and wake-ups in time, after every step of every seed.
+#[test]
+fn the_invariants_hold_at_every_step_of_every_seed() {
+    if let Ok(seed) = std::env::var("TOLLGATE_SEED") {
+        let seed = seed.parse().expect("TOLLGATE_SEED is a number");
+        let Ok(part) = std::env::var("TOLLGATE_KEEP") else {
+            let run = run(seed, None).unwrap_or_else(|broken| panic!("{}", report(seed, &broken)));
+            return println!("seed {seed}: {run:?}");
+        };
+        let part: Part = part.parse().unwrap_or_else(|error| panic!("TOLLGATE_KEEP: {error}"));
+        let run = run_plan(&part.of(&Plan::draw(seed)), None);
+        return println!("{part}: {:?}", run.unwrap_or_else(|broken| panic!("{broken}")));
+    }
+    let runs = run_all(scaled(SEEDS)).unwrap_or_else(|(seed, broken)| panic!("{}", report(seed, &broken)));
+    let mut sources = BTreeMap::new();
+    for (source, calls) in runs.values().flat_map(|run| &run.totals.by_source) {
+        *sources.entry(*source).or_insert(0) += calls;
+    }
+    let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
+    println!(
+        "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, \
+         {} owned twice; {} counts compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
+         by the store charged, {} by leases, {} by lines, {} under strict and {} under bounded rules as callers see them, {} of \
+         these after a change of the window; {} answers to request ids; {} before a late answer; {} calls shared a charge; {} forged \
+         records; {} units opened again; fullest window {} permille of its quota",
+        runs.len(),
+        sum(|run| run.calls),
+        sum(|run| run.retried),
+        sum(|run| run.totals.lost_in_crashes),
+        sum(|run| run.totals.restored),
+        sum(|run| run.totals.doubled),
+        sum(|run| run.totals.compared),
+        sum(|run| run.totals.duplicates),
+        sum(|run| run.totals.balanced),
+        sum(|run| run.totals.bounded),
+        sum(|run| run.totals.charged),
+        sum(|run| run.totals.leased),
+        sum(|run| run.totals.drawn),
+        sum(|run| run.totals.admitted_strict),
+        sum(|run| run.totals.admitted_bounded),
+        sum(|run| run.totals.after_changes),
+        sum(|run| run.totals.named),
+        sum(|run| run.totals.late),
+        sum(|run| run.totals.coalesced),
+        sum(|run| run.totals.forged),
+        runs.values().map(|run| run.totals.reopened).sum::<u64>(),
+        runs.values().map(|run| run.totals.worst_permille).max().unwrap_or_default(),
+    );
+    // A world in which nothing ever goes wrong proves nothing.
+    assert_eq!(sources.len(), 4, "every source decided");
+    assert!(runs.values().any(|run| run.totals.reopened > 0), "agents entered lost units again");
+    assert!(sum(|run| run.totals.doubled) > 0, "two aggregators counted a partition");
+    assert!(sum(|run| run.totals.late) > 0, "answers came late");
+    assert!(sum(|run| run.totals.leased) > 0, "agents leased units");
+    assert!(sum(|run| run.totals.drawn) > 0, "agents drew on lines of credit");
+    let seeds = runs.len();
+    let (strict, bounded) = (sum(|run| run.totals.admitted_strict), sum(|run| run.totals.admitted_bounded));
+    assert!(strict > STRICT_MIN * seeds, "{strict} admissions under strict rules were compared with their quota");
+    assert!(bounded > BOUNDED_MIN * seeds, "{bounded} admissions under bounded rules were compared with their bound");
+    assert!(sum(|run| run.totals.after_changes) > 0, "the windows of counters changed while they were used");
+    assert!(sum(|run| run.totals.named) > 0, "calls had request ids");
+    assert!(sum(|run| run.totals.coalesced) > 0, "calls shared a charge");
+    assert!(sum(|run| run.retried) > 0, "clients tried again");
+    assert!(runs.values().any(|run| run.totals.handed_back > 0), "agents handed lines of credit back");
+    assert!(sum(|run| run.totals.members) > 0, "agents noticed that the fleet had changed");
+    assert!(sum(|run| run.totals.duplicates) > 0 && sum(|run| run.totals.balanced) > 0);
+}
+
+/// One seed replays everything: the same answers at the same times, and the same bytes in the logs. Hashes differ from run to
+/// run, and a thread that has run another seed knows other calls.
+#[test]
+fn one_seed_replays_everything() {
+    for seed in 0..10 {
+        let first = std::thread::spawn(move || run(seed, None)).join().expect("a run");
+        let second = run(seed, None);
+        assert_eq!(first, second, "seed {seed} does not replay");
+    }
+}
+
+/// Searches the seeds for one in which a planted bug breaks an invariant.
+fn find(bug: PlantedBug, invariant: &str) {
+    let broken = |seed| run(seed, Some(bug)).err().filter(|broken| name_of(broken) == invariant);
+    let found = (0..BUG_SEEDS).find_map(|seed| broken(seed).map(|broken| (seed, broken)));
+    let (seed, broken) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+    println!("{bug:?}: seed {seed}: {broken}");
+}
+
+/// Each planted bug is found within 100 seeds, by the invariant that it breaks. In some seeds, a consequence of it is found first.
+#[test]
+fn each_planted_bug_is_found() {
+    for bug in PlantedBug::VARIANTS.iter().filter(|bug| !PlantedBug::MUTANTS.contains(bug)) {
+        let invariant = match bug {
+            PlantedBug::DuplicateCounted | PlantedBug::SubWindowLost => "exactly-counted",
+            PlantedBug::RevokedBeforeRestored | PlantedBug::AnnouncedNeverRestored => "hand-over",
+            PlantedBug::RestoredTooEarly => "restore",
+            PlantedBug::LostReportedDelivered | PlantedBug::RowLate => "in-flight",
+            PlantedBug::NextReported => "capped",
+            PlantedBug::BackfillDropped
+            | PlantedBug::BackfillTwice
+            | PlantedBug::RefundDropped
+            | PlantedBug::RefundTwice => "backfill and refund",
+            PlantedBug::DenialReportedCharged => "never-over",
+            PlantedBug::WriterNotWoken | PlantedBug::MaintenanceNotWoken | PlantedBug::NextTickLost => "wake-up",
+            mutant => unreachable!("{mutant:?} is a mutant"),
+        };
+        find(*bug, invariant);
+    }
+}
+
+/// Five mistakes were chosen before any check was read (`experiments/mutants.md`). Each is found within 100 seeds, too.
+#[test]
+fn each_mutant_that_was_chosen_blind_is_found() {
+    let invariants = ["never-over", "never-over", "true-denial", "exactly-counted", "members"];
+    for (mutant, invariant) in PlantedBug::MUTANTS.into_iter().zip(invariants) {
+        find(mutant, invariant);
+    }
+}
+
+/// A failing seed is shrunk: the part breaks the same invariant, is repeated by its text, and is much smaller.
+#[test]
+fn a_failing_seed_is_shrunk() {
+    for (seed, bug) in [(2, PlantedBug::BackfillTwice), (9, PlantedBug::DenialReportedCharged)] {
+        let plan = Plan::draw(seed);
+        let broken = run_plan(&plan, Some(bug)).expect_err("the bug is found");
+        let part = shrunk(&plan, &broken, Some(bug));
+        let repeated: Part = part.to_string().parse().expect("its text is that of a part");
+        assert_eq!(repeated, part);
+        let again = run_plan(&repeated.of(&plan), Some(bug)).expect_err("the part breaks it, too");
+        println!("{bug:?}: {broken}\nshrunk: {again}\n{}\n{part}", part.summary(&plan));
+        assert_eq!(name_of(&again), name_of(&broken));
+        assert!(plan.requests.len() > 400 && part.requests.len() <= 20, "{part}");
+    }
+}

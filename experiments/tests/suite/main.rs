@@ -1,0 +1,5 @@
+//! Tests of the binary `tollgate-lab`.
+
+mod support;
+mod scenarios;
+mod live;
