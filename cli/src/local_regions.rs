@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::interval;
-use tollgate::store::MemoryStore;
+use tollgate::store::{AnyStore, MemoryStore};
 use tollgate::{Agent, Builder, RuleSet};
 use tollgate_aggregator::regions::{
     GlobalRules, RegionBuses, RegionFeed, RegionQueries, RegionRole, RegionRoleSettings,
@@ -31,7 +31,7 @@ pub(crate) struct LocalRegion {
     /// Name of the region.
     pub(crate) name: Region,
     /// Agent of the region.
-    pub(crate) agent: Agent<MemoryStore>,
+    pub(crate) agent: Agent,
     /// Link to the ledger. It has no delay in the region that holds the ledger.
     pub(crate) link: Link,
     aggregator: Aggregator,
@@ -88,7 +88,7 @@ impl LocalRegion {
             .bus(bus)
             .metrics_from(aggregator.metrics())
             .metrics_from(role.metrics());
-        let agent = agent.store(store).start_with_store()?;
+        let agent = agent.store(Arc::new(AnyStore::Memory(store))).start_with_store()?;
         let rules_follower = tokio::spawn(follow_rules(agent.clone(), global));
         Ok(Self { name, agent, link, aggregator, role, rules_follower })
     }
@@ -112,7 +112,7 @@ impl LocalRegion {
 }
 
 /// Passes the rules that an agent enforces to the budgets of its region, whenever they change.
-async fn follow_rules(agent: Agent<MemoryStore>, global: GlobalRules) {
+async fn follow_rules(agent: Agent, global: GlobalRules) {
     let generation = || agent.engine().with_rules(|rules| rules.generation);
     let (mut known, mut ticks) = (generation(), interval(RULES_INTERVAL));
     loop {

@@ -2,7 +2,7 @@
 //!
 //! An [`Operation`] goes through [`Engine::begin`], then the store if it must be asked, then [`Engine::finish`].
 //! Signals, presence, delivery reports and rules arrive through other methods. The crate reads no clock, opens no
-//! socket and writes no log; a shell (`tollgate`, or the simulator of `tollgate-experiments`) does that. Modules are
+//! socket and writes no log; a shell (`tollgate`, or the simulator of `tollgate-sim`) does that. Modules are
 //! listed in the order of their layers: each imports only the modules before it.
 
 #[cfg(test)]

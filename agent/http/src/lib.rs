@@ -35,8 +35,14 @@ use tollgate::store::ChargeStore;
 pub use body::BODY_LEN_MAX;
 pub use serve::{DRAIN_WAIT, serve};
 
-/// Returns the routes of an agent.
-pub fn router<S: ChargeStore>(agent: Agent<S>) -> Router {
+/// Returns the routes of an agent with the store that its builder chose. Its code is compiled in this crate, and not anew in
+/// each program.
+pub fn router(agent: Agent) -> Router {
+    router_over(agent)
+}
+
+/// Returns the routes of an agent over any store.
+pub fn router_over<S: ChargeStore>(agent: Agent<S>) -> Router {
     Router::new()
         .route(check::CHECK_PATH, get(check::check_request::<S>).post(check::check_call::<S>))
         .route("/check/", any(check::check_prefixed::<S>))

@@ -1,5 +1,7 @@
 //! The store that the builder's settings select.
 
+use std::sync::Arc;
+
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::regions::stored_limit::LimitView;
@@ -14,7 +16,7 @@ use super::{ChargeStore, MemoryStore, StoreError};
 pub enum AnyStore {
     /// Counters in this process.
     #[doc(hidden)]
-    Memory(MemoryStore),
+    Memory(Arc<MemoryStore>),
     /// Counters in Redis.
     #[cfg(feature = "redis")]
     #[doc(hidden)]

@@ -65,7 +65,7 @@ fn bucket(quota: &str, burst: u64) -> Rule {
 /// Runs a test with the memory store and with a real Redis.
 async fn over_both_stores<F: Future<Output = ()>>(run: impl Fn(Arc<AnyStore>, Arc<dyn Clock>) -> F) {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    run(Arc::new(AnyStore::Memory(MemoryStore::new(clock.clone()))), clock.clone()).await;
+    run(Arc::new(AnyStore::Memory(Arc::new(MemoryStore::new(clock.clone())))), clock.clone()).await;
     let redis = Redis::start();
     let store = RedisStore::new(&RedisSettings::from(&*redis.url()), clock.clone()).unwrap();
     let waited = Stopwatch::start();

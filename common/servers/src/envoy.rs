@@ -4,7 +4,8 @@ use std::fs;
 use std::net::TcpStream;
 use std::path::Path;
 
-use crate::server::{Server, ServerKind, free_port};
+use crate::port::free_port;
+use crate::server::{Server, ServerKind};
 
 /// Location of the program relative to this crate; scripts/servers installs it.
 const PROGRAM: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/envoy/envoy/_bin/envoy");

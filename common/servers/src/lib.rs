@@ -5,6 +5,7 @@
 
 mod size;
 mod program;
+mod port;
 mod server;
 mod proxy;
 mod redis;
@@ -15,10 +16,11 @@ mod envoy;
 pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
 pub use mirror_maker::MirrorMakerKind;
+pub use port::free_port;
 pub use program::{Finished, finish};
 pub use proxy::Proxy;
 pub use redis::RedisKind;
-pub use server::{Server, ServerError, ServerKind, free_port, wait_for};
+pub use server::{Server, ServerError, ServerKind, wait_for};
 pub use size::scaled;
 
 /// Running Envoy.

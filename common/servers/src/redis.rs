@@ -5,7 +5,8 @@ use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use crate::server::{Server, ServerError, ServerKind, free_port, require};
+use crate::port::free_port;
+use crate::server::{Server, ServerError, ServerKind, require};
 
 const PROGRAM: &str = "redis-server";
 /// File in the server's folder that tells libfaketime the offset of the clock.

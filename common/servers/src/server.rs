@@ -6,7 +6,6 @@
 use std::fs;
 use std::io::{self, BufRead, BufReader};
 use std::marker::PhantomData;
-use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
@@ -170,15 +169,6 @@ impl Drop for SupervisedProcess {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// Returns a port that no process listens on.
-///
-/// # Panics
-/// Panics if there is none.
-#[must_use]
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port is free").port()
 }
 
 /// Calls `probe` until it returns a value.

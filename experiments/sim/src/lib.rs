@@ -24,6 +24,7 @@ mod aggregator;
 mod workload;
 mod simulation;
 pub mod replay;
+#[cfg(feature = "regions")]
 pub mod regions;
 
 pub use agent::{Correction, SimAgent};

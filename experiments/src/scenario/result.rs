@@ -144,7 +144,7 @@ impl ScenarioResult {
             shows: file.shows.clone(),
             seed: file.seed,
             version: env!("CARGO_PKG_VERSION"),
-            command: format!("tollgate experiment run {} --seed {}", scenario.source, file.seed),
+            command: format!("tollgate-lab run {} --seed {}", scenario.source, file.seed),
             finding,
             numbers: numbers.into_iter().map(number).collect(),
             tables,

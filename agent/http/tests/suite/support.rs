@@ -49,7 +49,7 @@ impl Sidecar {
                 std::future::pending::<()>().await; // runs until the test ends
             }
         };
-        let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router(agent), shutdown));
+        let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router_over(agent), shutdown));
         Self { address, stop, served }
     }
 

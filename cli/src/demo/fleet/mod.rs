@@ -60,7 +60,7 @@ pub(super) async fn run(
             addresses.push(store.address().to_owned());
             AnyStore::Redis(store)
         }
-        None => AnyStore::Memory(MemoryStore::new(clock.clone())),
+        None => AnyStore::Memory(Arc::new(MemoryStore::new(clock.clone()))),
     };
     let Some(kafka) = kafka else {
         let bus = EmbeddedBus::new(clock.clone(), PARTITIONS);

@@ -59,7 +59,7 @@ fn told(up: Up, counters_max: &str) -> (usize, usize) {
 
 /// K5: invented callers come for ten minutes as fast as the process answers. Meanwhile honest newcomers at one call per
 /// second pass at 99%, callers known before stay limited, and memory stays within its caps. The log tells once that the
-/// cap is reached. The rate of 20,000 per second is that of the simulation (`experiments/tests/flood.rs`).
+/// cap is reached. The rate of 20,000 per second is that of the simulation (`experiments/sim/tests/suite/flood.rs`).
 #[test]
 fn honest_newcomers_pass_while_a_process_is_flooded() {
     let up = agent("1000/24h per api_key", "10000");

@@ -16,7 +16,7 @@ rules:
   - { name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }
 ";
 /// Longest time of a call on a busy machine, below the time-outs of servers. The deadlines themselves are measured by
-/// `tollgate experiment live failure`.
+/// `tollgate-lab live failure`.
 const CALL_MAX: Duration = Duration::from_secs(3);
 const CALLS: usize = 1_000;
 /// Units that the fallback leaves each of three agents: 100 / 3.

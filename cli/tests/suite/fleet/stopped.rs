@@ -12,7 +12,7 @@ const RULES: &str = "
 rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, on_failure: closed, deadline: 1s }]";
 const STOPPED: Duration = Duration::from_secs(10);
 /// Longest time of a call on a busy machine. A call that waited for a suspended server would take until it continues. The
-/// deadlines themselves are measured by `tollgate experiment live failure`.
+/// deadlines themselves are measured by `tollgate-lab live failure`.
 const CALL_MAX: Duration = Duration::from_secs(3);
 const CALLS: usize = 500;
 

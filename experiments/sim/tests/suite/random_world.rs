@@ -21,7 +21,7 @@ const BOUNDED_MIN: usize = 10;
 const THREADS: usize = 2;
 
 /// Command that runs the random world.
-const COMMAND: &str = "cargo test -p tollgate-experiments --test random_world";
+const COMMAND: &str = "cargo test -p tollgate-sim --test suite random_world";
 
 fn run(seed: u64, bug: Option<PlantedBug>) -> Result<Run, String> {
     run_plan(&Plan::draw(seed), bug)

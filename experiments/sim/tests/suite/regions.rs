@@ -18,7 +18,7 @@ const SEEDS: u64 = 1_000;
 /// Number of seeds within which a mistake is found.
 const MISTAKE_SEEDS: u64 = 100;
 /// Command that runs the worlds.
-const COMMAND: &str = "cargo test -p tollgate-experiments --test regions";
+const COMMAND: &str = "cargo test -p tollgate-sim --test suite regions";
 /// Kinds of worlds, by their names.
 const WORLDS: [(&str, DrawWorld); 5] = [
     ("random", world),
