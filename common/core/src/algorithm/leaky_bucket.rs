@@ -4,8 +4,10 @@
 //! The queue itself is not stored: the verdict contains the delay until the call's turn, and the caller waits. Error:
 //! none; turns are exactly window / quota apart, and a full queue denies.
 
+use super::limit::Limit;
 use super::meter::Meter;
-use super::{Limit, Verdict, token_bucket};
+use super::token_bucket;
+use super::verdict::Verdict;
 use crate::clock::Timestamp;
 
 pub(super) fn evaluate(meter: &Meter, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {

@@ -6,7 +6,7 @@
 //! by p, so nothing is rounded. The meter does not store the times of admissions; it only bounds them: at most burst +
 //! rate x window within any window.
 
-use super::Limit;
+use super::limit::{Algorithm, Limit};
 use crate::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use crate::window::Window;
 
@@ -46,6 +46,19 @@ impl Rate {
             (a, b) = (b, a % b);
         }
         Self { units: units / a.max(1), ms: width_ms / a.max(1) }
+    }
+}
+
+impl Limit {
+    /// Returns the time in ms after which a charge has no effect any more: the window, or the time in which a whole bucket
+    /// drains if that is longer. For this time, a store knows the ids of requests.
+    #[must_use]
+    pub fn lasts_ms(&self) -> u64 {
+        let width_ms = self.window.width_ms();
+        match self.algorithm {
+            Algorithm::TokenBucket | Algorithm::LeakyBucket => width_ms.max(Meter::drain_whole_ms(self)),
+            _ => width_ms,
+        }
     }
 }
 
@@ -176,7 +189,7 @@ impl Meter {
     }
 
     /// Returns the time in ms in which a full bucket drains.
-    pub(super) fn drain_whole_ms(limit: &Limit) -> u64 {
+    fn drain_whole_ms(limit: &Limit) -> u64 {
         let meter = Self::new(limit);
         meter.drain_ms(meter.capacity())
     }

@@ -5,7 +5,7 @@
 //! it. Under steady demand the burst is admitted once and then the quota. Error: a window holds at most the burst, and
 //! any time t at most burst + quota x t / window.
 
-use super::{Algorithm, Limit};
+use super::limit::{Algorithm, Limit};
 use crate::window::Estimate;
 
 /// Units taken beyond the quota that have not been refilled.

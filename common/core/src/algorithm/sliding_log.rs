@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::{Limit, Verdict};
+use super::limit::Limit;
+use super::verdict::Verdict;
 use crate::clock::Timestamp;
 use crate::window::Window;
 

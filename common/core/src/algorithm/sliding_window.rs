@@ -6,8 +6,10 @@
 //!
 //! A rule with a burst also has a [reserve](super::reserve).
 
+use super::limit::{Algorithm, Limit};
+use super::meter::LEVEL_MAX;
 use super::reserve::Reserve;
-use super::{Algorithm, LEVEL_MAX, Limit, Verdict};
+use super::verdict::Verdict;
 use crate::clock::Timestamp;
 use crate::window::{Estimate, Ring, Window};
 

@@ -3,8 +3,9 @@
 //!
 //! Error: a window may admit burst + quota units, because a full bucket can be spent at once while it refills.
 
+use super::limit::Limit;
 use super::meter::Meter;
-use super::{Limit, Verdict};
+use super::verdict::Verdict;
 use crate::clock::Timestamp;
 
 pub(super) fn evaluate(meter: &Meter, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {

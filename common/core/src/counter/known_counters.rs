@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 
 use foldhash::fast::RandomState;
 
-use super::CounterId;
+use super::id::CounterId;
 
 /// Number of counters that a thread remembers: 128 KiB.
 const KNOWN_LEN: usize = 4_096;

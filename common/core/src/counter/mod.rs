@@ -1,15 +1,17 @@
-//! Counters: their names (`id`), the charges of a request (`charge`), the stored record (`stored`), the reference
+//! Counters: their names (`id`, `digest_key`), the charges of a request (`charge`), the stored record (`stored`), the reference
 //! semantics of charging ([`step()`]), and the errors of stores (`store_error`).
 
 mod id;
 mod known_counters;
+mod digest_key;
 mod charge;
 mod store_error;
 mod stored;
 mod step;
 
 pub use charge::{Charge, ChargeMode, ChargeResult, ChargeResults};
-pub use id::{CounterId, DigestKey, Partition, RequestId, SlotId};
+pub use digest_key::DigestKey;
+pub use id::{CounterId, Partition, RequestId, SlotId};
 pub use step::{Counters, step, step_at_once, step_one};
 pub use store_error::StoreError;
 pub use stored::StoredCounter;

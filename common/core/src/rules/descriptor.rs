@@ -6,9 +6,12 @@
 
 use std::sync::Arc;
 
-use super::match_rules::TIER;
-use super::{Matches, Pattern, RuleSet};
-use crate::call::{Call, Descriptors, bit};
+use super::pattern::Pattern;
+use super::rule::Matches;
+use crate::call::{Descriptors, bit};
+
+/// Name of the descriptor that holds the tier of a caller.
+pub const TIER: &str = "tier";
 
 /// Declaration of a descriptor: its name and the source of its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,23 +130,16 @@ impl DescriptorSource {
     }
 }
 
-#[doc(hidden)]
-impl RuleSet {
-    /// Resolves a call: adds the derived descriptors.
-    #[must_use]
-    pub fn resolved<'a>(&'a self, call: &'a Call<'_>) -> ResolvedCall<'a> {
-        self.resolved_within(call, MatchScope::default())
-    }
-
-    /// Resolves a call to which only the rules and list entries of a scope may apply.
-    #[must_use]
-    pub fn resolved_within<'a>(&'a self, call: &'a Call<'_>, scope: MatchScope<'a>) -> ResolvedCall<'a> {
-        let (descriptors, unverified) = call.parts();
-        ResolvedCall { descriptors, unverified, scope, specs: &self.descriptors }
-    }
-}
-
 impl<'a> ResolvedCall<'a> {
+    pub(super) fn new(
+        descriptors: &'a Descriptors<'a>,
+        unverified: u64,
+        scope: MatchScope<'a>,
+        specs: &'a [DescriptorSpec],
+    ) -> Self {
+        Self { descriptors, unverified, scope, specs }
+    }
+
     /// Returns true if a rule or list entry is within the scope of the call. List entries have the empty name.
     pub(super) fn has_in_scope(&self, rule: &str, matches: &Matches) -> bool {
         let names = self.descriptors.iter().map(|(name, _)| &**name);

@@ -5,9 +5,14 @@
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use super::{DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX, Quota};
+use super::Quota;
 use crate::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, SLIDING_LOG_QUOTA_MAX, SLIDING_LOG_WIDTH_MS_MAX};
 use crate::window::{Estimate, Window};
+
+/// Default of the time that a call waits for the store, in ms.
+pub const DEADLINE_MS_DEFAULT: u64 = 15;
+/// Maximum of the time that a call waits for the store, in ms.
+pub const DEADLINE_MS_MAX: u64 = 10_000;
 
 /// Maximum excess of a rule that states none, in millionths of its quota.
 const MAX_EXCESS_PPM_DEFAULT: u32 = 50_000;

@@ -10,10 +10,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{LimitPolicy, Narrowness, Quota, ResolvedCall, Rule, RuleSet};
-
-/// Name of the descriptor that holds the tier of a caller.
-pub const TIER: &str = "tier";
+use super::{LimitPolicy, Matches, Narrowness, Quota, ResolvedCall, Rule, RuleSet, TIER};
 
 /// A rule that applies to a call.
 #[derive(Clone, Debug)]
@@ -61,7 +58,7 @@ impl RuleSet {
         if self.lists.allow.is_empty() && self.lists.deny.is_empty() {
             return ListMatch::Unlisted;
         }
-        let find = |entries: &[super::Matches], only_verified: bool| {
+        let find = |entries: &[Matches], only_verified: bool| {
             entries.iter().position(|entry| call.has_in_scope("", entry) && call.satisfies(entry, only_verified))
         };
         if let Some(entry) = find(&self.lists.deny, false) {

@@ -8,7 +8,7 @@
 use std::num::{NonZeroU32, NonZeroU64};
 
 use super::ring_slots::RingSlots;
-use super::{SubWindow, Window};
+use super::sub_windows::{SubWindow, Window};
 use crate::clock::Timestamp;
 
 /// Method of counting the oldest sub-window, which the window covers in part.

@@ -4,6 +4,8 @@ mod properties;
 mod refunds;
 
 use super::*;
+use crate::clock::Timestamp;
+use crate::window::{Estimate, Window};
 
 /// Algorithms whose windows hold at most the quota, apart from the error of an estimate.
 const WINDOWS: [Algorithm; 3] = [

@@ -1,0 +1,69 @@
+//! One rule as written: its conditions, its policies, and the counters that it charges.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::limit_policy::LimitPolicy;
+use super::pattern::Pattern;
+
+/// Conditions on descriptors; all of them must hold.
+pub type Matches = Vec<(Arc<str>, Pattern)>;
+
+/// Costs by the first pattern that matches.
+pub type CostTable = Vec<(Pattern, u64)>;
+
+/// One rule as written: the calls that it matches, and its policies. The default limits nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Rule {
+    /// Name, unique in the set.
+    pub name: Arc<str>,
+    /// Group of rules of which only the narrowest applies.
+    pub group: Option<Arc<str>>,
+    /// Conditions that must all hold.
+    pub matches: Matches,
+    /// Descriptors whose values select the counter. The rule does not apply to a call that lacks one of them.
+    pub per: Vec<Arc<str>>,
+    /// Policy of callers without a policy of their own; none when the rule does not limit them.
+    pub policy: Option<LimitPolicy>,
+    /// Policies by tier.
+    pub by_tier: Vec<(Arc<str>, Option<LimitPolicy>)>,
+    /// Policies of single callers, by the value of the first descriptor of `per`.
+    pub by_key: HashMap<Box<str>, Option<LimitPolicy>>,
+    /// Descriptor that holds the quota itself; only a verified value counts.
+    pub quota_from: Option<Arc<str>>,
+    /// Cost of a call; by default the cost that the call itself has.
+    pub cost: Option<u64>,
+    /// Cost of a call by the value of a descriptor; the first pattern that matches wins.
+    pub costs: Option<(Arc<str>, CostTable)>,
+    /// Condition for charging the counter.
+    pub charge: Charging,
+    /// Denies every call that matches, and counts nothing.
+    pub deny: bool,
+    /// Counts and never denies.
+    pub shadow: bool,
+    /// Regions over which a counter is one.
+    pub scope: Scope,
+    /// Names of the rules that do not apply where this one does.
+    pub replaces: Vec<Arc<str>>,
+}
+
+/// Condition for charging the counter of a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Charging {
+    /// Only if all rules of the call admit it.
+    #[default]
+    AllOrNone,
+    /// For each call, even if another rule denies it.
+    Each,
+}
+
+/// Regions over which a counter of a rule is one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Each region has a counter of its own, and the whole quota.
+    #[default]
+    Regional,
+    /// All regions share one quota, in budgets that move to the demand.
+    Global,
+}

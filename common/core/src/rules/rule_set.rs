@@ -1,0 +1,106 @@
+//! The rules that an agent enforces at one time, with the descriptors and lists that they use.
+
+use std::sync::Arc;
+
+use super::descriptor::{DescriptorSpec, MatchScope, ResolvedCall};
+use super::problem::Problem;
+use super::rule::{Matches, Rule};
+use crate::call::Call;
+use crate::decision::{DegradedRemaining, DenyStatus};
+use crate::regions::RegionFloorPart;
+
+/// Maximum number of rules in a set.
+pub const RULES_LEN_MAX: usize = 10_000;
+
+/// Version number of a rule set; newer sets have greater numbers.
+pub type Generation = u64;
+
+/// All rules that an agent enforces at one time. A set replaces another one only if its generation is newer.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct RuleSet {
+    /// Version number.
+    pub generation: Generation,
+    /// Origin of the rules, for display.
+    pub origin: Arc<str>,
+    /// Declared descriptors.
+    #[doc(hidden)]
+    pub descriptors: Vec<DescriptorSpec>,
+    /// Descriptor whose value selects the slot of the store: counters of one value lie together.
+    #[doc(hidden)]
+    pub slot_by: Option<Arc<str>>,
+    /// Callers that are never denied, and callers that always are.
+    #[doc(hidden)]
+    pub lists: Lists,
+    /// HTTP status of denials by the deny list and by rules that deny every call.
+    pub deny_status: DenyStatus,
+    /// Remaining units that clients see while the store does not decide.
+    pub degraded_remaining: DegradedRemaining,
+    /// Regions that share the quotas of rules with a global scope.
+    pub regions: Vec<RegionFloorPart>,
+    /// The rules in the order of the file.
+    pub rules: Vec<Arc<Rule>>,
+    /// Warnings: valid parts that are probably not meant.
+    #[doc(hidden)]
+    pub warnings: Vec<Problem>,
+}
+
+/// Callers that are never denied, and callers that always are.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lists {
+    /// Entries that are never denied, but still counted. They match verified values only.
+    pub allow: Vec<Matches>,
+    /// Entries that are always denied.
+    pub deny: Vec<Matches>,
+}
+
+impl RuleSet {
+    /// Creates a set of these rules, without declared descriptors.
+    #[must_use]
+    pub fn new(generation: Generation, rules: impl IntoIterator<Item = Rule>) -> Self {
+        let rules = rules.into_iter().map(Arc::new).collect();
+        Self { generation, origin: "code".into(), rules, ..Self::default() }
+    }
+
+    /// Creates the empty set of an agent before the first publication: generation 0, under which every call passes.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn none_yet() -> Self {
+        Self { origin: "none".into(), ..Self::new(0, []) }
+    }
+
+    /// Returns true if both sets enforce the same.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_equivalent(&self, other: &Self) -> bool {
+        self.rules == other.rules
+            && self.descriptors == other.descriptors
+            && self.slot_by == other.slot_by
+            && self.lists == other.lists
+            && self.deny_status == other.deny_status
+            && self.degraded_remaining == other.degraded_remaining
+            && self.regions == other.regions
+    }
+
+    /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn is_secret(&self, descriptor: &str) -> bool {
+        self.descriptors.iter().find(|spec| &*spec.name == descriptor).is_none_or(DescriptorSpec::is_secret)
+    }
+
+    /// Resolves a call: adds the derived descriptors.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn resolved<'a>(&'a self, call: &'a Call<'_>) -> ResolvedCall<'a> {
+        self.resolved_within(call, MatchScope::default())
+    }
+
+    /// Resolves a call to which only the rules and list entries of a scope may apply.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn resolved_within<'a>(&'a self, call: &'a Call<'_>, scope: MatchScope<'a>) -> ResolvedCall<'a> {
+        let (descriptors, unverified) = call.parts();
+        ResolvedCall::new(descriptors, unverified, scope, &self.descriptors)
+    }
+}
