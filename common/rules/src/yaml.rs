@@ -10,8 +10,11 @@ use std::str::FromStr;
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
 use saphyr_parser::{Parser, ScalarStyle};
 
-use crate::{FILE_LEN_MAX, cut, hint, nearest};
+use crate::{cut, hint, nearest};
 use tollgate_core::rules::problem::Problem;
+
+/// Largest rules file, in bytes.
+pub const FILE_LEN_MAX: usize = 4 << 20;
 
 /// Node of the file, with its position.
 pub type Node<'y> = MarkedYaml<'y>;

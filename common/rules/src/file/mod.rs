@@ -11,8 +11,8 @@ mod patterns;
 mod lists;
 mod quota;
 mod regions;
-mod rule;
 mod policies;
+mod rule;
 mod replaces;
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! `regions:` of the file, and the rules whose quota they share: those with `scope: global`.
 
-use crate::is_name_char;
 use crate::percent::parse_percent;
+use crate::rule_name::is_name_char;
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::regions::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorPart};

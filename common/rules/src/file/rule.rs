@@ -9,7 +9,7 @@ use super::policies::read_policies;
 use super::quota::read_quota;
 use super::regions::check_global;
 use super::tiers::FileContext;
-use crate::check_name;
+use crate::rule_name::check_name;
 use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;

@@ -21,10 +21,11 @@ mod numbers;
 #[cfg(test)]
 mod tests;
 
+use super::findings::{Findings, Foreign, Imported};
 use super::write::{comment, quoted};
-use super::{Findings, Foreign, Imported};
+use crate::hint;
+use crate::rule_name::check_name;
 use crate::yaml::{Node, YamlReader, line_of};
-use crate::{check_name, hint};
 use tollgate_core::rules::problem::Problems;
 
 use numbers::{ParamNumbers, read_numbers};

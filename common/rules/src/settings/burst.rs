@@ -2,8 +2,8 @@
 
 use tollgate_core::rules::{Unit, parse_units, show_units};
 
-use super::layer::PolicyEdit;
-use crate::parse_decimal;
+use super::policy_edit::PolicyEdit;
+use crate::decimal::parse_decimal;
 use crate::yaml::{Node, YamlReader, line_of};
 
 /// Maximum number of decimal places of a multiplier.

@@ -5,7 +5,8 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{Consistency, LimitPolicy, Quota};
 use tollgate_core::window::Estimate;
 
-use super::layer::{Layer, Located, PolicyEdit};
+use super::layer::{Layer, Located};
+use super::policy_edit::PolicyEdit;
 use crate::yaml::YamlReader;
 
 /// Setting that the budgets of regions rest on.

@@ -4,14 +4,15 @@
 //! value: without one there is no policy.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{LimitPolicy, PolicyError, Quota};
 use tollgate_core::window::Estimate;
 
-use super::policy_values::algorithm_name;
-use super::{Level, Setting, TABLE, ValueParser, parse_quota, present};
+use super::policy_edit::PolicyEdit;
+use super::policy_values::{algorithm_name, parse_quota};
+use super::setting::{Level, Setting, ValueParser};
+use super::table::{TABLE, present};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 /// Policy settings of one level. A setting that is absent is taken from the layer below.
@@ -28,43 +29,6 @@ pub(crate) struct Layer {
 pub(crate) struct Located<T> {
     pub(crate) value: T,
     pub(crate) line: usize,
-}
-
-/// Change of a policy, or the reason why it is impossible.
-type PolicyChange = dyn Fn(&mut LimitPolicy) -> Result<(), String>;
-
-/// Effect of a setting on a policy.
-#[derive(Clone)]
-pub(crate) enum PolicyEdit {
-    /// Keeps the default of the algorithm; every algorithm accepts it.
-    Default,
-    Algorithm(Algorithm),
-    /// Changes any other field.
-    Change(Rc<PolicyChange>),
-}
-
-impl PolicyEdit {
-    pub(super) fn change(change: impl Fn(&mut LimitPolicy) -> Result<(), String> + 'static) -> Self {
-        Self::Change(Rc::new(change))
-    }
-
-    pub(super) fn set(set: impl Fn(&mut LimitPolicy) + 'static) -> Self {
-        Self::change(move |policy| {
-            set(policy);
-            Ok(())
-        })
-    }
-
-    pub(super) fn apply(&self, policy: &mut LimitPolicy) -> Result<(), String> {
-        match self {
-            Self::Default => Ok(()),
-            Self::Algorithm(algorithm) => {
-                *policy = policy.counted_by(*algorithm);
-                Ok(())
-            }
-            Self::Change(change) => change(policy),
-        }
-    }
 }
 
 impl Layer {

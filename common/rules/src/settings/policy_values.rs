@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{
-    Consistency, DEADLINE_MS_MAX, LimitPolicy, OnFailure, Quota, parse_duration_ms, show_duration_ms,
+    Consistency, DEADLINE_MS_MAX, LimitPolicy, OnFailure, Quota, QuotaError, parse_duration_ms, show_duration_ms,
 };
 use tollgate_core::window::{Estimate, Window};
 
-use super::layer::PolicyEdit;
-use super::{parse_quota, word_of};
+use super::policy_edit::PolicyEdit;
 use crate::percent::parse_percent;
 use crate::yaml::{Node, YamlReader, line_of};
 
@@ -129,4 +128,13 @@ pub(super) fn read_deadline(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Opt
     let in_range = |text: &str| parse_duration_ms(text).filter(|ms| (1..=DEADLINE_MS_MAX).contains(ms));
     let deadline_ms = reader.parse_by(node, "`deadline`", &format!("1ms to {DEADLINE_MS_MAX}ms"), in_range)?;
     Some(PolicyEdit::set(move |policy| policy.deadline = Duration::from_millis(deadline_ms)))
+}
+
+pub(crate) fn parse_quota(reader: &mut YamlReader<'_>, line: usize, text: &str) -> Option<Quota> {
+    text.parse().map_err(|error: QuotaError| reader.refuse(line, error.to_string())).ok()
+}
+
+/// Returns the word for a value.
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> &'static str {
+    words.iter().find(|(_, known)| known == value).map_or("", |(name, _)| name)
 }

@@ -1,10 +1,7 @@
-//! Display of rules and policies by the table: parts and JSON of `rules validate`, lines of `rules diff`, JSON of
-//! `/explain`.
+//! Settings as they are shown: parts and JSON of `rules validate`, lines of `rules diff`, JSON of `/explain`. The table
+//! fills them in.
 
 use serde_json::{Map, Value};
-use tollgate_core::rules::{LimitPolicy, Quota, Rule};
-
-use super::TABLE;
 
 /// Title of the part that shows the quota.
 pub const QUOTA_COLUMN: &str = "QUOTA";
@@ -21,39 +18,10 @@ pub struct Shown {
     /// Names and texts in `rules diff`; a value that is absent has none.
     pub texts: Vec<(&'static str, String)>,
     /// Titles of parts of `rules validate`, and the texts there.
-    cells: Vec<(&'static str, String)>,
+    pub(super) cells: Vec<(&'static str, String)>,
 }
 
 impl Shown {
-    /// Shows the settings of a rule itself.
-    #[must_use]
-    pub fn of_rule(rule: &Rule) -> Self {
-        let mut shown = Self::default();
-        for setting in &TABLE {
-            (setting.of_rule)(rule, &mut shown);
-        }
-        shown
-    }
-
-    /// Shows the settings of one of a rule's policies. Without a policy the quota is `unlimited` or `denied`, the algorithm
-    /// in JSON `unlimited`, and its other fields are null.
-    #[must_use]
-    pub fn of_policy(rule: &Rule, policy: Option<&LimitPolicy>) -> Self {
-        let mut shown = Self::default();
-        let of_fields = policy.copied().unwrap_or_else(|| LimitPolicy::of(Quota::ONE));
-        for setting in &TABLE {
-            (setting.of_policy)(&of_fields, &mut shown);
-        }
-        if policy.is_some() {
-            return shown;
-        }
-        shown.json.values_mut().for_each(|value| *value = Value::Null);
-        let mut unlimited = Self { json: shown.json, ..Self::default() };
-        unlimited.json("algorithm", "unlimited");
-        unlimited.column(QUOTA_COLUMN, "quota", if rule.deny { "denied" } else { "unlimited" }.to_owned());
-        unlimited
-    }
-
     /// Returns the text of a part.
     #[must_use]
     pub fn cell(&self, column: &str) -> String {

@@ -6,18 +6,19 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tollgate_core::algorithm::Algorithm::{self, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_core::rules::{Charging, Consistency, Scope, show_units};
+use tollgate_core::rules::{Charging, Consistency, LimitPolicy, Quota, Rule, Scope, show_units};
 
-use super::ValueParser::{Policy, PolicyAlias, Rule};
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
     CONSISTENCIES, LEASES, algorithm_name, algorithm_text, estimate_text, on_failure_text, quota_over_regions,
     quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_max_excess,
-    read_on_failure, read_sub_windows,
+    read_on_failure, read_sub_windows, word_of,
 };
+use super::setting::ValueParser::{Policy, PolicyAlias, Rule as RuleValue};
+use super::setting::{Level, Setting};
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
-use super::{Level, Setting, word_of};
+use crate::yaml::{Fields, Node, YamlReader};
 use crate::{display, percent_text};
 
 /// Levels of a setting that every rule may have.
@@ -75,7 +76,7 @@ pub(super) static TABLE: [Setting; 24] = [
         shown.add_cell(MORE_COLUMN, (count > 0).then(|| format!("{count} key{}", if count == 1 { "" } else { "s" })));
     }),
     Setting::new("group", ANY_RULE)
-        .parser(Rule(|reader, node, _, rule| rule.group = reader.text(node, "`group`").map(Into::into)))
+        .parser(RuleValue(|reader, node, _, rule| rule.group = reader.text(node, "`group`").map(Into::into)))
         .of_rule(|rule, shown| {
             shown.json("group", rule.group.as_deref());
             shown.named(MORE_COLUMN, "group", rule.group.as_deref().map(str::to_owned));
@@ -157,16 +158,16 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.named(MORE_COLUMN, "max_excess", excess);
         }),
     Setting::new("cost", LIMITING_RULE)
-        .parser(Rule(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))
+        .parser(RuleValue(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))
         .of_rule(|rule, shown| {
             shown.json("cost", rule.cost);
             shown.named(MORE_COLUMN, "cost", cost_text(rule));
         }),
     Setting::new("costs", LIMITING_RULE)
-        .parser(Rule(read_costs))
+        .parser(RuleValue(read_costs))
         .of_rule(|rule, shown| shown.json("costs", costs_json(rule))),
     Setting::new("charge", LIMITING_RULE)
-        .parser(Rule(|reader, node, _, rule| {
+        .parser(RuleValue(|reader, node, _, rule| {
             rule.charge = reader.word(node, "charge", &CHARGES, &[]).unwrap_or_default();
         }))
         .of_rule(|rule, shown| {
@@ -178,7 +179,7 @@ pub(super) static TABLE: [Setting; 24] = [
         }),
     Setting::new("deny", ANY_RULE).of_rule(|rule, shown| shown.json("deny", rule.deny)),
     Setting::new("shadow", ANY_RULE)
-        .parser(Rule(|reader, node, _, rule| {
+        .parser(RuleValue(|reader, node, _, rule| {
             rule.shadow = reader.parse(node, "`shadow`", "true or false").unwrap_or_default();
         }))
         .of_rule(|rule, shown| {
@@ -187,7 +188,7 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.add_cell(MORE_COLUMN, rule.shadow.then(|| "shadow".to_owned()));
         }),
     Setting::new("replaces", ANY_RULE)
-        .parser(Rule(|reader, node, _, rule| {
+        .parser(RuleValue(|reader, node, _, rule| {
             let items = reader.items(node, "`replaces`").into_iter();
             rule.replaces = items.filter_map(|item| reader.text(item, "an item of `replaces`").map(Into::into)).collect();
         }))
@@ -196,7 +197,7 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.named(MORE_COLUMN, "replaces", (!rule.replaces.is_empty()).then(|| rule.replaces.join(", ")));
         }),
     Setting::new("scope", LIMITING_RULE)
-        .parser(Rule(|reader, node, _, rule| {
+        .parser(RuleValue(|reader, node, _, rule| {
             rule.scope = reader.word(node, "scope", &SCOPES, &[]).unwrap_or_default();
         }))
         .of_rule(|rule, shown| {
@@ -206,6 +207,55 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.add_cell(MORE_COLUMN, (rule.scope == Scope::Global).then(|| format!("scope {scope}")));
         }),
 ];
+
+impl Level {
+    /// Reads a mapping of this level: its fields, without the values that have parsers of their own.
+    pub(crate) fn read<'y>(self, reader: &mut YamlReader<'_>, node: &'y Node<'y>) -> Fields<'y> {
+        let what = match self {
+            Self::Defaults => "`defaults`",
+            Self::Exception => "a tier",
+            Self::Rule | Self::DenyingRule | Self::Unlimited => "a rule",
+        };
+        let settings = TABLE.iter().filter(|setting| setting.levels.contains(&self));
+        reader.fields(node, what, &settings.map(|setting| setting.name).collect::<Vec<_>>())
+    }
+}
+
+impl Shown {
+    /// Shows the settings of a rule itself.
+    #[must_use]
+    pub fn of_rule(rule: &Rule) -> Self {
+        let mut shown = Self::default();
+        for setting in &TABLE {
+            (setting.of_rule)(rule, &mut shown);
+        }
+        shown
+    }
+
+    /// Shows the settings of one of a rule's policies. Without a policy the quota is `unlimited` or `denied`, the algorithm
+    /// in JSON `unlimited`, and its other fields are null.
+    #[must_use]
+    pub fn of_policy(rule: &Rule, policy: Option<&LimitPolicy>) -> Self {
+        let mut shown = Self::default();
+        let of_fields = policy.copied().unwrap_or_else(|| LimitPolicy::of(Quota::ONE));
+        for setting in &TABLE {
+            (setting.of_policy)(&of_fields, &mut shown);
+        }
+        if policy.is_some() {
+            return shown;
+        }
+        shown.json.values_mut().for_each(|value| *value = Value::Null);
+        let mut unlimited = Self { json: shown.json, ..Self::default() };
+        unlimited.json("algorithm", "unlimited");
+        unlimited.column(QUOTA_COLUMN, "quota", if rule.deny { "denied" } else { "unlimited" }.to_owned());
+        unlimited
+    }
+}
+
+/// Settings that stand in a mapping, in the order of the table.
+pub(super) fn present<'y>(fields: &Fields<'y>) -> impl Iterator<Item = (&'static Setting, &'y Node<'y>)> {
+    TABLE.iter().filter_map(|setting| Some((setting, fields.get(setting.name)?)))
+}
 
 fn is_sliding_window(algorithm: Algorithm) -> bool {
     matches!(algorithm, SlidingWindow(_))

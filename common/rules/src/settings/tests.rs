@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::table::TABLE;
 use super::*;
 
 const FULL: &str = "

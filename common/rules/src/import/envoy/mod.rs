@@ -15,19 +15,20 @@
 //! `a_b` with the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused,
 //! and a value that equals the text of a wildcard is an ordinary value.
 //!
-//! `read` parses a file to the tree in `tree`, `pattern` converts values, `names` chooses names, and `rules` writes the
+//! `read` parses a file to the tree in `tree`, `pattern` converts values, `names` and `rule_names` choose names, and `rules` writes the
 //! rules.
 
 mod names;
 mod pattern;
-mod read;
-mod rules;
 mod tree;
+mod read;
+mod rule_names;
+mod rules;
 #[cfg(test)]
 mod tests;
 
+use super::findings::{Findings, Foreign, Imported};
 use super::write::{comment, list};
-use super::{Findings, Foreign, Imported};
 use tollgate_core::rules::problem::{Problem, Problems};
 
 pub use names::envoy_names;

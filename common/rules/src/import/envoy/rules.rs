@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use tollgate_core::rules::RULES_LEN_MAX;
 
-use super::super::Findings;
+use super::super::findings::Findings;
 use super::super::write::{comment, list, quoted};
-use super::names::{DOMAIN, envoy_names, rule_names};
+use super::names::{DOMAIN, envoy_names};
 use super::pattern::NodeValue;
+use super::rule_names::rule_names;
 use super::tree::{DomainTree, LimitedPath, TreeNode};
 use crate::FILE_LEN_MAX;
 use tollgate_core::rules::problem::Problem;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::super::Findings;
+use super::super::findings::Findings;
 use super::names::{DOMAIN, envoy_names};
 use super::pattern::NodeValue;
 use tollgate_core::call::NAME_LEN_MAX;

@@ -5,7 +5,7 @@
 //! seconds of the window. Otherwise the quota is exact, over the smallest number of windows with whole units: 1.67 with
 //! a window of one second is 167 in 100 s. All arithmetic is in integers.
 
-use crate::parse_decimal;
+use crate::decimal::parse_decimal;
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::rules::Quota;
 use tollgate_core::window::WIDTH_MS_MAX;
