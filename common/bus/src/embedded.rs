@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::logs::partitions_of;
 use super::reports::ReportQueue;
-use super::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic, partitions_of};
+use super::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};

@@ -10,29 +10,32 @@
 //! batch names).
 
 mod topic_set;
+mod errors;
 mod settings;
+mod brokers;
 mod client_context;
 #[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
 mod topic_id;
 mod producer;
+mod shared;
 mod writer;
 mod layout;
 mod topic_settings;
 mod reader;
 mod topics;
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rdkafka::producer::Producer as _;
 
+use self::brokers::raw_partition;
 use self::client_context::KafkaContext;
-use self::layout::LAYOUT_KEY;
 use self::producer::ProducerHandle;
-use super::{Bus, BusError, ReadFrom, Topic, partitions_of};
+use self::shared::KafkaShared;
+use super::logs::partitions_of;
+use super::{Bus, BusError, ReadFrom, Topic};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
@@ -47,14 +50,6 @@ const METADATA_WAIT: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct KafkaBus(Arc<KafkaShared>);
 
-struct KafkaShared {
-    settings: KafkaSettings,
-    producer: ProducerHandle,
-    prepared: AtomicBool,
-    /// Last known topic ids.
-    ids: Mutex<HashMap<Topic, LogId>>,
-}
-
 impl KafkaBus {
     /// Creates a bus without connecting to a broker.
     ///
@@ -64,8 +59,7 @@ impl KafkaBus {
         settings.validate()?;
         let context = KafkaContext::new("writer".into(), &settings.brokers, true);
         let producer = ProducerHandle::new(settings.producer(), context)?;
-        let shared =
-            Arc::new(KafkaShared { settings, producer, prepared: AtomicBool::default(), ids: Mutex::default() });
+        let shared = Arc::new(KafkaShared::new(settings, producer));
         if !shared.settings.settings.is_empty() {
             // `reader` cannot return an error, so settings that fail only in a consumer are detected here.
             KafkaReader::new(&shared, Topic::Presence, &[], ReadFrom::Next)?;
@@ -130,37 +124,4 @@ impl Bus for KafkaBus {
         let (_, high) = producer.client().fetch_watermarks(&name, partition, METADATA_WAIT).ok()?;
         Offset::try_from(high).ok()
     }
-}
-
-impl KafkaShared {
-    fn is_prepared(&self) -> bool {
-        self.prepared.load(Ordering::Acquire)
-    }
-}
-
-impl KafkaSettings {
-    fn name(&self, topic: Topic) -> String {
-        match self.topics.mirror() {
-            Some((mirrored, name)) if mirrored == topic => name.to_owned(),
-            _ => format!("{}{}", self.topic_prefix, topic.as_str()),
-        }
-    }
-
-    fn unreachable(&self, reason: String) -> BusError {
-        BusError::Unreachable { brokers: self.brokers.clone(), reason }
-    }
-}
-
-impl BusError {
-    fn setting(setting: &str, reason: &str, remedy: &str) -> Self {
-        Self::Setting { setting: setting.into(), reason: reason.into(), remedy: remedy.into() }
-    }
-
-    fn refused(reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self::Refused { reason: reason.into(), remedy: remedy.into() }
-    }
-}
-
-fn raw_partition(partition: Partition) -> i32 {
-    i32::try_from(partition).unwrap_or(i32::MAX)
 }

@@ -14,8 +14,9 @@ use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 use rdkafka::message::{DeliveryResult, Message};
 use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
 
+use super::brokers::raw_partition;
 use super::client_context::KafkaContext;
-use super::{raw_partition, settings};
+use super::settings;
 use crate::reports::ReportQueue;
 use crate::{BusError, DeliveryReport};
 use tollgate_core::clock::Stopwatch;

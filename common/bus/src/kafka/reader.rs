@@ -13,8 +13,11 @@ use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::topic_partition_list::{Offset as KafkaOffset, TopicPartitionList};
 
+use super::brokers::raw_partition;
 use super::client_context::KafkaContext;
-use super::{KafkaShared, LAYOUT_KEY, raw_partition, settings};
+use super::layout::LAYOUT_KEY;
+use super::settings;
+use super::shared::KafkaShared;
 use crate::{BusError, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
 use tollgate_core::counter::Partition;

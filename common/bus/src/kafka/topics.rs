@@ -8,12 +8,14 @@ use rdkafka::client::DefaultClientContext;
 use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::Producer as _;
 
+use super::brokers::raw_partition;
 use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
 use super::topic_id::{self, TopicDescription};
 use super::topic_settings::{BY_BROKERS_CLOCK, KEPT_FOR_EVER, topic_settings};
-use super::{KafkaSettings, TopicSet, raw_partition, settings};
-use crate::{BusError, Topic, partitions_of};
+use super::{KafkaSettings, TopicSet, settings};
+use crate::logs::partitions_of;
+use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
 
 /// Timeout of a request for the descriptions of the topics. Authentication failures are checked after it.

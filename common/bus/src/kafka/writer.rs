@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::KafkaShared;
 use super::producer::DeliveryTag;
+use super::shared::KafkaShared;
 use crate::reports::ReportQueue;
 use crate::{DeliveryReport, LogWriter, QueueFull, Topic};
 use tollgate_core::counter::Partition;

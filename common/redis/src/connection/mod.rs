@@ -16,7 +16,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
-use redis::{Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind, ToRedisArgs};
+use redis::{
+    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind,
+    ToRedisArgs,
+};
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 use tollgate_core::clock::{Clock, Timestamp};
@@ -27,12 +30,16 @@ use crate::eviction;
 use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
-use attempt::{AttemptSchedule, CONNECT_MAX, connect};
+use attempt::AttemptSchedule;
 
 pub use socket::Socket;
 
 /// Maximum time for which the answer to a ping is awaited after its caller has given up.
 const PING_WAIT_MAX: Duration = Duration::from_mins(1);
+/// Maximum duration of an attempt to connect.
+const CONNECT_MAX: Duration = Duration::from_secs(1);
+/// Maximum number of requests that wait to be written.
+const UNWRITTEN_LEN_MAX: usize = 1_024;
 const NONE: [&str; 0] = [];
 
 /// A connection to a Redis, kept up across failures of the server.
@@ -186,9 +193,48 @@ impl Connection {
                 let time = async move { connection.time(&socket).await };
                 tokio::spawn(async { timeout(PING_WAIT_MAX, time).await.unwrap_or(Err(StoreError::TimedOut)) })
             }
-            _ => tokio::spawn(connect(connection)),
+            _ => tokio::spawn(async move { connection.connect().await }),
         };
         task.await.unwrap_or(Err(StoreError::Unreachable))
+    }
+
+    /// Connects, and returns the server's time. If an attempt is in progress, waits for its end and asks its socket,
+    /// because only the end shows that the server cannot be reached. Fails if it is too early for the next attempt.
+    async fn connect(&self) -> Result<Timestamp, StoreError> {
+        let Ok(mut schedule) = self.schedule.try_lock() else {
+            self.connecting_ends().await;
+            let socket = self.socket.load_full().filter(|socket| !socket.is_silent());
+            return self.time(&socket.ok_or(StoreError::Unreachable)?).await;
+        };
+        let now = self.clock.now();
+        if schedule.is_early(now) {
+            return Err(StoreError::Unreachable);
+        }
+        self.is_connecting.send_replace(true);
+        let connected = timeout(CONNECT_MAX, self.open_socket()).await;
+        match &connected {
+            Err(_) | Ok(Err(StoreError::Refused)) => schedule.failed(self.clock.now()),
+            Ok(answer) => schedule.ended(now, answer.is_ok()),
+        }
+        // Before the lock is released: the next attempt raises it again.
+        self.is_connecting.send_replace(false);
+        drop(schedule);
+        connected.unwrap_or(Err(StoreError::Unreachable))
+    }
+
+    async fn open_socket(&self) -> Result<Timestamp, StoreError> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(None)
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(UNWRITTEN_LEN_MAX);
+        let redis = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        let socket = Arc::new(Socket::new(redis.map_err(|error| self.errors.connect_failed(&error))?));
+        let time = self.time(&socket).await;
+        // A server that refuses keeps its socket: the reason may pass.
+        if matches!(time, Ok(_) | Err(StoreError::Refused)) {
+            self.socket.store(Some(socket));
+        }
+        time
     }
 
     async fn time(&self, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {

@@ -1,0 +1,23 @@
+//! Brokers as this process addresses them: names of topics, numbers of partitions, and the error while they are unavailable.
+
+use tollgate_core::counter::Partition;
+
+use super::settings::KafkaSettings;
+use crate::{BusError, Topic};
+
+impl KafkaSettings {
+    pub(super) fn name(&self, topic: Topic) -> String {
+        match self.topics.mirror() {
+            Some((mirrored, name)) if mirrored == topic => name.to_owned(),
+            _ => format!("{}{}", self.topic_prefix, topic.as_str()),
+        }
+    }
+
+    pub(super) fn unreachable(&self, reason: String) -> BusError {
+        BusError::Unreachable { brokers: self.brokers.clone(), reason }
+    }
+}
+
+pub(super) fn raw_partition(partition: Partition) -> i32 {
+    i32::try_from(partition).unwrap_or(i32::MAX)
+}
