@@ -5,16 +5,18 @@
 //! caps; a row past them is refused.
 
 mod dictionary;
+mod closed_batch;
 mod open_batch;
 
 use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{DigestKey, Partition};
-use tollgate_core::messages::calls::{Batch, BatchName};
+use tollgate_core::messages::calls::BatchName;
 
 use crate::active_rules::ActiveRules;
 use crate::row_buffer::{BatchedSubject, BufferedRow, OwnValues, RowBuffer};
+pub(crate) use closed_batch::{BatchRounds, ClosedBatch};
 use dictionary::as_u32;
 use open_batch::OpenBatch;
 
@@ -25,21 +27,6 @@ pub(crate) struct Batcher {
     partitions: Box<[OpenBatch]>,
     /// Time from which the rows of the open batches are due for the bus.
     rows_due_at: Timestamp,
-}
-
-#[derive(Debug)]
-pub(crate) struct ClosedBatch {
-    pub(crate) batch: Batch,
-    pub(crate) rounds: BatchRounds,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BatchRounds {
-    /// Round up to which this batch and the earlier ones of its partition contain all rows.
-    pub(crate) through: u64,
-    /// First and last round that its rows may name.
-    pub(crate) first: u64,
-    pub(crate) last: u64,
 }
 
 impl Batcher {

@@ -13,8 +13,8 @@ use tollgate_core::messages::texts::Texts;
 use tollgate_core::rules::RuleSet;
 use tollgate_core::window::SubWindow;
 
+use super::closed_batch::{BatchRounds, ClosedBatch};
 use super::dictionary::Dictionary;
-use super::{BatchRounds, ClosedBatch};
 use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, RowBuffer};
 
 /// Interval after which a partition gets a batch even if it is empty, in ms.

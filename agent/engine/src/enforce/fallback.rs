@@ -23,7 +23,8 @@ use tollgate_core::decision::Source;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::Estimate;
 
-use super::{Facts, FreshSignals, part};
+use super::facts::{Facts, FreshSignals};
+use super::part;
 use crate::view::{CounterView, CoveredRounds, RemoteCount};
 
 /// `Retry-After` of a denial that only the return of the store can end, in ms.

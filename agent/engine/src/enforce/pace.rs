@@ -7,7 +7,8 @@ use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 
-use super::{Authority, Facts, part};
+use super::facts::{Authority, Facts};
+use super::part;
 use crate::view::CounterView;
 
 /// Returns the limit that paces admissions under a policy with a burst; none if `on_failure` is `open`.

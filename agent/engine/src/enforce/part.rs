@@ -2,7 +2,7 @@
 
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
-use super::Facts;
+use super::facts::Facts;
 use crate::view::CounterView;
 
 /// Returns this agent's equal part of some units of a counter.

@@ -8,7 +8,8 @@ use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
 use super::breaker::OPEN_WITHIN_DEADLINES;
-use super::{Authority, Facts, fallback, pace};
+use super::facts::{Authority, Facts};
+use super::{fallback, pace};
 use crate::view::{CounterView, ViewEvent};
 
 #[derive(Clone, Copy, Debug)]

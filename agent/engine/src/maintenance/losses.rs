@@ -5,20 +5,13 @@ use std::mem;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
 
-use super::probe::LastAnswer;
-use super::witness::{Witness, WitnessAnswer};
-use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
+use super::state::{LastAnswer, LossDuties, Maintenance};
+use super::witness::WitnessAnswer;
+use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Output, Progress};
 use crate::store_request::StoreRequest;
 
 const REOPEN_PAUSE_MS: u64 = 50;
-
-#[derive(Debug, Default)]
-pub(super) struct LossDuties {
-    witness: Witness,
-    is_reopening: bool,
-    reopen_at: Timestamp,
-}
 
 impl Maintenance {
     /// Returns the times from which the witness and the next lost counters are due.

@@ -11,25 +11,22 @@
 
 mod witness;
 mod work;
-mod losses;
 mod probe_pace;
+mod state;
 mod probe;
+mod losses;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::INTERVAL_MS;
 
-use crate::engine::Engine;
 use crate::fleet::AgentIds;
 use crate::operation::Output;
-use losses::LossDuties;
-use probe::{LastAnswer, Probe};
-use probe_pace::ProbePace;
+use state::{LastAnswer, Probe};
+pub use state::{Maintenance, MaintenanceSettings};
 pub use witness::{WITNESS_KEPT_MS, WitnessAnswer};
 pub use work::{MaintenanceEffect, MaintenanceInput, MaintenanceRequest};
 
@@ -45,65 +42,7 @@ const RULES_MISSES_MAX: u32 = 3;
 /// Interval at which new members of the fleet are saved, in ms.
 const SAVE_INTERVAL_MS: u64 = 10_000;
 
-/// Duties of an agent that depend on its store.
-#[derive(Clone, Copy, Debug)]
-pub struct MaintenanceSettings {
-    /// True if the agents of the fleet announce themselves in the store.
-    pub announces: bool,
-    /// True if the store keeps a number for the agent, by which it sees that the store has lost its data.
-    pub witnesses: bool,
-    /// True if the agent follows the rules that are published in the store.
-    pub follows_rules: bool,
-}
-
-/// Work of an agent beside its calls.
-pub struct Maintenance {
-    engine: Arc<Engine>,
-    settings: MaintenanceSettings,
-    shell: Option<Waker>,
-    answered: LastAnswer,
-    probe: Option<Probe>,
-    pace: ProbePace,
-    losses: LossDuties,
-    resync_at: Timestamp,
-    announcing: bool,
-    reading_rules: bool,
-    /// Number of times in a row that published rules could be read from nowhere.
-    rules_missed: u32,
-    announce_at: Timestamp,
-    rules_at: Timestamp,
-    save_at: Timestamp,
-    housekeeping_at: Timestamp,
-    saved: Option<AgentIds>,
-    saved_emergency: Option<EmergencySwitch>,
-}
-
 impl Maintenance {
-    /// Creates the maintenance of an agent.
-    #[must_use]
-    pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
-        Self {
-            // Counts in the engine's own table, or by signals alone, need no store.
-            answered: if engine.has_store() { LastAnswer::Missing } else { LastAnswer::InTime },
-            engine,
-            settings,
-            shell: None,
-            probe: None,
-            pace: ProbePace::default(),
-            losses: LossDuties::default(),
-            resync_at: Timestamp::default(),
-            announcing: false,
-            reading_rules: false,
-            rules_missed: 0,
-            announce_at: Timestamp::default(),
-            rules_at: Timestamp::default(),
-            save_at: Timestamp::default(),
-            housekeeping_at: Timestamp::default(),
-            saved: None,
-            saved_emergency: None,
-        }
-    }
-
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
     /// first unsynced units appear, and when a notice waits.
     pub fn set_waker(&mut self, waker: Waker) {

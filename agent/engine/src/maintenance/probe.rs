@@ -5,33 +5,13 @@ use std::time::Duration;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
 
-use super::{Maintenance, MaintenanceEffect, MaintenanceRequest};
+use super::state::{LastAnswer, Maintenance, Probe};
+use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};
 
 /// Time from the ping after which no further backfill is sent, in ms. Calls then use the store again even if units are
 /// left. Calls that are decided without the store would make new units as fast as the backfill removes them.
 const BACKFILL_MS_MAX: u64 = 1_000;
-
-/// Answer to the last request that the maintenance itself sent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum LastAnswer {
-    Missing,
-    /// It was a ping, and too late for some calls.
-    Late,
-    InTime,
-}
-
-/// Probe that is under way: a ping, and then backfills.
-#[derive(Default)]
-pub(super) struct Probe {
-    pub(super) ping_sent: Timestamp,
-    pub(super) ping_took_ms: u64,
-    /// True if calls would have missed their deadline.
-    pub(super) is_late: bool,
-    /// True if only a miss called for the probe. An answer to it then does not mean that the store is back.
-    pub(super) is_of_miss: bool,
-    pub(super) awaits_witness: bool,
-}
 
 impl Maintenance {
     /// Sends the next unsynced units. When the round is over, the store is used again. Units that are left, because

@@ -6,7 +6,8 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{BatchedSubject, BufferedRow, OwnValues, RowBuffer, RowBuffers};
+use super::buffer::{BatchedSubject, BufferedRow, OwnValues, RowBuffer};
+use super::row_stripes::RowBuffers;
 use crate::stripes::STRIPES;
 
 /// Maximum number of rows of known calls whose places are freed at once.

@@ -8,8 +8,10 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::RuleSet;
 
+use super::row_stripes::ROWS_LEN_MAX;
 use super::*;
 use crate::active_rules::ActiveRules;
+use crate::known_rows::{KnownRow, SubjectPlace};
 use crate::metrics::EngineMetrics;
 use crate::stripes::use_stripe;
 use crate::tests::WakeUps;

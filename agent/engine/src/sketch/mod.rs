@@ -4,8 +4,8 @@
 //! alone. Memory is taken when the first counter finds no place, and given back once there is room again: the callers begin
 //! anew then. Each rule and window has a sketch of its own, so a flood of one rule costs the callers of others nothing.
 
-mod count_min;
 mod sketch_limit;
+mod count_min;
 #[cfg(test)]
 mod tests;
 

@@ -21,18 +21,14 @@ use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreEr
 
 use crate::view::{CounterView, update_in_step};
 pub use counter_places::COUNTERS_MAX_RANGE;
-use counter_places::{LATE, Places, RuleTag};
+use counter_places::{LATE, Places};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
 
 const SHARDS: usize = 64;
 /// Minimum time between two sweeps of a shard for a table that is full, in ms.
 const SWEEP_INTERVAL_MS: u64 = 500;
-/// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its
-/// charge or its answer, after which the counter would come back without its rule.
-const PLACE_KEPT_MS: u64 = 10_000;
-/// Time by which a place is kept longer, in ms, so that most calls do not write it.
-const PLACE_KEPT_STEP_MS: u64 = 1_000;
+
 /// Counters of one agent.
 pub struct AgentTable {
     names: RandomState,

@@ -7,10 +7,15 @@ use hashbrown::HashTable;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
 
-use super::{PLACE_KEPT_MS, PLACE_KEPT_STEP_MS, RuleTag};
+use super::counter_places::RuleTag;
 use crate::view::{CounterView, rebase, update_in_step};
 
 const CHUNK_LEN: usize = 256;
+/// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its
+/// charge or its answer, after which the counter would come back without its rule.
+pub(super) const PLACE_KEPT_MS: u64 = 10_000;
+/// Time by which a place is kept longer, in ms, so that most calls do not write it.
+pub(super) const PLACE_KEPT_STEP_MS: u64 = 1_000;
 
 #[derive(Default)]
 pub(super) struct TableShard {

@@ -3,6 +3,7 @@
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::window::{Estimate, Window};
 
+use super::shard::{PLACE_KEPT_MS, PLACE_KEPT_STEP_MS};
 use super::*;
 
 fn place(table: &AgentTable, number: u128, is_alone: bool, now: Timestamp) -> bool {

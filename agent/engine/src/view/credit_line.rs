@@ -18,7 +18,7 @@ use tollgate_core::algorithm::Limit;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Generation, LimitPolicy};
 
-use super::lease::{LeaseFacts, LeaseGrant, ends_at};
+use super::lease_grant::{LeaseFacts, LeaseGrant, ends_at};
 use super::local_usage::LocalUsage;
 use crate::lease_epoch::LeaseEpoch;
 use crate::time_bounds::TimeBounds;

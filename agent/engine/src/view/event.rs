@@ -8,7 +8,7 @@ use tollgate_core::messages::signals::Signal;
 use super::acknowledgement::Acknowledgement;
 use super::credit_line::LineNumber;
 use super::flow::Flow;
-use super::lease::LeaseGrant;
+use super::lease_grant::LeaseGrant;
 use super::uncovered::{CoveredRounds, RoundNumber};
 use super::unsynced_units::{Unsynced, UnsyncedRefund};
 

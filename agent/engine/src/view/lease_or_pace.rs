@@ -70,7 +70,7 @@ mod tests {
     use tollgate_core::counter::{Charge, CounterId, StoredCounter};
     use tollgate_core::rules::LimitPolicy;
 
-    use super::super::lease::LeaseGrant;
+    use super::super::lease_grant::LeaseGrant;
     use super::super::{CounterView, ViewEvent, update};
     use crate::lease_epoch::LeaseEpoch;
     use crate::metrics::EngineMetrics;

@@ -2,12 +2,15 @@
 
 mod probes;
 
+use std::sync::Arc;
+
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, StoreError};
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
 use super::*;
+use crate::engine::Engine;
 use crate::engine_settings::EngineSettings;
 use crate::notice::Notice;
 use crate::operation::{Operation, Progress, UNATTENDED_DEADLINE};

@@ -1,0 +1,100 @@
+//! State of the maintenance. The files after this one change it, each for one kind of duty.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::emergency::EmergencySwitch;
+
+use super::probe_pace::ProbePace;
+use super::witness::Witness;
+use crate::engine::Engine;
+use crate::fleet::AgentIds;
+
+/// Duties of an agent that depend on its store.
+#[derive(Clone, Copy, Debug)]
+pub struct MaintenanceSettings {
+    /// True if the agents of the fleet announce themselves in the store.
+    pub announces: bool,
+    /// True if the store keeps a number for the agent, by which it sees that the store has lost its data.
+    pub witnesses: bool,
+    /// True if the agent follows the rules that are published in the store.
+    pub follows_rules: bool,
+}
+
+/// Work of an agent beside its calls.
+pub struct Maintenance {
+    pub(super) engine: Arc<Engine>,
+    pub(super) settings: MaintenanceSettings,
+    pub(super) shell: Option<Waker>,
+    pub(super) answered: LastAnswer,
+    pub(super) probe: Option<Probe>,
+    pub(super) pace: ProbePace,
+    pub(super) losses: LossDuties,
+    pub(super) resync_at: Timestamp,
+    pub(super) announcing: bool,
+    pub(super) reading_rules: bool,
+    /// Number of times in a row that published rules could be read from nowhere.
+    pub(super) rules_missed: u32,
+    pub(super) announce_at: Timestamp,
+    pub(super) rules_at: Timestamp,
+    pub(super) save_at: Timestamp,
+    pub(super) housekeeping_at: Timestamp,
+    pub(super) saved: Option<AgentIds>,
+    pub(super) saved_emergency: Option<EmergencySwitch>,
+}
+
+/// Answer to the last request that the maintenance itself sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastAnswer {
+    Missing,
+    /// It was a ping, and too late for some calls.
+    Late,
+    InTime,
+}
+
+/// Probe that is under way: a ping, and then backfills.
+#[derive(Default)]
+pub(super) struct Probe {
+    pub(super) ping_sent: Timestamp,
+    pub(super) ping_took_ms: u64,
+    /// True if calls would have missed their deadline.
+    pub(super) is_late: bool,
+    /// True if only a miss called for the probe. An answer to it then does not mean that the store is back.
+    pub(super) is_of_miss: bool,
+    pub(super) awaits_witness: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LossDuties {
+    pub(super) witness: Witness,
+    pub(super) is_reopening: bool,
+    pub(super) reopen_at: Timestamp,
+}
+
+impl Maintenance {
+    /// Creates the maintenance of an agent.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
+        Self {
+            // Counts in the engine's own table, or by signals alone, need no store.
+            answered: if engine.has_store() { LastAnswer::Missing } else { LastAnswer::InTime },
+            engine,
+            settings,
+            shell: None,
+            probe: None,
+            pace: ProbePace::default(),
+            losses: LossDuties::default(),
+            resync_at: Timestamp::default(),
+            announcing: false,
+            reading_rules: false,
+            rules_missed: 0,
+            announce_at: Timestamp::default(),
+            rules_at: Timestamp::default(),
+            save_at: Timestamp::default(),
+            housekeeping_at: Timestamp::default(),
+            saved: None,
+            saved_emergency: None,
+        }
+    }
+}
