@@ -2,25 +2,21 @@
 //!
 //! A request that misses its deadline stays in flight in a task of its own, which ends with the late answer, with the
 //! loss of the connection, or after [`LATE_ANSWER_WAIT_MAX`]. So does a request whose caller has left: nobody has its
-//! decision, and what the store charges is refunded. Past [`LATE_REQUESTS_MAX`], no further request is kept.
+//! decision, and what the store charges is refunded.
 
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::timeout;
 use tollgate_core::counter::Charge;
-use tollgate_engine::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Output, StoreRequest};
+use tollgate_engine::{LATE_ANSWER_WAIT_MAX, Output, StoreRequest};
 
-use super::Shared;
+use super::late_requests::LatePlace;
+use super::shared::Shared;
 use crate::runtime::{answer_in_time, inside};
 use crate::store::{ChargeResults, ChargeStore, StoreError};
-
-/// Number of requests that wait for late answers.
-#[derive(Debug, Default)]
-pub(super) struct LateRequests(AtomicUsize);
 
 /// A request in flight. It owns all that it needs, so it may outlive its caller.
 type ChargeInFlight = Pin<Box<dyn Future<Output = Result<ChargeResults, StoreError>> + Send>>;
@@ -31,23 +27,6 @@ struct AwaitedRequest<'a, S: ChargeStore> {
     store: &'a Arc<S>,
     /// None once the wait is over.
     in_flight: Option<(StoreRequest, ChargeInFlight)>,
-}
-
-/// Place of one request among those that wait for late answers. It is free when this is dropped.
-struct LatePlace(Arc<LateRequests>);
-
-impl LateRequests {
-    fn take_place(self: &Arc<Self>) -> Option<LatePlace> {
-        let more = |requests: usize| (requests < LATE_REQUESTS_MAX).then_some(requests + 1);
-        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.is_ok().then(|| LatePlace(self.clone()))
-    }
-}
-
-impl Drop for LatePlace {
-    fn drop(&mut self) {
-        self.0.0.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 impl<S: ChargeStore> Shared<S> {
@@ -163,6 +142,7 @@ fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> ChargeInFlig
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::atomic::Ordering;
     use std::task::Poll;
 
     use futures_util::future::join_all;
@@ -171,6 +151,7 @@ mod tests {
     use tollgate_core::clock::{SystemClock, Timestamp};
     use tollgate_core::decision::Source;
     use tollgate_core::rules::{OnFailure, Rule};
+    use tollgate_engine::LATE_REQUESTS_MAX;
 
     use super::*;
     use crate::Agent;

@@ -17,7 +17,7 @@ use tollgate_engine::Engine;
 use tollgate_engine::EngineSettings;
 
 #[cfg(feature = "bus")]
-use super::StartError;
+use super::start_error::StartError;
 #[cfg(feature = "jwt")]
 use crate::request::jwt::TokenRequirements;
 #[cfg(feature = "rules-file")]

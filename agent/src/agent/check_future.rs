@@ -12,8 +12,9 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::{Operation, Output};
 
-use super::check::{answer_of, sole_decision};
-use super::{Admission, Agent, Denial};
+use super::answer::{answer_of, sole_decision};
+use super::shared::Agent;
+use super::{Admission, Denial};
 use crate::store::ChargeStore;
 
 pub(super) struct CheckFuture<'a, 'c, S: ChargeStore> {

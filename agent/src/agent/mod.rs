@@ -4,61 +4,40 @@
 //! runtime in which it was started. The bus has threads of its own: a drop tells them to end, and only a shutdown waits
 //! for them. The last clone is often dropped on a thread of the runtime, which must not wait for a slow bus.
 
+mod start_error;
 mod builder;
 mod permit;
 mod admission;
+mod late_requests;
+mod shared;
 mod ask_store;
-mod check;
+mod operations;
+mod answer;
 mod check_future;
+mod check;
 mod settle_release;
 mod start;
+mod tokens;
 #[cfg(test)]
 mod tests;
-mod tokens;
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
-use tokio::runtime::Handle;
 use tollgate_core::call::Call;
-use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::decision::LocalAnswer;
 use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_core::rules::Quota;
-use tollgate_engine::{Engine, Operation, Output, Progress, StoreRequest};
+use tollgate_engine::Engine;
 
-use crate::runtime::{MaintenanceTask, inside};
-use crate::store::{AnyStore, ChargeStore};
-use ask_store::LateRequests;
+use crate::runtime::inside;
+use crate::store::ChargeStore;
 
 pub use admission::{Admission, Denial};
 pub use builder::Builder;
 pub use permit::{Permit, ReleaseToken, ReleaseTokenError};
-pub use start::StartError;
-
-/// Limiter of calls. Clones are the same agent.
-///
-/// Without Redis, its counters are in the memory of this process. With Redis, all agents of a fleet share them. Checks
-/// may run on any number of threads at once.
-///
-/// ```
-/// use tollgate::{Agent, Call, Rule};
-/// # #[tokio::main(flavor = "current_thread")]
-/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let agent = Agent::builder().rule(Rule::per("per-key", &["api_key"], "2/min".parse()?)).start()?;
-/// let call = Call::new().with("api_key", "k1");
-/// for _ in 0..2 {
-///     let _admission = agent.check(&call).await?;
-/// }
-/// let denial = agent.check(&call).await.expect_err("the third call of the minute");
-/// assert_eq!(denial.rule(), "per-key");
-/// agent.shutdown().await;
-/// # Ok(()) }
-/// ```
-pub struct Agent<S: ChargeStore = AnyStore> {
-    shared: Arc<Shared<S>>,
-}
+pub use shared::Agent;
+pub use start_error::StartError;
 
 /// Budget of this region for the counter of a call under one global rule.
 #[doc(hidden)]
@@ -70,27 +49,6 @@ pub struct RuleBudget {
     pub units: u64,
     /// Record in the store; none if there is none, or if the store does not answer.
     pub view: Option<LimitView>,
-}
-
-struct Shared<S> {
-    engine: Arc<Engine>,
-    #[cfg(feature = "metrics")]
-    metrics: crate::metrics::AgentMetrics,
-    #[cfg(feature = "jwt")]
-    tokens: Arc<crate::request::jwt::Verifier>,
-    /// None if the counts are in the engine's own table.
-    store: Option<Arc<S>>,
-    clock: Arc<dyn Clock>,
-    /// Runtime in which the agent was started.
-    runtime: Handle,
-    late_requests: Arc<LateRequests>,
-    maintenance: MaintenanceTask,
-    #[cfg(feature = "bus")]
-    bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
-    stop: Arc<AtomicBool>,
-    /// Request to read the watched files again; none without files.
-    #[cfg(any(feature = "rules-file", feature = "jwt"))]
-    reload: Option<Arc<AtomicBool>>,
 }
 
 impl Agent {
@@ -190,62 +148,5 @@ impl<S: ChargeStore> Agent<S> {
             let _ = self.shared.runtime.spawn_blocking(join).await;
         }
         inside(&self.shared.runtime, self.shared.maintenance.stop()).await;
-    }
-}
-
-impl<S: ChargeStore> Clone for Agent<S> {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
-    }
-}
-
-impl<S: ChargeStore> Shared<S> {
-    /// Runs a check that waits for no store and counts it; else returns the request to the store.
-    fn run_at_once(&self, now: Timestamp, operation: Operation<'_, '_>) -> Result<Output, StoreRequest> {
-        match self.engine.begin(now, operation) {
-            Progress::Done(output) => {
-                #[cfg(feature = "metrics")]
-                self.metrics.check.at_once();
-                Ok(output)
-            }
-            Progress::Deferred(output, request) => {
-                #[cfg(feature = "metrics")]
-                self.metrics.check.at_once();
-                self.charge_afterwards(request);
-                Ok(output)
-            }
-            Progress::NeedsStore(request) => Err(request),
-        }
-    }
-
-    /// Finishes a check with the answer of the store, and observes its duration. The future is boxed because it is
-    /// large: most checks do not wait for a store, but their futures would have room for it.
-    fn ask_store_timed(&self, request: StoreRequest) -> Pin<Box<dyn Future<Output = Output> + Send + '_>> {
-        Box::pin(async {
-            #[cfg(feature = "metrics")]
-            let took = tollgate_core::clock::Stopwatch::start();
-            let output = self.ask_store(request).await;
-            #[cfg(feature = "metrics")]
-            self.metrics.check.waited(took.elapsed());
-            output
-        })
-    }
-
-    /// Runs an operation; waits for the store no longer than the operation's deadline.
-    async fn run(&self, operation: Operation<'_, '_>) -> Output {
-        match self.engine.begin(self.clock.now(), operation) {
-            Progress::Done(output) => output,
-            Progress::Deferred(output, request) => {
-                self.charge_afterwards(request);
-                output
-            }
-            Progress::NeedsStore(request) => self.ask_store(request).await,
-        }
-    }
-}
-
-impl<S> Drop for Shared<S> {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
     }
 }

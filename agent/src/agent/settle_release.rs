@@ -8,7 +8,7 @@ use tollgate_core::decision::{Decision, LimitStatus};
 use tollgate_engine::{Operation, Output, Progress};
 
 use super::permit::{ReleaseSlots, ReleaseToken};
-use super::{Agent, Shared};
+use super::shared::{Agent, Shared};
 use crate::store::{ChargeStore, StoreError};
 
 impl<S: ChargeStore> Agent<S> {

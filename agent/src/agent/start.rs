@@ -1,7 +1,6 @@
 //! Start of an agent: from the builder's settings to a running agent, or the reason why it cannot start.
 
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -12,76 +11,18 @@ use tokio::time::sleep;
 #[cfg(feature = "rules-file")]
 use tollgate_core::clock::Clock;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, PolicyError, RuleSet};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, RuleSet};
 use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
 use super::builder::{AgentParts, Builder};
-use super::{Agent, Shared};
-use crate::file::FileError;
+use super::shared::{Agent, Shared};
+use super::start_error::StartError;
 #[cfg(feature = "rules-file")]
-use crate::rules_source::{self, RulesFileError};
+use crate::rules_source;
 use crate::runtime::{MaintenanceParts, MaintenanceTask};
 use crate::state_dir::{SavedEmergency, SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
 use crate::unenforceable::{Unenforceable, log_floors, warn_without_signals};
-
-/// Error of starting an agent.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// The rules cannot be read.
-    #[cfg(feature = "rules-file")]
-    #[error(transparent)]
-    Rules(#[from] RulesFileError),
-    /// The keys of tokens cannot be read.
-    #[cfg(feature = "jwt")]
-    #[error(transparent)]
-    Keys(FileError),
-    /// A store cannot enforce a rule.
-    #[error("rule `{0}` cannot be enforced: {1}")]
-    Rule(Arc<str>, PolicyError),
-    /// Two rules would share their counters.
-    #[error("two rules have the name `{0}`; give each rule a name of its own")]
-    SameName(Arc<str>),
-    /// The agent cannot enforce a rule: it lacks a store, or its region has no part of the quota.
-    #[error(transparent)]
-    Unenforceable(#[from] Unenforceable),
-    /// There are no rules.
-    #[error("an agent needs rules: give a rules file, a rule set or a rule")]
-    NoRules,
-    /// A cap is outside its range.
-    #[error("`{name}` cannot be {value}: give a number from {} to {}", range.start(), range.end())]
-    Cap {
-        /// Name of the setting.
-        name: &'static str,
-        /// Its value.
-        value: u64,
-        /// Values that it may have.
-        range: RangeInclusive<u64>,
-    },
-    /// The address of Redis is not valid.
-    #[cfg(feature = "redis")]
-    #[error(transparent)]
-    Redis(#[from] crate::store::RedisAddressError),
-    /// The settings of Kafka are not valid.
-    #[cfg(feature = "kafka")]
-    #[error(transparent)]
-    Kafka(#[from] tollgate_bus::BusError),
-    /// The state folder cannot be used.
-    #[error(transparent)]
-    StateDir(FileError),
-    /// There is no tokio runtime.
-    #[error(
-        "an agent runs its tasks on tokio, and no runtime was found: call `start` inside one, such as in a function with #[tokio::main]"
-    )]
-    NoRuntime,
-    /// The tokio runtime has no timers.
-    #[error("an agent needs timers, and the tokio runtime has none: build it with `enable_all`")]
-    NoTimers,
-    /// The system refused a thread.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[from] std::io::Error),
-}
 
 impl Builder<AnyStore> {
     /// Starts the agent inside a tokio runtime with timers and sockets (`enable_all`), on which its tasks run. Its counts

@@ -2,7 +2,7 @@
 
 use tollgate_core::call::Call;
 
-use super::Agent;
+use super::shared::Agent;
 use crate::request::{self, Request};
 use crate::store::ChargeStore;
 

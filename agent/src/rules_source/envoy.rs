@@ -9,7 +9,7 @@ use tollgate_core::rules::RuleSet;
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{EnvoySettings, Foreign, Imported, from_envoy};
 
-use super::RulesFileError;
+use super::error::RulesFileError;
 use crate::file::{FileError, read_text};
 
 /// Reads the rules of a configuration; their generation is `now` in ms.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
 
-use super::RulesSource;
+use super::files::RulesSource;
 use crate::file_watch::FileWatch;
 use crate::unenforceable::{Unenforceable, log_floors};
 use tollgate_engine::Engine;

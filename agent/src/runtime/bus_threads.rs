@@ -19,8 +19,8 @@ use tollgate_core::messages::signals::{LogEnd, SignalBatch};
 use tollgate_engine::{Engine, IgnoredRecord, Incoming, Receipt};
 use tollgate_wire::{Record, WireError};
 
-use super::bus_writer::BusWriter;
-use super::{RulesListener, report_panic};
+use super::bus_writer::{BusWriter, report_panic};
+use super::listeners::RulesListener;
 #[cfg(feature = "metrics")]
 use crate::metrics::AgentMetrics;
 

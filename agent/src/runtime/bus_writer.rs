@@ -10,7 +10,7 @@ use tollgate_core::clock::Clock;
 use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput};
 use tollgate_wire::Record;
 
-use super::{WakeFn, report_panic};
+use super::listeners::WakeFn;
 
 /// Time for which a stop waits until the last records are in the log.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
@@ -93,5 +93,11 @@ impl<L: LogWriter> BusWriter<L> {
             }
         }
         is_refused
+    }
+}
+
+pub(super) fn report_panic(joined: &std::thread::Result<()>) {
+    if joined.is_err() {
+        tracing::error!("a thread of the bus has panicked, and the batches that it held are lost");
     }
 }

@@ -16,7 +16,7 @@ use tollgate_engine::{
 };
 
 use super::deadline::answer_in_time;
-use super::{RulesListener, WakeFn};
+use super::listeners::{RulesListener, WakeFn};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 

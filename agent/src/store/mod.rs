@@ -3,23 +3,18 @@
 //! A store charges all counters of a call or none, by its own clock. Every backend runs the same conformance suite. Registry
 //! and rules that a Redis holds beside the counters are in `fleet_services`.
 
+mod charge_store;
 mod limit_records;
 mod memory;
+mod fleet_services;
 #[cfg(feature = "redis")]
 mod redis;
 mod any;
-mod fleet_services;
 #[cfg(test)]
 mod conformance;
 
-use std::future::Future;
-
-use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, CounterId};
-use tollgate_core::regions::stored_limit::LimitView;
-use tollgate_engine::ChargeableRules;
-
 pub use any::AnyStore;
+pub use charge_store::ChargeStore;
 pub(crate) use fleet_services::FleetServices;
 #[doc(hidden)]
 pub use memory::CounterCopies;
@@ -27,34 +22,3 @@ pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
 pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
 pub use tollgate_core::counter::{ChargeResults, StoreError};
-
-/// Store of counters. It is not meant to be implemented outside of Tollgate: its methods may change in any version.
-pub trait ChargeStore: Send + Sync + 'static {
-    /// Charges counters in one step and one round trip: all of them or none. Backfill is charged in any case.
-    #[doc(hidden)]
-    fn charge(&self, charges: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
-
-    /// Charges at once, if the store needs no waiting.
-    #[doc(hidden)]
-    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
-        let _ = charges;
-        None
-    }
-
-    /// Returns the rules that the store can charge.
-    #[doc(hidden)]
-    fn chargeable_rules(&self) -> ChargeableRules {
-        ChargeableRules::All
-    }
-
-    /// Returns the store's time.
-    #[doc(hidden)]
-    fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
-
-    /// Returns the record of a counter's limit, for display; none if there is none, or if the store does not answer.
-    #[doc(hidden)]
-    fn limit_view(&self, counter: CounterId) -> impl Future<Output = Option<LimitView>> + Send {
-        let _ = counter;
-        std::future::ready(None)
-    }
-}

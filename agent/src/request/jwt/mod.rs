@@ -10,10 +10,11 @@
 //! cryptography is one choice for the whole process, and the first token panics if two parts of a gateway choose
 //! differently. Its errors name neither the place in the key file nor a remedy.
 
-mod requirements;
-mod key_set;
 mod token_error;
+mod requirements;
+mod key_material;
 mod token;
+mod key_set;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

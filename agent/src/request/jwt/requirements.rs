@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tollgate_core::clock::Timestamp;
 
-use super::TokenError;
+use super::token_error::TokenError;
 use crate::request::Claims;
 
 /// Maximum clock difference between the token's issuer and this agent, in s.

@@ -5,8 +5,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::TokenError;
-use super::key_set::SignatureAlgorithm;
+use super::key_material::SignatureAlgorithm;
+use super::token_error::TokenError;
 
 /// Maximum length of a token in bytes.
 pub const TOKEN_LEN_MAX: usize = 8 << 10;

@@ -1,0 +1,27 @@
+//! Requests whose answers are late. Past [`LATE_REQUESTS_MAX`], no further request is kept.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tollgate_engine::LATE_REQUESTS_MAX;
+
+/// Number of requests that wait for late answers.
+#[derive(Debug, Default)]
+pub(super) struct LateRequests(pub(super) AtomicUsize);
+
+/// Place of one request among those that wait for late answers. It is free when this is dropped.
+pub(super) struct LatePlace(Arc<LateRequests>);
+
+impl LateRequests {
+    pub(super) fn take_place(self: &Arc<Self>) -> Option<LatePlace> {
+        let more = |requests: usize| (requests < LATE_REQUESTS_MAX).then_some(requests + 1);
+        let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.is_ok().then(|| LatePlace(self.clone()))
+    }
+}
+
+impl Drop for LatePlace {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}

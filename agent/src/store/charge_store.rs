@@ -1,0 +1,39 @@
+//! The interface of every store.
+
+use std::future::Future;
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, StoreError};
+use tollgate_core::regions::stored_limit::LimitView;
+use tollgate_engine::ChargeableRules;
+
+/// Store of counters. It is not meant to be implemented outside of Tollgate: its methods may change in any version.
+pub trait ChargeStore: Send + Sync + 'static {
+    /// Charges counters in one step and one round trip: all of them or none. Backfill is charged in any case.
+    #[doc(hidden)]
+    fn charge(&self, charges: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
+
+    /// Charges at once, if the store needs no waiting.
+    #[doc(hidden)]
+    fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
+        let _ = charges;
+        None
+    }
+
+    /// Returns the rules that the store can charge.
+    #[doc(hidden)]
+    fn chargeable_rules(&self) -> ChargeableRules {
+        ChargeableRules::All
+    }
+
+    /// Returns the store's time.
+    #[doc(hidden)]
+    fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+
+    /// Returns the record of a counter's limit, for display; none if there is none, or if the store does not answer.
+    #[doc(hidden)]
+    fn limit_view(&self, counter: CounterId) -> impl Future<Output = Option<LimitView>> + Send {
+        let _ = counter;
+        std::future::ready(None)
+    }
+}
