@@ -21,7 +21,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
-use super::{busy, peers, problem, respond};
+use super::peers;
+use super::responses::{busy, problem, respond};
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::{OwnBudget, RegionQueries};
 

@@ -3,6 +3,7 @@
 //! It only reads: everything comes from [`Queries`], which the event loop answers. Counters of the partitions of other
 //! aggregators come from their HTTP (`peers`).
 
+mod responses;
 mod peers;
 mod counters;
 mod regions;
@@ -15,7 +16,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde_json::{Value, json};
+use serde_json::json;
 use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::AssignedPartition;
 use tollgate_core::clock::Timestamp;
@@ -28,8 +29,7 @@ use crate::regions::RegionQueries;
 
 pub use counters::counters_router;
 pub use regions::regions_router;
-
-const PROBLEM_JSON: &str = "application/problem+json";
+use responses::{busy, problem, respond};
 
 #[derive(Clone)]
 struct ApiState {
@@ -136,22 +136,4 @@ fn missing(state: &AggregatorState<'_>) -> Vec<String> {
         missing.push(format!("{restoring} partitions are being restored from the log"));
     }
     missing
-}
-
-fn busy() -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, "the event loop does not answer; if this lasts, restart this aggregator")
-}
-
-fn respond(status: StatusCode, body: &Value) -> Response {
-    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
-}
-
-fn problem(status: StatusCode, detail: &str) -> Response {
-    let body = json!({
-        "type": "about:blank",
-        "title": status.canonical_reason(),
-        "status": status.as_u16(),
-        "detail": detail,
-    });
-    (status, [(CONTENT_TYPE, PROBLEM_JSON)], body.to_string()).into_response()
 }

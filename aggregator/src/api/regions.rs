@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tollgate_core::counter::CounterId;
 
-use super::{problem, respond};
+use super::responses::{problem, respond};
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::RegionQueries;
 

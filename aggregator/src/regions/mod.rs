@@ -8,6 +8,7 @@
 
 mod home_buses;
 mod global_rules;
+mod role_settings;
 mod agreement;
 mod feed;
 mod usage_state;
@@ -24,6 +25,7 @@ mod role;
 pub use feed::RegionFeed;
 pub use global_rules::GlobalRules;
 pub use home_buses::{HomeBuses, RegionBuses};
-pub use role::{RegionRole, RegionRoleSettings};
+pub use role::RegionRole;
+pub use role_settings::RegionRoleSettings;
 pub(crate) use state::OwnBudget;
 pub use state::RegionQueries;

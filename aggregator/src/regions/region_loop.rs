@@ -5,8 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_aggregator_engine::budget::coordinator::Coordinator;
-use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember};
+use tollgate_aggregator_engine::budget::region::{RegionEffect, RegionInput};
 use tollgate_bus::{Bus, BusRecord};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::CounterId;
@@ -21,7 +20,7 @@ use super::global_rules::{GlobalRules, differ};
 use super::ledger_link::LedgerLink;
 use super::limit_writer::{LimitWriteAnswer, LimitWriter, StoreWrite};
 use super::metrics::RegionMetrics;
-use super::role::RegionRoleSettings;
+use super::role_settings::RegionRoleSettings;
 use super::state::RegionState;
 use crate::queries::Queries;
 
@@ -58,17 +57,6 @@ pub(super) struct RegionLoop<B: Bus, S> {
     pub(super) terms_at: Option<Timestamp>,
     /// True once a reason for which this aggregator takes no part is logged.
     pub(super) is_excluded: bool,
-}
-
-impl RegionRoleSettings {
-    /// Creates the engines of one life of this process.
-    pub(super) fn engines(&self, rules: &GlobalRules) -> (RegionBudgets, Option<Coordinator>) {
-        let writer = self.writer();
-        let key_fingerprint = rules.key_fingerprint();
-        let budgets = RegionBudgets::new(RegionMember { region: self.region.clone(), writer, key_fingerprint });
-        // The coordinator's entries have a writer of their own.
-        (budgets, self.coordinates.then(|| Coordinator::new(!writer)))
-    }
 }
 
 impl<B: Bus, S: LimitStore> RegionLoop<B, S> {

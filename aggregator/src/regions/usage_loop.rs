@@ -19,7 +19,7 @@ use tollgate_wire::Record;
 use super::dead_entries::DeadEntries;
 use super::home_buses::HomeBuses;
 use super::metrics::RegionMetrics;
-use super::role::RegionRoleSettings;
+use super::role_settings::RegionRoleSettings;
 use super::usage_state::UsageState;
 use crate::queries::{AggregatorState, Queries};
 

@@ -1,0 +1,26 @@
+//! JSON responses, and the problem details of errors.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+const PROBLEM_JSON: &str = "application/problem+json";
+
+pub(super) fn busy() -> Response {
+    problem(StatusCode::SERVICE_UNAVAILABLE, "the event loop does not answer; if this lasts, restart this aggregator")
+}
+
+pub(super) fn respond(status: StatusCode, body: &Value) -> Response {
+    (status, [(CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+pub(super) fn problem(status: StatusCode, detail: &str) -> Response {
+    let body = json!({
+        "type": "about:blank",
+        "title": status.canonical_reason(),
+        "status": status.as_u16(),
+        "detail": detail,
+    });
+    (status, [(CONTENT_TYPE, PROBLEM_JSON)], body.to_string()).into_response()
+}
