@@ -7,10 +7,10 @@
 
 pub mod figures;
 pub mod oracle;
+mod faults;
 mod observation;
 mod event;
 mod scheduler;
-mod faults;
 mod settings;
 mod bus;
 mod presence_set;

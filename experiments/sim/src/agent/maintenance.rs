@@ -2,8 +2,9 @@
 
 use tollgate_engine::{MaintenanceEffect, MaintenanceInput};
 
-use super::{AgentLife, AgentShell};
+use super::life::AgentLife;
 use crate::environment::Environment;
+use crate::event::AgentShell;
 use crate::observation::Observation;
 
 impl<'c> AgentLife<'c> {

@@ -3,6 +3,9 @@
 //! It passes records on, wakes the state machines, and executes their effects. The way of a call and of the requests to the
 //! store is in [`operations`], the sleep between two ticks in [`sleep`]. After a crash a new engine starts empty.
 
+mod requests;
+mod waker;
+mod life;
 mod time;
 mod operations;
 mod store_requests;
@@ -32,54 +35,17 @@ use super::planted_bugs::{LateRows, PlantedBug};
 use super::presence_set::agent_id;
 use super::scheduler::DriftingClock;
 use super::settings::{SimAgentSettings, SimSettings};
-pub use operations::Correction;
-use sleep::Sleep;
-use store_requests::StoreRequests;
+use life::AgentLife;
+use requests::StoreRequests;
+use waker::Sleep;
+
+pub use life::SimAgent;
+pub use requests::Correction;
 
 /// Maximum number of records that one poll takes.
 const RECORDS_MAX: usize = 100;
 /// Minimum number of stripes whose rows are collected in a ms, so that calls run between those of one round.
 const STRIPES_PER_TICK_MIN: usize = 4;
-/// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
-/// whether the tick is due.
-const TICK_MS: u64 = 60_000;
-
-/// An agent.
-pub struct SimAgent<'c> {
-    index: usize,
-    /// Its clock and its table.
-    pub settings: SimAgentSettings,
-    clock: DriftingClock,
-    /// The number of its starts.
-    lives: Life,
-    pub(super) running: Option<AgentLife<'c>>,
-}
-
-/// A running agent; its state is lost in a crash.
-pub(super) struct AgentLife<'c> {
-    index: usize,
-    life: Life,
-    clock: DriftingClock,
-    engine: Arc<Engine>,
-    exchange: Exchange,
-    maintenance: Maintenance,
-    sleeps: [Sleep; 2],
-    /// Reports that the writer has not fetched yet.
-    reports: Vec<ExchangeInput>,
-    ticked_at: Timestamp,
-    signals: SimReader,
-    presence: SimReader,
-    requests: StoreRequests<'c>,
-    /// True while the maintenance follows the answer to a ping.
-    is_pinged: bool,
-    has_late_ping: bool,
-    paused_until: Timestamp,
-    /// Events of a pause, which are handled after it.
-    held: Vec<AgentEvent>,
-    late_rows: LateRows,
-    memory: MutantMemory<'c>,
-}
-
 impl<'c> SimAgent<'c> {
     pub(super) fn new(index: usize, settings: SimAgentSettings, since: Timestamp) -> Self {
         let SimAgentSettings { clock_offset_ms: offset_ms, clock_drift_ppm: drift_ppm, .. } = settings;

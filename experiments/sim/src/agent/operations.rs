@@ -7,53 +7,21 @@ use std::time::Duration;
 
 use tollgate::store::StoreError;
 use tollgate::{Call, DecidedCall};
-use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::{Generation, MatchScope};
+use tollgate_core::rules::MatchScope;
 use tollgate_engine::{
     Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE,
     WitnessAnswer, use_stripe,
 };
 
-use super::{AgentLife, SimAgent, TICK_MS};
+use super::life::{AgentLife, SimAgent};
+use super::requests::{AskedCalls, ChargePurpose, Correction, SimRequest};
 use crate::environment::Environment;
 use crate::event::{StoreAnswer, StoreCommand};
 use crate::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
 
-/// A change to a call after its decision.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Correction {
-    /// The call cost this many units more than it was charged, or fewer; and its decision, if it is told.
-    Settle(i64, Option<DecidedCall>),
-    /// The call of this decision has ended.
-    Release(DecidedCall),
-}
-
-/// Calls that were asked together, or one alone.
-pub(super) struct AskedCalls<'c> {
-    calls: Vec<Call<'c>>,
-    generation: Generation,
-    arrived: Timestamp,
-}
-
-/// A request that waits for the store.
-pub(super) enum SimRequest<'c> {
-    /// It is late after this instant, if its deadline is later.
-    Ping {
-        late_after: Option<Timestamp>,
-    },
-    Announce,
-    /// True if it belongs to a probe.
-    Witness(bool),
-    Charge(StoreRequest, ChargePurpose<'c>),
-}
-
-/// The operation that charges are for.
-pub(super) enum ChargePurpose<'c> {
-    Check(AskedCalls<'c>),
-    Correct(Box<CorrectedCall<'c>>),
-    Backfill,
-    Reopen,
-}
+/// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
+/// whether the tick is due.
+const TICK_MS: u64 = 60_000;
 
 impl SimAgent<'_> {
     /// Returns the number of requests with units that wait for the store.

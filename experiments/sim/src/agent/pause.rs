@@ -2,7 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 
-use super::{AgentLife, SimAgent};
+use super::life::{AgentLife, SimAgent};
 use crate::environment::Environment;
 use crate::event::AgentEvent;
 use crate::observation::{Observation, Ticket};

@@ -3,42 +3,17 @@
 //!
 //! An agent without a bus does not sleep; calls tick its maintenance.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Wake, Waker};
+use std::sync::atomic::Ordering;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::{ExchangeInput, MaintenanceInput};
 
-use super::AgentLife;
+use super::life::AgentLife;
 use crate::environment::Environment;
 use crate::event::{AgentEvent, AgentShell};
 use crate::planted_bugs::PlantedBug;
 
 const NEVER: Timestamp = Timestamp::from_ms(u64::MAX);
-
-#[derive(Debug, Default)]
-pub(super) struct Sleep {
-    /// The agent's own time at which the shell wakes. An event that ends an earlier sleep is void.
-    until: Timestamp,
-    woken: Arc<SimWaker>,
-}
-
-/// A waker that was called, or not yet.
-#[derive(Debug, Default)]
-struct SimWaker(AtomicBool);
-
-impl Wake for SimWaker {
-    fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Sleep {
-    pub(super) fn waker(&self) -> Waker {
-        Waker::from(self.woken.clone())
-    }
-}
 
 impl<'c> AgentLife<'c> {
     /// The sleep of a shell may be over.

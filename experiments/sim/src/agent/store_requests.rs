@@ -1,28 +1,18 @@
 //! Requests of an agent to the store: tickets, timers, steps that wait for others, and the answers.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_engine::{GATHER_MAX, GatherRound, GatheredStep, Gatherer, RoundSteps, StoreRequest, use_stripe};
+use tollgate_engine::{GATHER_MAX, GatherRound, GatheredStep, RoundSteps, StoreRequest, use_stripe};
 
-use super::AgentLife;
-use super::operations::{ChargePurpose, SimRequest, as_ms};
+use super::life::AgentLife;
+use super::operations::as_ms;
+use super::requests::{ChargePurpose, SimRequest};
 use crate::environment::Environment;
 use crate::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::observation::{Observation, Ticket};
 use crate::planted_bugs::PlantedBug;
-
-/// Requests that are not over.
-#[derive(Default)]
-pub(super) struct StoreRequests<'c> {
-    pub(super) pending: BTreeMap<Ticket, SimRequest<'c>>,
-    /// Requests that missed their deadline.
-    pub(super) late: BTreeMap<Ticket, StoreRequest>,
-    /// Order of the steps of calls.
-    gatherer: Gatherer<Ticket>,
-}
 
 impl<'c> AgentLife<'c> {
     pub(super) fn charge(

@@ -2,7 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 
-use super::AgentLife;
+use super::life::AgentLife;
 use crate::environment::Environment;
 use crate::event::{AgentEvent, SimEvent};
 

@@ -3,7 +3,8 @@
 use tollgate_aggregator_engine::budget::region::RegionInput;
 use tollgate_core::counter::CounterId;
 
-use super::{Event, LedgerMember, RegionsWorld, counter_id, rule_name};
+use super::event::{Event, LedgerMember};
+use super::state::{RegionsWorld, counter_id, rule_name};
 use crate::regions::region_store::StoreAdmission;
 
 /// Longest time for which calls that were kept come after a bus is back, in ms.

@@ -1,13 +1,12 @@
 //! Checks of the invariant: the regions are within the quota, and all readers have one state.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
-use tollgate_aggregator_engine::budget::ledger::Ledger;
 use tollgate_core::messages::ledger::LedgerEntry;
 
-use super::{CHECKED_ALWAYS_MAX, LedgerMember, RegionsWorld, WriteOrigin, counter_id, rule_name};
+use super::event::LedgerMember;
+use super::state::{CHECKED_ALWAYS_MAX, RegionsWorld, counter_id, digest, rule_name};
 use crate::regions::outcome::{BudgetSample, Violation};
 use crate::regions::process::{Process, ProcessEngine};
+use crate::regions::region_store::WriteOrigin;
 
 impl RegionsWorld {
     /// Compares the state of a reader with that of the ledger at the same entry.
@@ -99,10 +98,4 @@ impl RegionsWorld {
             self.outcome.violation.get_or_insert(Violation::QuotaExceeded { at_ms: self.now_ms, units, quota });
         }
     }
-}
-
-pub(super) fn digest(ledger: &Ledger) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    ledger.hash(&mut hasher);
-    hasher.finish()
 }

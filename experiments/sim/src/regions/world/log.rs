@@ -2,8 +2,8 @@
 
 use tollgate_core::messages::ledger::{LedgerEntry, LedgerRecord};
 
-use super::checks::digest;
-use super::{CHECKED_ALWAYS_MAX, Event, LedgerMember, REPEATED_LEN_MAX, RegionsWorld, rule_name};
+use super::event::{Event, LedgerMember};
+use super::state::{CHECKED_ALWAYS_MAX, REPEATED_LEN_MAX, RegionsWorld, digest, rule_name};
 use crate::regions::mistake::RegionMistake;
 
 /// Time by which entries and limits are late by mistake, in ms: a region would take a request that was lost for one that waits.

@@ -6,11 +6,12 @@ use tollgate_aggregator_engine::budget::coordinator::Coordinator;
 use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember, RegionPart};
 use tollgate_core::counter::Partition;
 
+use super::event::{Event, LedgerMember, WriteAnswer};
 use super::log::LATE_MS;
-use super::{Event, LedgerMember, RegionsWorld, STORE_MS_MAX, StoreTime, WriteAnswer, rule_name};
+use super::state::{RegionsWorld, STORE_MS_MAX, rule_name};
 use crate::regions::mistake::RegionMistake;
 use crate::regions::process::{Process, ProcessEngine};
-use crate::regions::region_store::WriteOrigin;
+use crate::regions::region_store::{StoreTime, WriteOrigin};
 use crate::regions::settings::ProcessFaults;
 
 impl RegionsWorld {

@@ -1,74 +1,31 @@
 //! The world of simulated regions: events, and the check of the invariant after each of them.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::sync::Arc;
-
-use fastrand::Rng;
-use tollgate_aggregator_engine::budget::ledger::Ledger;
-use tollgate_core::counter::CounterId;
-
-use super::mistake::RegionMistake;
-use super::outcome::RegionsOutcome;
-use super::process::Process;
-use super::queue::EventQueue;
-use super::region_store::{RegionStore, StoreTime, WriteOrigin};
-use super::settings::{RegionSettings, RegionsSettings};
-use checks::digest;
-use event::{Event, LedgerMember, WriteAnswer};
-
+mod event;
+mod state;
 mod callers;
 mod checks;
-mod event;
 mod log;
 mod members;
 mod reading;
 mod stores;
 
-/// Longest time from a process to its store, in ms.
-const STORE_MS_MAX: u64 = 5;
+use std::ops::Range;
+
+use fastrand::Rng;
+use tollgate_aggregator_engine::budget::ledger::Ledger;
+
+use super::mistake::RegionMistake;
+use super::outcome::RegionsOutcome;
+use super::queue::EventQueue;
+use super::region_store::RegionStore;
+use super::settings::RegionsSettings;
+use event::{Event, LedgerMember, WriteAnswer};
+use state::{CHECKED_ALWAYS_MAX, RegionSim, STORE_MS_MAX, digest};
+
+pub use state::{RegionsWorld, counter_id};
+
 /// Interval in which the units of the regions are noted, in ms.
 const SAMPLED_EVERY_MS: u64 = 1_000;
-/// Number of records that a mirror repeats at most.
-const REPEATED_LEN_MAX: usize = 12;
-/// Number of counters up to which all of them are checked after each event, and all readers of the ledger. Of more counters, those are
-/// checked whose units an event may raise.
-const CHECKED_ALWAYS_MAX: u32 = 4;
-
-/// A run of simulated regions.
-pub struct RegionsWorld {
-    settings: RegionsSettings,
-    mistake: Option<RegionMistake>,
-    rng: Rng,
-    now_ms: u64,
-    queue: EventQueue<Event>,
-    /// The ledger as appended, and the digests of its states by their lengths, if all readers are compared with them.
-    truth: Ledger,
-    digests: Vec<u64>,
-    /// Numbers of the counters, and the units that all regions hold of each by the ledger.
-    numbers: BTreeMap<CounterId, u32>,
-    held: Vec<u64>,
-    regions: Vec<RegionSim>,
-    coordinators: Vec<Process>,
-    /// Instants at which the records of the ledger arrive at each coordinator, in ms.
-    arrivals: Vec<Vec<u64>>,
-    lives: u64,
-    outcome: RegionsOutcome,
-}
-
-#[derive(Debug)]
-struct RegionSim {
-    settings: RegionSettings,
-    store: RegionStore,
-    /// Sums of the steps of its store's clock, and of those forward, in ms.
-    stepped_ms: i64,
-    forward_ms: u64,
-    processes: Vec<Process>,
-    /// Places in the ledger of the records of its mirror.
-    mirror: Vec<usize>,
-    /// Instant at which the last record arrives at the mirror, in ms.
-    mirrored_ms: u64,
-}
 
 impl RegionsWorld {
     /// Fingerprint of the digest key of all regions.
@@ -242,14 +199,4 @@ impl RegionsWorld {
             }
         }
     }
-}
-
-/// Returns the identifier of a counter by its number.
-#[must_use]
-pub fn counter_id(number: u32) -> CounterId {
-    CounterId::from_u128(u128::from(number) + 1)
-}
-
-fn rule_name(settings: &RegionsSettings) -> Arc<str> {
-    settings.terms.first().map_or_else(|| "".into(), |change| change.terms.rule.clone())
 }

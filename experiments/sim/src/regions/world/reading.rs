@@ -3,7 +3,8 @@
 use tollgate_aggregator_engine::budget::region::RegionInput;
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
 
-use super::{LedgerMember, RegionsWorld, rule_name};
+use super::event::LedgerMember;
+use super::state::{RegionsWorld, rule_name};
 use crate::regions::mistake::RegionMistake;
 use crate::regions::process::ProcessEngine;
 

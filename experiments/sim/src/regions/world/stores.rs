@@ -4,7 +4,8 @@ use tollgate_aggregator_engine::budget::counter_budget::floor_of;
 
 use tollgate_core::messages::ledger::Terms;
 
-use super::{Event, LedgerMember, RegionsWorld, rule_name};
+use super::event::{Event, LedgerMember};
+use super::state::{RegionsWorld, rule_name};
 use crate::regions::process::drifted;
 use crate::regions::region_store::{AgentRules, StoreTime};
 
