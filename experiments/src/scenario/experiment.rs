@@ -1,20 +1,15 @@
-//! The experiments: the table of them, their names in a file, and their parameters.
-//!
-//! A derived enum with a tag reads a table before it knows the kind, and loses the places of the values. The parameters are read
-//! directly instead, so that an error has its line.
+//! An experiment, and its row in the table of all of them.
 
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeValue, Error, ValueDeserializer};
 
-use super::EXPERIMENTS;
-use super::file::SettingError;
 use super::result::ScenarioFindings;
+use super::setting_error::SettingError;
 
 /// An experiment with its parameters.
 pub(super) trait Experiment: Debug + Send + Sync {
@@ -35,16 +30,7 @@ pub(super) struct RegisteredExperiment {
     /// File of the scenario of the program.
     pub(super) scenario: &'static str,
     /// Reads the parameters.
-    read: fn(Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error>,
-}
-
-/// Position of an experiment in the table.
-struct ExperimentIndex(usize);
-
-/// The field that decides which others an experiment has.
-#[derive(Deserialize)]
-struct KindField {
-    kind: ExperimentIndex,
+    pub(super) read: fn(Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error>,
 }
 
 impl RegisteredExperiment {
@@ -54,23 +40,4 @@ impl RegisteredExperiment {
     ) -> Self {
         Self { name, scenario, read: |value| Ok(Arc::new(S::deserialize(ValueDeserializer::from(value))?)) }
     }
-}
-
-impl<'de> Deserialize<'de> for ExperimentIndex {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let index = EXPERIMENTS.iter().position(|registered| registered.name == name);
-        let names = || EXPERIMENTS.iter().map(|registered| format!("`{}`", registered.name)).collect::<Vec<_>>();
-        let unknown = || D::Error::custom(format!("unknown variant `{name}`, expected one of {}", names().join(", ")));
-        index.map(Self).ok_or_else(unknown)
-    }
-}
-
-/// Reads the table of an experiment.
-pub(super) fn read_experiment(mut value: Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error> {
-    let KindField { kind } = KindField::deserialize(ValueDeserializer::from(value.clone()))?;
-    if let DeValue::Table(table) = value.get_mut() {
-        table.remove("kind");
-    }
-    (EXPERIMENTS[kind.0].read)(value)
 }

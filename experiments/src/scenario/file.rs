@@ -1,7 +1,5 @@
 //! The file of a scenario.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -9,7 +7,8 @@ use serde::Deserialize;
 use serde::de::{IgnoredAny, IntoDeserializer};
 use toml::de::DeTable;
 
-use super::experiment::{Experiment, read_experiment};
+use super::experiment::Experiment;
+use super::experiments::read_experiment;
 
 /// Number of names that an error offers for a wrong one.
 const OFFERED_LEN_MAX: usize = 3;
@@ -49,30 +48,6 @@ pub struct ScenarioError {
     path: String,
     line: usize,
     reason: String,
-}
-
-#[derive(Debug)]
-pub(super) struct SettingError {
-    key: &'static str,
-    reason: String,
-}
-
-impl SettingError {
-    pub(super) fn new(key: &'static str, reason: impl Display) -> Self {
-        Self { key, reason: format!("`{key}` {reason}") }
-    }
-
-    /// Refuses a value outside a range.
-    pub(super) fn unless_in<T: Copy + PartialOrd + Display>(
-        key: &'static str,
-        value: T,
-        range: RangeInclusive<T>,
-    ) -> Result<(), Self> {
-        if range.contains(&value) {
-            return Ok(());
-        }
-        Err(Self::new(key, format!("is {value}; write {} to {}", range.start(), range.end())))
-    }
 }
 
 impl ScenarioFile {

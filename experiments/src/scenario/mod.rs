@@ -3,9 +3,9 @@
 //! A file has a title, the requirements that it shows, a seed, an `experiment` with its parameters, and the table `expected`. The
 //! same file and the same version give the same result. The files in `experiments/scenarios` are part of the program.
 
-mod experiment;
-mod file;
+mod setting_error;
 mod result;
+mod experiment;
 mod parallel;
 mod arrivals;
 mod fleet;
@@ -22,51 +22,18 @@ mod ways;
 mod adversary;
 mod scale_out;
 mod regions;
+mod experiments;
+mod file;
+mod scenario_result;
 
 use indicatif::ProgressBar;
 
 pub use file::{ScenarioError, ScenarioFile};
-pub use result::{Axis, Number, Plot, ResultTable, ScenarioResult, Series, SeriesRole};
+pub use result::{Axis, Plot, ResultTable, Series, SeriesRole};
+pub use scenario_result::{Number, ScenarioResult};
 
 use experiment::RegisteredExperiment;
-
-/// The experiments. A new one is a folder with its settings, which implement [`Experiment`](experiment::Experiment), a line
-/// `mod`, and a row here.
-const EXPERIMENTS: &[RegisteredExperiment] = &[
-    RegisteredExperiment::new::<approximations::ApproximationSettings>(
-        "approximations",
-        include_str!("../../scenarios/approximations.toml"),
-    ),
-    RegisteredExperiment::new::<false_denials::FalseDenialSettings>(
-        "false-denials",
-        include_str!("../../scenarios/false-denials.toml"),
-    ),
-    RegisteredExperiment::new::<burst::BurstSettings>("burst", include_str!("../../scenarios/burst.toml")),
-    RegisteredExperiment::new::<lost_shard::LostShardSettings>(
-        "lost-shard",
-        include_str!("../../scenarios/lost-shard.toml"),
-    ),
-    RegisteredExperiment::new::<retry_storm::RetryStormSettings>(
-        "retry-storm",
-        include_str!("../../scenarios/retry-storm.toml"),
-    ),
-    RegisteredExperiment::new::<lag::LagSettings>("lag", include_str!("../../scenarios/lag.toml")),
-    RegisteredExperiment::new::<real_traffic::RealTrafficSettings>(
-        "real-traffic",
-        include_str!("../../scenarios/real-traffic.toml"),
-    ),
-    RegisteredExperiment::new::<price::PriceSettings>("price", include_str!("../../scenarios/price.toml")),
-    RegisteredExperiment::new::<ways::WaySettings>("ways", include_str!("../../scenarios/ways.toml")),
-    RegisteredExperiment::new::<adversary::AdversarySettings>(
-        "adversary",
-        include_str!("../../scenarios/adversary.toml"),
-    ),
-    RegisteredExperiment::new::<scale_out::ScaleOutSettings>(
-        "scale-out",
-        include_str!("../../scenarios/scale-out.toml"),
-    ),
-    RegisteredExperiment::new::<regions::GlobalQuotaSettings>("regions", include_str!("../../scenarios/regions.toml")),
-];
+use experiments::EXPERIMENTS;
 
 /// A scenario: its name, and its file.
 #[derive(Clone, Debug)]
@@ -112,7 +79,7 @@ impl Scenario {
     pub fn run(&self, bar: &ProgressBar) -> ScenarioResult {
         bar.set_message(self.name.clone());
         let findings = self.file.experiment.run(self.file.seed, bar);
-        ScenarioResult::new(self, findings)
+        ScenarioResult::new(&self.name, &self.source, &self.file, findings)
     }
 }
 

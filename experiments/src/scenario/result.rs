@@ -1,12 +1,7 @@
-//! The result of a scenario: a finding in a sentence, numbers with the ranges in which they are expected, tables and plots.
-
-use std::fmt;
+//! The result of an experiment: a finding in a sentence, numbers, tables and plots.
 
 use indexmap::IndexMap;
 use serde::Serialize;
-
-use super::Scenario;
-use tollgate_sim::figures::{plain_table, wrapped};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScenarioFindings {
@@ -15,40 +10,6 @@ pub(super) struct ScenarioFindings {
     pub(super) numbers: IndexMap<String, f64>,
     pub(super) tables: Vec<ResultTable>,
     pub(super) plots: Vec<Plot>,
-}
-
-/// Result of a scenario.
-#[derive(Clone, Debug, Serialize)]
-pub struct ScenarioResult {
-    /// Name of the scenario.
-    pub name: String,
-    /// Title of the scenario.
-    pub title: String,
-    /// Rows of the requirements that it shows.
-    pub shows: Vec<String>,
-    /// Seed of all that was random.
-    pub seed: u64,
-    /// Version of Tollgate.
-    pub version: &'static str,
-    /// Command that repeats the run.
-    pub command: String,
-    /// The finding, in a sentence or two.
-    pub finding: String,
-    /// Numbers by name.
-    pub numbers: IndexMap<String, Number>,
-    /// Tables for people.
-    pub tables: Vec<ResultTable>,
-    /// Plots.
-    pub plots: Vec<Plot>,
-}
-
-/// A number, and the smallest and largest value that is expected.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Number {
-    /// Value.
-    pub value: f64,
-    /// Smallest and largest value that is expected; none if any value is.
-    pub expected: Option<[f64; 2]>,
 }
 
 /// A table. All columns but the first are numbers.
@@ -120,66 +81,5 @@ impl Axis {
     /// Creates a logarithmic axis, whose values are above 0.
     pub(crate) fn logarithmic(label: impl Into<String>, range: [f64; 2]) -> Self {
         Self { is_logarithmic: true, ..Self::new(label, range) }
-    }
-}
-
-impl Number {
-    /// Returns true if the value is in the range that is expected.
-    #[must_use]
-    pub fn is_expected(&self) -> bool {
-        self.expected.is_none_or(|[min, max]| (min..=max).contains(&self.value))
-    }
-}
-
-impl ScenarioResult {
-    pub(super) fn new(scenario: &Scenario, findings: ScenarioFindings) -> Self {
-        let (file, ScenarioFindings { finding, numbers, tables, plots }) = (&scenario.file, findings);
-        let number = |(name, value): (String, f64)| {
-            let expected = file.expected.get(&name).copied();
-            (name, Number { value, expected })
-        };
-        Self {
-            name: scenario.name.clone(),
-            title: file.title.clone(),
-            shows: file.shows.clone(),
-            seed: file.seed,
-            version: env!("CARGO_PKG_VERSION"),
-            command: format!("tollgate-lab run {} --seed {}", scenario.source, file.seed),
-            finding,
-            numbers: numbers.into_iter().map(number).collect(),
-            tables,
-            plots,
-        }
-    }
-
-    /// Returns a sentence for each number outside the range that is expected, with the command that repeats the run.
-    #[must_use]
-    pub fn unexpected(&self) -> Vec<String> {
-        let sentence = |(name, number): (&String, &Number)| {
-            let [min, max] = number.expected.filter(|_| !number.is_expected())?;
-            let (value, seed, command) = (number.value, self.seed, &self.command);
-            Some(format!("{name} is {value:.2}, expected {min} to {max} (seed {seed}: {command})"))
-        };
-        self.numbers.iter().filter_map(sentence).collect()
-    }
-}
-
-impl fmt::Display for ScenarioResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shows = self.shows.iter().flat_map(|row| [row.as_str(), ", "]).collect::<String>();
-        writeln!(f, "{} ({shows}seed {})\n\n{}", self.title, self.seed, wrapped(&self.finding))?;
-        for table in &self.tables {
-            let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
-            let mut text = plain_table(&header, 1);
-            text.add_rows(&table.rows);
-            writeln!(f, "\n{}\n{}", wrapped(&table.caption), text.trim_fmt())?;
-        }
-        let ranged = self.numbers.values().filter(|number| number.expected.is_some()).count();
-        let unexpected = self.unexpected();
-        writeln!(f, "\n{} of {ranged} numbers are in their expected ranges", ranged - unexpected.len())?;
-        for sentence in unexpected {
-            writeln!(f, "{}", wrapped(&format!("unexpected: {sentence}")))?;
-        }
-        Ok(())
     }
 }

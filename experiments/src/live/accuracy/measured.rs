@@ -14,10 +14,10 @@ use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch};
 
+use super::plan::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use super::planned_arrivals::{PlannedArrivals, call_of, consistency_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use super::waits::Waits;
-use super::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use crate::error::ExperimentError;
 use crate::live::live_fleet::LiveFleet;
 use tollgate_command::shared_servers::connect_kafka;

@@ -5,6 +5,7 @@
 //! An exact list of each caller's admissions, by the instants of the answers that the callers saw, judges both. The
 //! simulation runs with several seeds of its delays. Its smallest and largest number are the prediction.
 
+mod plan;
 mod planned_arrivals;
 mod tally;
 mod predicted;
@@ -12,7 +13,6 @@ mod waits;
 mod measured;
 mod report;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use indicatif::ProgressBar;
@@ -25,36 +25,8 @@ use crate::live::simulated::SEEDS;
 use planned_arrivals::PlannedArrivals;
 use tollgate_command::shared_servers::{RunName, connect_redis};
 
+pub use plan::AccuracyPlan;
 pub use report::{AccuracyReport, AccuracyRow};
-
-/// Quota of each caller, and its window in ms.
-const QUOTA: u64 = 100;
-const WIDTH_MS: u64 = 10_000;
-/// Ways of limiting, each of which has callers of its own.
-const CONSISTENCIES: [&str; 3] = ["strict", "bounded", "eventual"];
-
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct AccuracyPlan {
-    /// Number of agents.
-    pub agents: NonZeroU32,
-    /// Duration of the measurement, in seconds, after two windows that are not measured.
-    pub seconds: u32,
-}
-
-impl AccuracyPlan {
-    /// Checks the parameters.
-    ///
-    /// # Errors
-    /// If they are not valid, with the remedy.
-    pub fn check(&self) -> Result<(), ExperimentError> {
-        match self.seconds {
-            0 => Err(ExperimentError::Plan("0 seconds measure nothing: give at least 1")),
-            1..=600 => Ok(()),
-            _ => Err(ExperimentError::Plan("a run has at most 600 seconds: lower the seconds")),
-        }
-    }
-}
 
 /// Predicts and measures inside a tokio runtime.
 ///

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate::{Call, RuleSet};
 
-use super::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
+use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
 
 /// Demands of callers, in quotas.
 const LOADS: [f64; 4] = [0.5, 0.9, 2.0, 10.0];

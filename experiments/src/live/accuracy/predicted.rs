@@ -5,7 +5,7 @@ use std::num::NonZeroU32;
 use indicatif::ProgressBar;
 use tollgate_core::clock::Timestamp;
 
-use super::CONSISTENCIES;
+use super::plan::CONSISTENCIES;
 use super::planned_arrivals::{PlannedArrivals, call_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use crate::live::simulated::{self, SEEDS};
@@ -57,7 +57,7 @@ fn answers(calls: &PlannedArrivals, agents: NonZeroU32, seed: u64, progress: &Pr
 
 #[cfg(test)]
 mod tests {
-    use super::super::AccuracyPlan;
+    use super::super::plan::AccuracyPlan;
     use super::*;
 
     /// N5: while Redis answers, no window of a strict caller holds more than its quota, and none of a bounded one more than 5%.

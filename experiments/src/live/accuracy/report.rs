@@ -5,9 +5,9 @@ use std::fmt;
 use serde::Serialize;
 
 use super::measured::MeasuredCalls;
+use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
 use super::tally::AccuracyTally;
 use super::waits::Waits;
-use super::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 use tollgate_sim::figures::{count, plain_table, wrapped};

@@ -3,8 +3,8 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
+use super::plan::{CONSISTENCIES, QUOTA, WIDTH_MS};
 use super::planned_arrivals::{PlannedArrivals, consistency_of};
-use super::{CONSISTENCIES, QUOTA, WIDTH_MS};
 use tollgate_sim::oracle::Oracle;
 
 #[derive(Clone, Copy, Debug)]

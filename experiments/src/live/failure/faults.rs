@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::{FAULT_LENGTH, QUOTA};
+use super::settings::{FAULT_LENGTH, QUOTA};
 
 /// Length of a pause after which no unit from before it is in the window.
 const LONG_PAUSE: Duration = Duration::from_secs(8);

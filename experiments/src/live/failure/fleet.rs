@@ -1,6 +1,5 @@
 //! The agents of a run: two fleets over the same Redis, one with Kafka and one without.
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -11,16 +10,12 @@ use tollgate::store::RedisSettings;
 use tollgate::{Agent, KafkaSettings, RuleSet};
 use tollgate_core::clock::Clock;
 
-use super::TOPIC_PREFIX;
-use super::load::Limiting;
+use super::limiting::Limiting;
 use super::servers::FaultyServers;
+use super::settings::{AGENTS, FLEET_SIZE, TOPIC_PREFIX};
 use super::signal_receipts::SignalReceipts;
 use crate::error::ExperimentError;
 
-/// Number of agents of a fleet; the callers are spread over them.
-pub(super) const AGENTS: usize = FLEET_SIZE.get() as usize;
-/// Number of agents that each agent expects.
-pub(super) const FLEET_SIZE: NonZeroU32 = NonZeroU32::new(2).unwrap();
 const STATE_INTERVAL: Duration = Duration::from_millis(2);
 
 pub(super) struct FaultedFleet {

@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
-use super::WIDTH_MS;
 use super::faults::ServerFault;
-use super::fleet::{AGENTS, StateChange};
-use super::load::{Answered, FaultedCaller, Limiting, RETRIES_MAX};
+use super::fleet::StateChange;
+use super::limiting::Limiting;
+use super::load::{Answered, FaultedCaller, RETRIES_MAX};
+use super::settings::AGENTS;
+use super::settings::WIDTH_MS;
 use super::signal_receipts::SignalReceipts;
 use tollgate_sim::figures::{as_us, histogram};
 

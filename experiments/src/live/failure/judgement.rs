@@ -10,9 +10,10 @@ use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{DEADLINE_MS_DEFAULT, OutageBound};
 
 use super::faults::{AdmittedBounds, ServerFault};
-use super::fleet::FLEET_SIZE;
 use super::history::Measured;
-use super::load::{BURST_RATE, Limiting};
+use super::limiting::Limiting;
+use super::load::BURST_RATE;
+use super::settings::FLEET_SIZE;
 
 /// Time from a call to its signal, which bounds what a caller gets from lost counters; generous for a busy machine.
 const SIGNAL_LAG: Duration = Duration::from_millis(250);

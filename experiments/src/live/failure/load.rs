@@ -11,13 +11,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tollgate::rules::Algorithm;
-use tollgate::{Agent, Call, Decision, Quota, Rule};
+use tollgate::{Agent, Call, Decision};
 use tollgate_core::clock::Stopwatch;
-use tollgate_core::window::Estimate;
 
-use super::fleet::{AGENTS, FaultedFleet};
-use super::{QUOTA, WIDTH_MS};
+use super::fleet::FaultedFleet;
+use super::limiting::Limiting;
+use super::settings::AGENTS;
 
 /// Calls per second of each demand while it lasts; even, so that each agent gets the same number.
 const HONEST_RATE: u32 = 10;
@@ -36,13 +35,6 @@ enum Demand {
     Steady,
     /// Bursts, with the number of the caller among those that have them.
     Bursts(u64),
-}
-
-/// Consistency of the rule that limits a caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Limiting {
-    Strict,
-    Bounded,
 }
 
 #[derive(Clone, Debug)]
@@ -74,37 +66,11 @@ pub(super) struct FailureLoad {
 }
 
 impl Limiting {
-    pub(super) const ALL: [Self; 2] = [Self::Strict, Self::Bounded];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Strict => "strict",
-            Self::Bounded => "bounded",
-        }
-    }
-
-    pub(super) fn rule(self) -> Rule {
-        let quota = Quota::new(QUOTA, WIDTH_MS).expect("neither is zero");
-        let rule = Rule::per(self.name(), &[self.descriptor()], quota);
-        match self {
-            Self::Strict => rule.strict(),
-            // The error of the interpolated estimate is not part of this measurement.
-            Self::Bounded => rule.with(|policy| policy.algorithm = Algorithm::SlidingWindow(Estimate::Conservative)),
-        }
-    }
-
     /// Returns the number of honest callers of a fleet.
     fn honest(self) -> usize {
         match self {
             Self::Strict => 12,
             Self::Bounded => 13,
-        }
-    }
-
-    pub(super) fn descriptor(self) -> &'static str {
-        match self {
-            Self::Strict => "strict_key",
-            Self::Bounded => "bounded_key",
         }
     }
 }

@@ -5,12 +5,14 @@
 //! without. Callers call in an open loop. Each fault begins when every window is full, and every window that it can have
 //! changed ends before the next fault. Aggregators are processes of their own, so that they can be killed.
 
+mod settings;
 mod faults;
 mod proxy;
 mod servers;
-mod load;
+mod limiting;
 mod signal_receipts;
 mod fleet;
+mod load;
 mod history;
 mod judgement;
 mod simulated;
@@ -31,6 +33,7 @@ use fleet::{FaultedFleet, StateWatch};
 use history::{History, Strike};
 use load::FailureLoad;
 use servers::FaultyServers;
+use settings::PAUSE;
 use signal_receipts::SignalReceipts;
 
 pub use comparison::SimulatedFailure;
@@ -38,17 +41,11 @@ pub use faults::ServerFault;
 pub use report::{FailureReport, FailureRow};
 pub use servers::Programs;
 
-const QUOTA: u64 = 100;
-const WIDTH_MS: u64 = 5_000;
-const FAULT_LENGTH: Duration = Duration::from_secs(3);
 /// Maximum time until all agents use the store again, after which the next fault begins nevertheless.
 const RECOVERY_WAIT: Duration = Duration::from_secs(10);
-/// Time after the recovery until the next fault: a window and a margin.
-const PAUSE: Duration = Duration::from_millis(WIDTH_MS + 500);
 const READY_WAIT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const TIMER_PAUSE: Duration = Duration::from_millis(1);
-const TOPIC_PREFIX: &str = "failure-";
 
 /// Thread that does nothing but sleep, and measures by how much it wakes up late.
 struct BareTimer {

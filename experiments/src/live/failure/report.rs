@@ -11,7 +11,7 @@ use super::faults::ServerFault;
 use super::history::{History, Measured};
 use super::judgement::{FaultBounds, latency_bound, ms};
 use super::load;
-use super::{FAULT_LENGTH, QUOTA, WIDTH_MS};
+use super::settings::{FAULT_LENGTH, QUOTA, WIDTH_MS};
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 use tollgate_sim::figures::{count, plain_table, wrapped};
@@ -232,7 +232,8 @@ mod tests {
     use tollgate_core::clock::SystemClock;
 
     use super::super::history::Strike;
-    use super::super::load::{Answered, Limiting};
+    use super::super::limiting::Limiting;
+    use super::super::load::Answered;
     use super::super::signal_receipts::SignalReceipts;
     use super::*;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tollgate_servers::{Kafka, Redis, Server, ServerError, ServerKind, free_port};
 
-use super::TOPIC_PREFIX;
 use super::faults::ServerFault;
 use super::proxy::{Network, Proxy};
+use super::settings::TOPIC_PREFIX;
 
 /// Settings of Redis: it keeps its data when it is killed, and can be made to load slowly and to be busy.
 const REDIS_SETTINGS: [&str; 12] = [

@@ -10,11 +10,12 @@ use std::time::Duration;
 use tollgate::RuleSet;
 use tollgate_core::clock::Timestamp;
 
-use super::PAUSE;
 use super::faults::ServerFault;
-use super::fleet::AGENTS;
 use super::history::{History, Strike};
-use super::load::{Answered, Limiting, RETRIES_MAX, calls_of};
+use super::limiting::Limiting;
+use super::load::{Answered, RETRIES_MAX, calls_of};
+use super::settings::AGENTS;
+use super::settings::PAUSE;
 use crate::live::simulated;
 use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 

@@ -11,7 +11,7 @@ use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use tollgate_core::clock::{Stopwatch, Timestamp};
 
-use super::{DESCRIPTOR, LagPlan};
+use super::plan::{DESCRIPTOR, LagPlan};
 use tollgate_sim::figures::{as_us, histogram};
 
 /// Approximate number of keys. At 5,000 calls a second each key has one call in 200 ms, so its calls rarely wait for each

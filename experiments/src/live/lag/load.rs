@@ -12,8 +12,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tollgate::{Agent, Call, Source};
 
-use super::DESCRIPTOR;
 use super::calls::Calls;
+use super::plan::DESCRIPTOR;
 use tollgate_sim::figures::{as_us, histogram};
 
 pub(super) struct LagLoad {

@@ -8,21 +8,22 @@
 //! All agents and the aggregator run in this process, each with its own connections. They share the machine's processors
 //! with each other and with the servers. The same calls at simulated agents, which wait for no processor, are the prediction.
 
+mod plan;
 mod calls;
+mod rules;
 mod call_lags;
 mod signal_listener;
 mod load;
 mod predicted;
 mod report;
 
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
 use rustix::time::{ClockId, clock_gettime};
+use tollgate::Agent;
 use tollgate::store::RedisSettings;
-use tollgate::{Agent, Quota, Rule, RuleSet};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::KafkaSettings;
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
@@ -30,67 +31,20 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use crate::error::ExperimentError;
 use crate::live::live_fleet::LiveFleet;
 use calls::Calls;
+use plan::THRESHOLD_PERMILLE;
+use rules::rules;
 use signal_listener::SignalListener;
 use tollgate_command::shared_servers::{RunName, connect_kafka, connect_redis};
 use tollgate_sim::figures::as_us;
 
 pub use call_lags::{CallLags, Lag, LegReport, Quantiles};
+pub use plan::LagPlan;
 pub use report::{LagReport, LagRun};
 
-/// Most calls of one run; the instants of each are kept in memory.
-const CALLS_MAX: u64 = 20_000_000;
-/// Width that no unit leaves during a run.
-const WIDTH_MS: u64 = 3_600_000;
-/// Quota of a counter as a multiple of its calls.
-const QUOTA_FACTOR: u64 = 4;
-const DESCRIPTOR: &str = "key";
-const RULE: &str = "per-key";
-/// Part of its quota from which on a counter is signalled: any.
-const THRESHOLD_PERMILLE: u32 = 0;
 /// Time in which all agents must receive signals after the start.
 const SIGNALS_WAIT: Duration = Duration::from_secs(30);
 const LAST_SIGNALS_WAIT: Duration = Duration::from_secs(5);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct LagPlan {
-    /// Number of agents.
-    pub agents: NonZeroU32,
-    /// Calls per second, of all agents together.
-    pub rate: NonZeroU32,
-    /// Duration of the measurement, in seconds.
-    pub seconds: u32,
-    /// Duration of the warm-up before it, in seconds.
-    pub warm_up_seconds: u32,
-}
-
-impl LagPlan {
-    /// Checks the parameters.
-    ///
-    /// # Errors
-    /// If they are not valid, with the remedy.
-    pub fn check(&self) -> Result<(), ExperimentError> {
-        if self.agents.get() < 2 {
-            return Err(ExperimentError::Plan("a call is measured at another agent: give at least 2 agents"));
-        }
-        if self.seconds == 0 {
-            return Err(ExperimentError::Plan("0 seconds measure nothing: give at least 1"));
-        }
-        if self.calls() > CALLS_MAX {
-            return Err(ExperimentError::Plan("a run has at most 20 million calls: lower the rate or the seconds"));
-        }
-        Ok(())
-    }
-
-    fn calls(&self) -> u64 {
-        u64::from(self.rate.get()) * (u64::from(self.seconds) + u64::from(self.warm_up_seconds))
-    }
-
-    fn warm_up_calls(&self) -> u64 {
-        u64::from(self.rate.get()) * u64::from(self.warm_up_seconds)
-    }
-}
 
 /// Runs the measurement inside a tokio runtime.
 ///
@@ -184,12 +138,6 @@ fn start(
         fleet.agents.push(builder.start()?);
     }
     Ok(fleet)
-}
-
-/// Returns the rules, by which no call is denied.
-fn rules(calls: &Calls) -> RuleSet {
-    let quota = Quota::new(calls.per_key() * QUOTA_FACTOR, WIDTH_MS).expect("neither is zero");
-    RuleSet::new(1, [Rule::per(RULE, &[DESCRIPTOR], quota).strict()])
 }
 
 /// Returns the processor time used by all threads of this process.

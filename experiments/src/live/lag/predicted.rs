@@ -9,8 +9,9 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_wire::Record;
 
 use super::calls::Calls;
+use super::plan::{DESCRIPTOR, LagPlan, THRESHOLD_PERMILLE};
+use super::rules::rules;
 use super::signal_listener::SignalListener;
-use super::{DESCRIPTOR, LagPlan, THRESHOLD_PERMILLE, rules};
 use crate::live::simulated;
 use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate::Source;
 
-use super::LagPlan;
 use super::call_lags::{CallLags, Quantiles, ms};
 use super::calls::Calls;
 use super::load::SentCalls;
+use super::plan::LagPlan;
 use super::predicted::{NETWORK_MS_MAX, SEED};
 use crate::live::result;
 use tollgate_sim::figures::{count, plain_table, wrapped};

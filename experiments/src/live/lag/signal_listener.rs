@@ -8,8 +8,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::signals::SignalBatch;
 
-use super::RULE;
 use super::calls::{Calls, SignalInstants};
+use super::plan::RULE;
 
 /// Records the signals of one agent.
 pub(super) struct SignalListener {

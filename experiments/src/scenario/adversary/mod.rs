@@ -4,25 +4,27 @@
 //! The algorithms are attacked on one store without agents, the consistencies in a simulated fleet. A search that exceeds a printed
 //! bound has found a fault of the bound.
 
+mod settings;
 mod attack;
 mod search;
 mod store_target;
 mod fleet_target;
+mod attack_target;
 mod pictures;
 
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 use tollgate_core::messages::signals::FRESH_MS;
 
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use fleet_target::{FleetTarget, PrintedBound};
-use search::{SearchSize, WorstAttack};
+use super::setting_error::SettingError;
+use attack_target::{AttackTarget, TargetResult};
+use fleet_target::FleetTarget;
+use search::WorstAttack;
+pub(super) use settings::AdversarySettings;
 use store_target::StoreTarget;
-use tollgate_sim::figures::ratio;
 
 /// Captions of the tables.
 const ALGORITHMS: &str = "Algorithms on one store, without agents. found: units of the fullest true window, in percent of the quota. \
@@ -31,37 +33,6 @@ const ALGORITHMS: &str = "Algorithms on one store, without agents. found: units 
 const FLEETS: &str = "Rules in a fleet. The store, or the store and the bus, are lost for a window. \"+ 3 s\": the bound contains the calls \
     of any 3 s, \"+ 6 s\": twice as many, around an edge. The largest part of it may be that of another attack. Logs and \
     buckets have no leases: `bounded` gives them the same as `strict`. `eventual` counts in windows without a burst only.";
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct AdversarySettings {
-    /// Units of a window.
-    quota: u64,
-    /// Number of agents of the fleets.
-    agents: usize,
-    /// Searches from the beginning for each target.
-    restarts: u64,
-    /// Generations of a search, and attacks in each: on one store, and in a fleet.
-    store_generations: u64,
-    store_attacks: usize,
-    fleet_generations: u64,
-    fleet_attacks: usize,
-}
-
-#[expect(clippy::large_enum_variant, reason = "there are few targets")]
-enum AttackTarget {
-    Store(StoreTarget),
-    Fleet(FleetTarget),
-}
-
-/// A target, and the worst attack on it.
-struct TargetResult {
-    name: &'static str,
-    is_of_fleet: bool,
-    quota: u64,
-    bound: PrintedBound,
-    worst: WorstAttack,
-}
 
 impl Experiment for AdversarySettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -120,55 +91,6 @@ impl AdversarySettings {
     fn targets(&self) -> Vec<AttackTarget> {
         let stores = StoreTarget::all(self.quota).into_iter().map(AttackTarget::Store);
         stores.chain(FleetTarget::all(self.quota, self.agents).into_iter().map(AttackTarget::Fleet)).collect()
-    }
-}
-
-impl AttackTarget {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Store(target) => target.name,
-            Self::Fleet(target) => target.name,
-        }
-    }
-
-    fn search(&self, settings: &AdversarySettings, seed: u64) -> WorstAttack {
-        let size = |generations, attacks| SearchSize { restarts: settings.restarts, generations, attacks };
-        match self {
-            Self::Store(target) => {
-                let size = size(settings.store_generations, settings.store_attacks);
-                WorstAttack::search(&target.space(), &[], size, seed, |attacks, _| target.evaluate(attacks))
-            }
-            Self::Fleet(target) => {
-                let size = size(settings.fleet_generations, settings.fleet_attacks);
-                WorstAttack::search(&target.space(), &target.known(), size, seed, |attacks, seed| {
-                    target.evaluate(attacks, seed)
-                })
-            }
-        }
-    }
-
-    fn result(&self, quota: u64, worst: WorstAttack) -> TargetResult {
-        let (is_of_fleet, bound) = match self {
-            Self::Store(target) => (false, PrintedBound { units: target.bound(), times_calls: 0 }),
-            Self::Fleet(target) => (true, target.bound()),
-        };
-        TargetResult { name: self.name(), is_of_fleet, quota, bound, worst }
-    }
-}
-
-impl TargetResult {
-    fn found_percent(&self) -> f64 {
-        100.0 * ratio(self.worst.outcome.units, self.quota)
-    }
-
-    /// Returns the bound without the calls of the time in which signals may differ.
-    fn bound_percent(&self) -> f64 {
-        100.0 * ratio(self.bound.units, self.quota)
-    }
-
-    /// Returns the bound of the fullest window, with these calls.
-    fn bound_of_found_percent(&self) -> f64 {
-        100.0 * ratio(self.worst.outcome.bound, self.quota)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Pictures of the experiment: found windows beside their bounds, and the worst attack on the default algorithm over time.
 
+use super::attack_target::{AttackTarget, TargetResult};
 use super::store_target::StoreTarget;
-use super::{AttackTarget, TargetResult};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Draws found windows and bounds, and the worst attack on the first algorithm.

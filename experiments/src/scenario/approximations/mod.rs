@@ -2,51 +2,28 @@
 //! it is off. Nothing is limited.
 //!
 //! The ways are those of Muscat, "Distributed Rate-Limiting Algorithms" (2022), counted by the ring of the product: a fixed window,
-//! the current and the previous one weighted, and more and shorter ones. The true count is that of the [`Oracle`].
+//! the current and the previous one weighted, and more and shorter ones. The true count is that of the
+//! [`Oracle`](tollgate_sim::oracle::Oracle).
 
+mod settings;
+mod count;
 mod traffic;
 mod errors;
 mod pictures;
 
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::Quota;
-use tollgate_core::window::{Estimate, Ring, Window};
+use tollgate_core::window::Estimate;
 
 use super::arrivals::{BEGIN, MINUTE_MS};
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::result::{ResultTable, ScenarioFindings};
+use super::setting_error::SettingError;
+use count::{Count, FIXED_WINDOW, PARTS_MAX, truth};
 use errors::Errors;
 use pictures::plots;
-use tollgate_sim::oracle::Oracle;
-
-const PARTS_MAX: u32 = 60;
-const FIXED_WINDOW: &str = "fixed window";
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ApproximationSettings {
-    /// Calls per minute that would be admitted.
-    limit: u64,
-    /// Length of the measurement.
-    hours: u64,
-    /// Length of the pictures.
-    shown_minutes: u64,
-    /// Shortest and longest period of one rate.
-    period_s: [u64; 2],
-    /// Smallest and largest rate.
-    calls_per_minute: [u64; 2],
-}
-
-/// A way of counting the last minute.
-struct Count {
-    name: String,
-    ring: Ring,
-    estimate: Estimate,
-}
+pub(super) use settings::ApproximationSettings;
 
 impl Experiment for ApproximationSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -95,27 +72,6 @@ impl Experiment for ApproximationSettings {
     }
 }
 
-impl Count {
-    fn new(parts: u32, estimate: Estimate) -> Self {
-        let window = Window::new(MINUTE_MS, parts).expect("the number divides the minute");
-        let name = if estimate == Estimate::Ignored {
-            FIXED_WINDOW.to_owned()
-        } else {
-            format!("{parts} of {} s", f64::from(60) / f64::from(parts))
-        };
-        Self { name, ring: Ring::new(window), estimate }
-    }
-
-    /// Returns the number of counters that a call reads.
-    fn reads(&self) -> u32 {
-        self.ring.window().parts() + u32::from(self.estimate != Estimate::Ignored)
-    }
-
-    fn at(&self, now: Timestamp) -> u64 {
-        self.ring.used(now, self.estimate)
-    }
-}
-
 fn counts() -> Vec<Count> {
     let of_estimate = |estimate| numbers_of_parts().map(move |parts| Count::new(parts, estimate));
     let composed = [Estimate::Interpolated, Estimate::Conservative].into_iter().flat_map(of_estimate);
@@ -158,11 +114,6 @@ fn errors_by_call(
         }
     }
     errors
-}
-
-/// Returns the exact count of the last minute.
-fn truth() -> Oracle {
-    Oracle::new(Quota::new(u64::MAX / 2, MINUTE_MS).expect("a quota that nobody reaches"))
 }
 
 /// Enters the errors of the current and the previous minute where the article predicts them: none under constant load, too much

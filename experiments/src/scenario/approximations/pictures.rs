@@ -3,9 +3,10 @@
 use indexmap::IndexMap;
 use tollgate_core::window::Estimate;
 
+use super::count::{Count, FIXED_WINDOW, PARTS_MAX, truth};
 use super::errors::Errors;
+use super::settings::ApproximationSettings;
 use super::traffic;
-use super::{ApproximationSettings, Count, FIXED_WINDOW, PARTS_MAX, truth};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 
-use super::ApproximationSettings;
+use super::settings::ApproximationSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 
 /// Returns the calls of periods of a random length, each with a random rate, by a Poisson process.

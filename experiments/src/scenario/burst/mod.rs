@@ -3,21 +3,25 @@
 //! Its calls come at equal distances, each at an agent that a load balancer draws. Each rule sees many bursts, each of a caller
 //! that was idle before, at random instants of a sub-window.
 
+mod settings;
+mod outcomes;
 mod pictures;
 
 use fastrand::Rng;
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 use tollgate_core::rules::Quota;
 
 use super::arrivals::{BEGIN, MINUTE_MS};
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::fleet::{Fleet, rule_per_caller};
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
+use super::setting_error::SettingError;
 use super::timeline::Timeline;
+use outcomes::{BurstOutcome, RuleBursts};
+pub(super) use settings::BurstSettings;
+use settings::INTERVAL_MS;
 use tollgate_sim::figures::ratio;
 use tollgate_sim::{Faults, SimSettings};
 
@@ -25,40 +29,7 @@ use tollgate_sim::{Faults, SimSettings};
 const PAUSE_MS: std::ops::RangeInclusive<u64> = 1_000..=6_000;
 /// Time in which all calls of a burst are answered, in ms.
 const ANSWERED_MS: u64 = 100;
-/// Length of an interval of the picture, in ms.
-const INTERVAL_MS: u64 = 50;
 const DEFAULT: &str = "default";
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct BurstSettings {
-    agents: usize,
-    /// Calls per minute that a caller may make.
-    quota: u64,
-    /// Calls of a burst, and its length.
-    calls: u64,
-    burst_ms: u64,
-    /// Number of bursts under each rule.
-    bursts: u64,
-    /// Longest way between an agent and the store, one way.
-    store_ms_max: u64,
-}
-
-struct RuleBursts {
-    name: &'static str,
-    bursts: Vec<BurstOutcome>,
-    requests: u64,
-    longest_ms: u64,
-    /// The first burst over time.
-    timeline: Timeline,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct BurstOutcome {
-    admitted: u64,
-    /// Time from its first call to the last one that was admitted, in ms.
-    last_ms: u64,
-}
 
 impl Experiment for BurstSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -104,24 +75,6 @@ impl Experiment for BurstSettings {
             plots: vec![pictures::plot(self, default)],
             numbers,
         }
-    }
-}
-
-impl RuleBursts {
-    fn fewest(&self) -> u64 {
-        self.bursts.iter().map(|burst| burst.admitted).min().unwrap_or_default()
-    }
-
-    fn most(&self) -> u64 {
-        self.bursts.iter().map(|burst| burst.admitted).max().unwrap_or_default()
-    }
-
-    fn last_ms(&self) -> u64 {
-        self.bursts.iter().map(|burst| burst.last_ms).max().unwrap_or_default()
-    }
-
-    fn requests_per_burst(&self) -> f64 {
-        ratio(self.requests, self.bursts.len() as u64)
     }
 }
 

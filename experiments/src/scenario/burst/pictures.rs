@@ -1,6 +1,7 @@
 //! Picture of the experiment: the calls of one burst over time.
 
-use super::{BurstSettings, INTERVAL_MS, RuleBursts};
+use super::outcomes::RuleBursts;
+use super::settings::{BurstSettings, INTERVAL_MS};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 use tollgate_sim::figures::ratio;
 

@@ -4,23 +4,26 @@
 //! calls. Cells are independent, so that all processors share them. The draws of a caller are the same under each load.
 
 mod contenders;
-mod pictures;
+mod settings;
 mod tally;
+mod cell;
+mod pictures;
 
 use fastrand::Rng;
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 use tollgate_core::window::Window;
 
 use super::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use contenders::{Contender, contenders, default_parts};
+use super::setting_error::SettingError;
+use cell::Cell;
+use contenders::{Contender, contenders};
+pub(super) use settings::FalseDenialSettings;
 use tally::Tally;
 
 /// Largest number of calls of one caller, which are in memory at once, and of all callers.
@@ -30,28 +33,6 @@ const CALLS_MAX: f64 = 1e10;
 const COLUMNS: &str = "deny: calls denied although the last minute had room, in percent of the calls, by quota per minute. most: \
     units of the fullest minute in percent of the quota. The number after an estimate is that of sub-windows. The time after a \
     bucket is that in which its burst is refilled. Callers begin idle.";
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct FalseDenialSettings {
-    /// Number of callers in each cell.
-    keys: u64,
-    /// Quotas, in calls per minute.
-    quotas: Vec<u64>,
-    /// Demands, in quotas.
-    loads: Vec<f64>,
-    sub_windows: Vec<u32>,
-    /// Minutes that are not measured, after callers begin to call.
-    warm_up_minutes: u64,
-    minutes: u64,
-}
-
-/// Tallies of all contenders in a cell.
-struct Cell {
-    load: f64,
-    quota: u64,
-    tallies: Vec<Tally>,
-}
 
 impl Experiment for FalseDenialSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -107,32 +88,6 @@ impl Experiment for FalseDenialSettings {
             plots: pictures::plots(self, &contenders, &cells),
             numbers,
         }
-    }
-}
-
-impl FalseDenialSettings {
-    /// Returns the expected number of calls of the busiest caller, and of all.
-    #[expect(clippy::cast_precision_loss, reason = "an estimate")]
-    fn calls(&self) -> [f64; 2] {
-        let minutes = (1 + self.warm_up_minutes + self.minutes) as f64;
-        let (quotas, loads) = (self.quotas.iter().map(|quota| *quota as f64), self.loads.iter().copied());
-        let busiest = quotas.clone().fold(0.0, f64::max) * loads.clone().fold(0.0, f64::max) * minutes;
-        [busiest, quotas.sum::<f64>() * loads.sum::<f64>() * minutes * self.keys as f64]
-    }
-
-    /// Returns the number of sub-windows that sentences and pictures show: the default, or the smallest.
-    fn shown_parts(&self) -> u32 {
-        let default = self.sub_windows.iter().copied().find(|parts| *parts == default_parts());
-        default.unwrap_or(self.sub_windows[0])
-    }
-
-    fn load_nearest_to(&self, wanted: f64) -> f64 {
-        let distance = |load: &f64| (load - wanted).abs();
-        self.loads.iter().copied().min_by(|a, b| distance(a).total_cmp(&distance(b))).expect("there is a load")
-    }
-
-    fn cells(&self) -> impl Iterator<Item = (f64, u64)> {
-        self.loads.iter().flat_map(|load| self.quotas.iter().map(|quota| (*load, *quota)))
     }
 }
 

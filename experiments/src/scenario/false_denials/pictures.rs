@@ -1,6 +1,8 @@
 //! Pictures of the experiment: false denials and the worst minute over the load, for one quota.
 
-use super::{Cell, Contender, FalseDenialSettings, Tally};
+use super::cell::Cell;
+use super::settings::FalseDenialSettings;
+use super::{Contender, Tally};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Draws false denials and the worst minute of the middle quota.

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 
-use super::LagSettings;
+use super::settings::LagSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, gap_ms};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

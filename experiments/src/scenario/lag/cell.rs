@@ -5,8 +5,8 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{Consistency, Quota, Rule};
 use tollgate_core::window::Estimate;
 
-use super::LagSettings;
 use super::callers::{LagCall, LagDemand};
+use super::settings::LagSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet, FleetTally};
 use tollgate_sim::{Faults, SimSettings, StoreState};

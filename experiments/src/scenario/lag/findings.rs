@@ -4,7 +4,8 @@ use indexmap::IndexMap;
 
 use super::callers::LagDemand;
 use super::cell::{Decider, LagCell};
-use super::{LagResult, LagSettings, curve, denied_percent, highest, signalled_to_s, worst_percent};
+use super::curves::{LagResult, curve, denied_percent, highest, signalled_to_s, worst_percent};
+use super::settings::LagSettings;
 use crate::scenario::ResultTable;
 use crate::scenario::fleet::FleetTally;
 use tollgate_sim::figures::ratio;

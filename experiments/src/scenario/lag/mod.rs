@@ -4,50 +4,27 @@
 //! store; under `eventual`, always. Signals that are too old decide nothing, and then `on_failure` does. A cell is one fleet under
 //! one delay; its callers and their calls are the same in all of them.
 
+mod settings;
 mod callers;
 mod cell;
+mod curves;
 mod findings;
 mod pictures;
 
 use indicatif::ProgressBar;
-use serde::Deserialize;
 
 use super::experiment::Experiment;
-use super::file::SettingError;
-use super::fleet::FleetTally;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
-use callers::{LagDemand, calls};
+use super::setting_error::SettingError;
+use callers::calls;
 use cell::{Decider, LagCell, LagTallies};
+use curves::LagResult;
 use findings::{finding, numbers, tables};
-use tollgate_sim::figures::ratio;
+pub(super) use settings::LagSettings;
 
 /// Largest number of calls of a fleet, which are in memory at once.
 const CALLS_MAX: f64 = 1e6;
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LagSettings {
-    /// Sizes of the fleets.
-    agents: Vec<usize>,
-    /// Times from a call to its signal.
-    delays_s: Vec<f64>,
-    /// Quota of a caller, per minute.
-    quota: u64,
-    /// Number of callers with each demand.
-    callers: u64,
-    /// Demand below the quota, in quotas.
-    honest: f64,
-    /// Demand above it, in quotas.
-    steady: f64,
-    /// Calls of a burst, in quotas, and its length.
-    burst: f64,
-    burst_s: u64,
-    /// Length of a run.
-    seconds: u64,
-    /// Begin of the measurement and of all bursts. Some runs lose the store then.
-    lost_after_s: u64,
-}
 
 impl Experiment for LagSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -129,43 +106,6 @@ impl LagSettings {
     fn shown_agents(&self) -> usize {
         self.agents[self.agents.len() - 1]
     }
-}
-
-type LagResult = (LagCell, LagTallies);
-
-/// Returns the units of the fullest window in percent of the quota.
-fn worst_percent(settings: &LagSettings, tally: &FleetTally) -> f64 {
-    100.0 * ratio(tally.worst_window, settings.quota)
-}
-
-/// Returns the false denials in percent of the calls.
-fn denied_percent(tally: &FleetTally) -> f64 {
-    100.0 * ratio(tally.under_admitted, tally.calls)
-}
-
-/// Returns a value of a fleet of this size and way of deciding over the delay, for callers of one demand.
-fn curve(
-    results: &[LagResult],
-    agents: usize,
-    decider: Decider,
-    demand: LagDemand,
-    value: impl Fn(&FleetTally) -> f64,
-) -> Vec<(f64, f64)> {
-    let of_curve = results.iter().filter(|(cell, _)| (cell.agents, cell.decider) == (agents, decider));
-    of_curve.map(|(cell, tallies)| (cell.delay_s, value(&tallies[demand as usize]))).collect()
-}
-
-/// Returns the first point with the largest value.
-fn highest(points: impl IntoIterator<Item = (f64, f64)>) -> (f64, f64) {
-    let higher = |best: (f64, f64), point: (f64, f64)| if point.1 > best.1 { point } else { best };
-    points.into_iter().reduce(higher).expect("there is a delay")
-}
-
-/// Returns the delay at which signals last made at least half of the decisions of `eventual`; 0 if at none.
-fn signalled_to_s(results: &[LagResult], agents: usize) -> f64 {
-    let by_signals =
-        curve(results, agents, Decider::Eventual, LagDemand::Steady, |tally| ratio(tally.by_signals, tally.calls));
-    by_signals.into_iter().filter(|(_, part)| *part >= 0.5).map(|(delay_s, _)| delay_s).fold(0.0, f64::max)
 }
 
 #[cfg(test)]

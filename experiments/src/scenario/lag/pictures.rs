@@ -2,7 +2,8 @@
 
 use super::callers::LagDemand;
 use super::cell::Decider;
-use super::{LagResult, LagSettings, curve, denied_percent, highest, signalled_to_s, worst_percent};
+use super::curves::{LagResult, curve, denied_percent, highest, signalled_to_s, worst_percent};
+use super::settings::LagSettings;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 const LIMITS: [(&str, f64); 2] = [("quota: 100%", 100.0), ("with max_excess: 105%", 105.0)];

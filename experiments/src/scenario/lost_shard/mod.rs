@@ -5,23 +5,24 @@
 //! be reached. It returns with all its data. Each rule sees the loss at several instants of the burst, in a fleet with signals and
 //! in one without.
 
+mod settings;
 mod outage;
 mod pictures;
 
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 
 use super::arrivals::BEGIN;
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::fleet::rule_per_caller;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
+use super::setting_error::SettingError;
 use super::timeline::Timeline;
 use outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
+pub(super) use settings::LostShardSettings;
+use settings::seconds;
 use tollgate_sim::StoreState;
-use tollgate_sim::figures::ratio;
 
 /// Rules by name, with their settings.
 const RULES: [(&str, &str); 5] = [
@@ -34,23 +35,6 @@ const RULES: [(&str, &str); 5] = [
 /// Ways in which the store is lost.
 const STATES: [StoreState; 3] = [StoreState::Silent, StoreState::Refusing, StoreState::Unreachable];
 const OUTAGES_MAX: usize = 20;
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct LostShardSettings {
-    agents: usize,
-    /// Calls per minute that the caller may make.
-    quota: u64,
-    /// Calls that it makes, and for this long.
-    calls_per_s: u64,
-    seconds: u64,
-    /// Times from its first call to the loss of the store.
-    lost_after_ms: Vec<u64>,
-    /// Time until the store is back.
-    lost_ms: u64,
-    /// Number of runs for each of these times, with other delays and agents.
-    runs: u64,
-}
 
 impl Experiment for LostShardSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -181,10 +165,6 @@ fn table(settings: &LostShardSettings, outcomes: &[(OutageCase, LostShardOutcome
             .to_vec(),
         rows: outcomes.iter().map(row).collect(),
     }
-}
-
-fn seconds(ms: u64) -> f64 {
-    ratio(ms, 1_000)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{OnFailure, OutageBound, Quota, RuleSet};
 
-use super::LostShardSettings;
+use super::settings::LostShardSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::Fleet;
 use crate::scenario::timeline::Timeline;

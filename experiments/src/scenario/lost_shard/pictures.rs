@@ -1,7 +1,8 @@
 //! Pictures of the experiment over time: the calls under the default rule, and the true window of several rules.
 
 use super::outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
-use super::{LostShardSettings, seconds};
+use super::settings::LostShardSettings;
+use super::settings::seconds;
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 use tollgate_sim::figures::count;

@@ -7,6 +7,7 @@ mod sizing;
 mod settings;
 mod leases;
 mod record_sizes;
+mod simulated;
 mod tables;
 mod pictures;
 
@@ -14,22 +15,16 @@ use indexmap::IndexMap;
 use indicatif::ProgressBar;
 
 use super::experiment::Experiment;
-use super::file::SettingError;
-use super::fleet::FleetTally;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
+use super::setting_error::SettingError;
 use leases::LeaseCell;
 use record_sizes::RecordSizes;
 use settings::LeasePlace;
 pub(in crate::scenario) use settings::PriceSettings;
+use simulated::{Simulated, stranded_percent, under_percent};
 use sizing::{Load, Sizing};
 use tollgate_sim::figures::{self, ratio};
-
-struct Simulated {
-    cells: Vec<LeaseCell>,
-    /// By load.
-    sizes: Vec<RecordSizes>,
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Deployment {
@@ -179,15 +174,6 @@ impl Deployment {
             Self::WithLeases(quota) => format!("leases, {quota}/min"),
         }
     }
-}
-
-fn under_percent(tally: &FleetTally) -> f64 {
-    100.0 * ratio(tally.under_admitted, tally.calls)
-}
-
-/// Returns the calls that leases deny although there was room, in percent: those with leases, less those without.
-fn stranded_percent(cell: &LeaseCell) -> f64 {
-    under_percent(&cell.on) - under_percent(&cell.off)
 }
 
 /// States the price in the fleet of the first load for the smallest and the largest quota, and the cores of Redis for it.

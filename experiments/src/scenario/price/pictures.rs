@@ -1,8 +1,9 @@
 //! Picture of the experiment: requests to the store against stranded quota.
 
+use super::PriceSettings;
 use super::leases::LeaseCell;
 use super::settings::LeasePlace;
-use super::{PriceSettings, stranded_percent};
+use super::simulated::stranded_percent;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 use tollgate_sim::figures::ratio;
 

@@ -1,8 +1,9 @@
 //! Tables of the experiment: the price by fleet, skew and quota, the sizes by load, and the assumptions.
 
+use super::PriceSettings;
 use super::leases::LeaseCell;
 use super::settings::LeasePlace;
-use super::{PriceSettings, Simulated, stranded_percent, under_percent};
+use super::simulated::{Simulated, stranded_percent, under_percent};
 use crate::scenario::ResultTable;
 use tollgate_sim::figures::{self, count, ratio};
 

@@ -3,20 +3,22 @@
 //! It is the log of `tollgate replay`, and the fleets are those of its `--agents`. Cells are independent, so that all processors share
 //! them.
 
+mod cell;
+mod settings;
 mod pictures;
 
 use std::num::NonZeroU32;
 
-use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 use tollgate::RuleSet;
 use tollgate_core::rules::Quota;
 
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
+use super::setting_error::SettingError;
+use cell::TrafficCell;
+pub(super) use settings::RealTrafficSettings;
 use tollgate_sim::figures::{self, count, ratio};
 use tollgate_sim::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 
@@ -26,32 +28,6 @@ const LOG_NAME: &str = "apache_combined_10k.log.gz";
 /// Explanation of the first table.
 const COLUMNS: &str = "over: calls admitted with the quota used up in the true last window. under: calls denied although it had \
     room. worst: units of the fullest true window of a caller. A call counts at the instant of its answer.";
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(in crate::scenario) struct RealTrafficSettings {
-    /// Quota of each client address.
-    quota: String,
-    /// Algorithms with their consistencies, such as `sliding_window strict`.
-    rules: Vec<String>,
-    /// Burst of the buckets, in units.
-    burst: u64,
-    agents: Vec<usize>,
-    /// Delay of the store's answers, in ms.
-    store_delay_ms: u64,
-    /// Delay of each record of the bus, in ms.
-    signal_delay_ms: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct TrafficCell {
-    calls: u64,
-    admitted: u64,
-    denied: u64,
-    over_admitted: u64,
-    under_admitted: u64,
-    worst_window: u64,
-}
 
 impl Experiment for RealTrafficSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -115,39 +91,6 @@ impl Experiment for RealTrafficSettings {
             tables: self.agents.iter().map(|agents| table(self, &cells, *agents)).collect(),
             plots: pictures::plots(self, &cells),
         }
-    }
-}
-
-impl RealTrafficSettings {
-    fn rule_set(&self, rule: &str) -> Result<RuleSet, String> {
-        let (algorithm, consistency) = rule.split_once(' ').ok_or("write an algorithm and a consistency")?;
-        let burst = if algorithm.ends_with("_bucket") { format!(", burst: {}", self.burst) } else { String::new() };
-        let settings = format!("quota: {}, algorithm: {algorithm}, consistency: {consistency}{burst}", self.quota);
-        let text = format!("version: 1\nrules: [{{ name: per-ip, per: [ip], {settings} }}]");
-        tollgate_rules::from_yaml("rule", &text, 1).map_err(|problems| problems.to_string())
-    }
-
-    /// Returns the rule and the number of agents of each cell, in the order of the cells.
-    fn places(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.rules.iter().flat_map(|rule| self.agents.iter().map(|agents| (rule.as_str(), *agents)))
-    }
-
-    fn numbers(&self, cells: &[TrafficCell]) -> IndexMap<String, f64> {
-        let mut numbers = IndexMap::new();
-        for ((rule, agents), cell) in self.places().zip(cells) {
-            let mut number =
-                |name: &str, value| numbers.insert(format!("{rule}, {}: {name}", figures::agents(agents)), value);
-            number("denied, % of calls", 100.0 * ratio(cell.denied, cell.calls));
-            number("over-admitted, % of admissions", 100.0 * ratio(cell.over_admitted, cell.admitted));
-            number("under-admitted, % of calls", 100.0 * ratio(cell.under_admitted, cell.calls));
-            number("worst window, % of quota", self.worst_percent(cell));
-        }
-        numbers
-    }
-
-    fn worst_percent(&self, cell: &TrafficCell) -> f64 {
-        let quota = self.quota.parse::<Quota>().map_or(1, Quota::units);
-        100.0 * ratio(cell.worst_window, quota)
     }
 }
 

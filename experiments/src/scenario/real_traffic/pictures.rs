@@ -1,6 +1,7 @@
 //! Picture of the experiment: the fullest window over the number of agents.
 
-use super::{RealTrafficSettings, TrafficCell};
+use super::cell::TrafficCell;
+use super::settings::RealTrafficSettings;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Draws the fullest window of each rule of the algorithm that stands first.

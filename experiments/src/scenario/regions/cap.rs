@@ -3,8 +3,7 @@
 use tollgate_aggregator_engine::budget::ledger::{COUNTERS_LEN_MAX, Ledger};
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
 
-use super::settings::CostSettings;
-use super::world::REGIONS;
+use super::settings::{CostSettings, REGIONS};
 use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::regions::counter_id;
 

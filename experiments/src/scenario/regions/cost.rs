@@ -9,8 +9,8 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerEntry;
 use tollgate_wire::Record;
 
-use super::GlobalQuotaSettings;
-use super::world::{REGIONS, RegionsRun};
+use super::settings::{GlobalQuotaSettings, REGIONS};
+use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::figures::ratio;
 use tollgate_sim::regions::{CallerPlan, RegionsOutcome, counter_id};

@@ -1,9 +1,9 @@
 //! A day on which the load moves around the globe.
 
-use super::GlobalQuotaSettings;
 use super::cost::EntryTally;
+use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{RegionCall, admitted_exactly, fullest_minute};
-use super::world::{REGIONS, RegionsRun};
+use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::regions::BudgetSample;
 

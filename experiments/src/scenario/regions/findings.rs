@@ -2,8 +2,9 @@
 
 use indexmap::IndexMap;
 
-use super::world::REGIONS;
-use super::{DayTally, GlobalQuota, GlobalQuotaSettings, RotationTally};
+use super::results::GlobalQuota;
+use super::settings::REGIONS;
+use super::{DayTally, GlobalQuotaSettings, RotationTally};
 use tollgate_sim::figures::ratio;
 
 /// Names of the other ways.

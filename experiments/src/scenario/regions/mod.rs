@@ -6,13 +6,14 @@
 
 mod settings;
 mod union;
-mod baselines;
 mod world;
+mod baselines;
+mod cost;
 mod day;
 mod outage;
 mod rotation;
-mod cost;
 mod cap;
+mod results;
 mod findings;
 mod tables;
 mod pictures;
@@ -22,16 +23,16 @@ use indicatif::ProgressBar;
 pub(super) use settings::GlobalQuotaSettings;
 
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
+use super::setting_error::SettingError;
 use baselines::{central_store, free_zone, regional_limits, static_shares};
-use cap::CapTally;
 use cost::{LedgerCost, ledger_cost};
 use day::{BaselineTally, DayTally};
 use outage::{CutTally, OutageDay, outage_day};
+use results::GlobalQuota;
 use rotation::{RotationTally, rotation};
-use world::REGIONS;
+use settings::REGIONS;
 
 enum RegionsJob {
     Day(u64),
@@ -45,20 +46,6 @@ enum JobResult {
     Outage(OutageDay),
     Rotation(RotationTally),
     Cost(LedgerCost),
-}
-
-/// Results of all runs.
-#[derive(Clone, Debug, Default)]
-struct GlobalQuota {
-    /// Days by the interval of the settings.
-    days: Vec<DayTally>,
-    /// Other ways on the calls of the first day: static shares, central store, free zone, regional limits.
-    baselines: Vec<BaselineTally>,
-    outage: OutageDay,
-    rotations: Vec<RotationTally>,
-    /// Costs by the numbers of counters of the settings.
-    costs: Vec<LedgerCost>,
-    cap: CapTally,
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@
 
 use tollgate_aggregator_engine::budget::coordinator::expires_after_ms;
 
-use super::GlobalQuotaSettings;
+use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{RegionCall, admit_below, admitted_exactly, exact_list, fullest_minute, number_in};
-use super::world::{REGIONS, RegionsRun};
+use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::regions::RegionsOutcome;
 

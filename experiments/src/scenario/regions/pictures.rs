@@ -1,8 +1,8 @@
 //! Pictures of the experiment: admissions and budgets of regions over the day, and the ways beside each other.
 
 use super::findings::{BASELINES, percent};
-use super::world::REGIONS;
-use super::{GlobalQuota, GlobalQuotaSettings};
+use super::results::GlobalQuota;
+use super::settings::{GlobalQuotaSettings, REGIONS};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 const HOURS: f64 = 24.0;

@@ -1,11 +1,14 @@
 //! Parameters of the experiment.
 
+use std::f64::consts::TAU;
+
 use serde::Deserialize;
 
-use super::world::{REGIONS, demand};
 use crate::scenario::arrivals::MINUTE_MS;
-use crate::scenario::file::SettingError;
+use crate::scenario::setting_error::SettingError;
 
+/// Regions by the hour of their noon, each four hours after the one before. The first one is the home of the ledger.
+pub(super) const REGIONS: [&str; 6] = ["eu", "sa", "us", "au", "as", "me"];
 /// Largest number of calls of a run, which are in memory at once.
 const CALLS_MAX: f64 = 3e6;
 
@@ -122,6 +125,14 @@ impl CostSettings {
         SettingError::unless_in("warm_min", self.warm_min, 1..=60)?;
         SettingError::unless_in("minutes", self.minutes, 1..=600)
     }
+}
+
+/// Returns the demand of a region at a part of the day from 0 to 1, in quotas: half a sine wave by day, little by night.
+#[expect(clippy::cast_precision_loss, reason = "six regions")]
+pub(super) fn demand(settings: &GlobalQuotaSettings, region: usize, part: f64) -> f64 {
+    let noon = region as f64 / REGIONS.len() as f64;
+    let sun = (TAU * (part - noon)).cos().max(0.0);
+    settings.peaks[region] * (settings.night + (1.0 - settings.night) * sun)
 }
 
 #[cfg(test)]

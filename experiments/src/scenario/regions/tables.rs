@@ -3,8 +3,8 @@
 use super::cap::CapTally;
 use super::cost::{EntryTally, LedgerCost};
 use super::findings::{BASELINES, percent, seconds};
-use super::world::REGIONS;
-use super::{GlobalQuota, GlobalQuotaSettings};
+use super::results::GlobalQuota;
+use super::settings::{GlobalQuotaSettings, REGIONS};
 use crate::scenario::ResultTable;
 use tollgate_sim::figures::ratio;
 

@@ -1,18 +1,14 @@
 //! Simulated regions of the experiment: six regions whose load follows the sun, links to the home cluster, and drifting clocks.
 
-use std::f64::consts::TAU;
-
 use tollgate_core::messages::ledger::Terms;
 
-use super::GlobalQuotaSettings;
+use super::settings::{GlobalQuotaSettings, REGIONS, demand};
 use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::regions::{
     CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsOutcome, RegionsSettings, RegionsWorld, StoreFaults,
     TermsChange,
 };
 
-/// Regions by the hour of their noon, each four hours after the one before. The first one is the home of the ledger.
-pub(super) const REGIONS: [&str; 6] = ["eu", "sa", "us", "au", "as", "me"];
 /// Largest drift of a clock against true time, in millionths.
 const DRIFT_PPM: i64 = 200;
 /// Number of parts of a day in each of which the load of a region is constant.
@@ -85,14 +81,6 @@ impl RegionsRun {
         };
         RegionsWorld::new(settings, None).run()
     }
-}
-
-/// Returns the demand of a region at a part of the day from 0 to 1, in quotas: half a sine wave by day, little by night.
-#[expect(clippy::cast_precision_loss, reason = "six regions")]
-pub(super) fn demand(settings: &GlobalQuotaSettings, region: usize, part: f64) -> f64 {
-    let noon = region as f64 / REGIONS.len() as f64;
-    let sun = (TAU * (part - noon)).cos().max(0.0);
-    settings.peaks[region] * (settings.night + (1.0 - settings.night) * sun)
 }
 
 #[expect(

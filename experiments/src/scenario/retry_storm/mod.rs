@@ -3,69 +3,32 @@
 //! The clients differ in the time that they wait after a denial. Measured are the calls and the requests to the store that each
 //! admitted unit costs, and the units that the clients get: with Tollgate, and with penalties of the gateways in front of it.
 
+mod settings;
 mod client;
 mod penalty;
+mod cases;
 mod storm;
 mod pictures;
 
 use indexmap::IndexMap;
 use indicatif::ProgressBar;
-use serde::Deserialize;
 
 use super::experiment::Experiment;
-use super::file::SettingError;
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
-use client::DeniedClient;
+use super::setting_error::SettingError;
+use cases::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, StormCase};
+pub(super) use settings::RetryStormSettings;
 use storm::{StormOutcome, StormSecond};
 use tollgate_sim::figures::ratio;
 
 const CALLS_MAX: u64 = 100_000_000;
-const AT_ONCE: &str = "at once";
-const RETRY_AFTER: &str = "Retry-After";
-const HALF: &str = "half of each";
-const HALF_PENALIZED: &str = "half of each, penalties";
 /// Names of numbers.
 const CALLS_PER_UNIT: &str = "calls per admitted unit";
 const DECIDED_PER_UNIT: &str = "calls that agents decide per admitted unit";
 const REQUESTS_PER_UNIT: &str = "requests to the store per admitted unit";
 const BUSIEST: &str = "calls in the busiest second";
 const WAITING: &str = "units of the jobs that wait, %";
-/// All cases: clients, without penalties and with them.
-const CASES: [StormCase; 8] = [
-    StormCase { name: AT_ONCE, clients: &[DeniedClient::AtOnce], has_penalties: false },
-    StormCase { name: "backoff", clients: &[DeniedClient::BacksOff], has_penalties: false },
-    StormCase { name: RETRY_AFTER, clients: &[DeniedClient::Waits], has_penalties: false },
-    StormCase { name: HALF, clients: &[DeniedClient::AtOnce, DeniedClient::Waits], has_penalties: false },
-    StormCase { name: "at once, penalties", clients: &[DeniedClient::AtOnce], has_penalties: true },
-    StormCase { name: "backoff, penalties", clients: &[DeniedClient::BacksOff], has_penalties: true },
-    StormCase { name: "Retry-After, penalties", clients: &[DeniedClient::Waits], has_penalties: true },
-    StormCase { name: HALF_PENALIZED, clients: &[DeniedClient::AtOnce, DeniedClient::Waits], has_penalties: true },
-];
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RetryStormSettings {
-    agents: usize,
-    /// Number of jobs, which share a quota.
-    jobs: usize,
-    /// Calls per minute.
-    quota: u64,
-    /// Time from an admission to the next poll of a job.
-    poll_ms: u64,
-    /// Time from an answer to the next call of a client that does not wait.
-    round_trip_ms: u64,
-    /// Length of a run.
-    seconds: u64,
-}
-
-/// Clients in front of gateways that have penalties or have none.
-struct StormCase {
-    name: &'static str,
-    /// The jobs have them in turn.
-    clients: &'static [DeniedClient],
-    has_penalties: bool,
-}
 
 impl Experiment for RetryStormSettings {
     fn check(&self) -> Result<(), SettingError> {

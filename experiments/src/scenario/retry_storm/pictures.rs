@@ -1,8 +1,9 @@
 //! Pictures of the experiment over time: calls, requests to the store and units by clients without penalties, and the units of the
 //! jobs that wait beside others, without penalties and with them.
 
+use super::cases::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, StormCase};
+use super::settings::RetryStormSettings;
 use super::storm::{StormOutcome, StormSecond};
-use super::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, RetryStormSettings, StormCase};
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 use tollgate_sim::figures::{count, ratio};

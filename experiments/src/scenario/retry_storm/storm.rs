@@ -8,9 +8,10 @@ use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
+use super::cases::StormCase;
 use super::client::{DeniedClient, retry_after_ms};
 use super::penalty::CoolDown;
-use super::{RetryStormSettings, StormCase};
+use super::settings::RetryStormSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{Fleet, rule_per_caller};
 use tollgate_sim::oracle::Oracle;

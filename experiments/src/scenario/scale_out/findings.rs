@@ -2,7 +2,8 @@
 
 use indexmap::IndexMap;
 
-use super::{Course, Courses, RUNS, ScaleOutRun, ScaleOutSettings};
+use super::course::{Course, Courses, RUNS, ScaleOutRun};
+use super::settings::ScaleOutSettings;
 use crate::scenario::ResultTable;
 use tollgate_sim::figures::ratio;
 

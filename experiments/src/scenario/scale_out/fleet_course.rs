@@ -3,8 +3,9 @@
 use tollgate::RuleSet;
 use tollgate_engine::Engine;
 
+use super::course::{Course, ScaleOutRun};
+use super::settings::ScaleOutSettings;
 use super::timeline::ScaleOutCall;
-use super::{Course, ScaleOutRun, ScaleOutSettings};
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::Fleet;
 use tollgate_sim::{Faults, SimSettings, StoreState};

@@ -3,7 +3,9 @@
 //!
 //! The bound of an outage is the one that `tollgate rules validate` prints.
 
+mod settings;
 mod timeline;
+mod course;
 mod sticky;
 mod fleet_course;
 mod findings;
@@ -12,74 +14,18 @@ mod pictures;
 use std::num::NonZeroU32;
 
 use indicatif::ProgressBar;
-use serde::Deserialize;
-use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Consistency, OutageBound, Quota, Rule};
-use tollgate_core::window::Estimate;
+use tollgate_core::rules::OutageBound;
 
-use super::arrivals::MINUTE_MS;
 use super::experiment::Experiment;
-use super::file::SettingError;
-use super::fleet::{CALLER, FleetTally};
 use super::parallel::run_all;
 use super::result::ScenarioFindings;
+use super::setting_error::SettingError;
+use course::{Course, Courses, RUNS};
+pub(super) use settings::ScaleOutSettings;
 use timeline::calls_while_signals_differ;
-use tollgate_sim::figures::ratio;
 
 /// Largest number of calls, which are in memory at once.
 const CALLS_MAX: f64 = 1e6;
-const RUNS: [ScaleOutRun; 3] = [
-    ScaleOutRun { name: "strict", consistency: Consistency::Strict, loses_store: false },
-    ScaleOutRun { name: "strict, lost", consistency: Consistency::Strict, loses_store: true },
-    ScaleOutRun { name: "bounded, lost", consistency: Consistency::Bounded, loses_store: true },
-];
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ScaleOutSettings {
-    /// Least and most agents.
-    agents: [usize; 2],
-    /// Time with the least agents, in which agents join, with the most agents, in which agents leave, and with the least again.
-    before_s: u64,
-    up_s: u64,
-    peak_s: u64,
-    down_s: u64,
-    after_s: u64,
-    /// Begin and end of each loss of the store, in the runs that lose it.
-    lost_s: Vec<[u64; 2]>,
-    /// Quota of a caller, per minute.
-    quota: u64,
-    callers: u64,
-    /// Demand of each caller, in quotas.
-    demand: f64,
-}
-
-/// A rule, and the state of the store.
-#[derive(Clone, Copy, Debug)]
-struct ScaleOutRun {
-    name: &'static str,
-    consistency: Consistency,
-    loses_store: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Course {
-    /// Units of the fullest last minute of a caller at the end of each second.
-    fullest: Vec<u64>,
-    /// Numbers until the end of the peak, and after it.
-    joining: FleetTally,
-    leaving: FleetTally,
-    /// Smallest fleet that an agent knows at the end of the peak, and largest one at the end of the run.
-    known_at_peak: u32,
-    known_at_end: u32,
-}
-
-/// Smallest bound of an outage under a rule in the largest fleet, and the courses of the runs and of sticky sessions.
-struct Courses {
-    bound: u64,
-    runs: Vec<Course>,
-    sticky: Course,
-}
 
 impl Experiment for ScaleOutSettings {
     fn check(&self) -> Result<(), SettingError> {
@@ -138,33 +84,6 @@ impl Experiment for ScaleOutSettings {
             tables: vec![findings::table(self, &courses)],
             plots: vec![pictures::plot(self, &courses)],
         }
-    }
-}
-
-impl ScaleOutSettings {
-    fn per_minute(&self) -> Quota {
-        Quota::new(self.quota, MINUTE_MS).expect("a quota in range")
-    }
-
-    fn percent(&self, units: u64) -> f64 {
-        100.0 * ratio(units, self.quota)
-    }
-}
-
-impl Course {
-    fn tally(&self) -> FleetTally {
-        let mut tally = self.joining;
-        tally.add(&self.leaving);
-        tally
-    }
-}
-
-impl ScaleOutRun {
-    fn rule(self, settings: &ScaleOutSettings) -> Rule {
-        let rule = Rule::per("key", &[CALLER], settings.per_minute());
-        // The error of the interpolated estimate would hide the effect of the agents that join.
-        let rule = rule.with(|policy| policy.set_consistency(self.consistency));
-        rule.counted_by(Algorithm::SlidingWindow(Estimate::Conservative))
     }
 }
 

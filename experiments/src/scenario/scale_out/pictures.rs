@@ -1,6 +1,7 @@
 //! Picture of the experiment: the agents and the fullest last minute over time.
 
-use super::{Courses, RUNS, ScaleOutSettings};
+use super::course::{Courses, RUNS};
+use super::settings::ScaleOutSettings;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
 /// Height of the line that shows the loss of the store.

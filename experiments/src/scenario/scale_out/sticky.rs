@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use tollgate_core::rendezvous;
 use tollgate_core::rules::Quota;
 
+use super::course::Course;
+use super::settings::ScaleOutSettings;
 use super::timeline::ScaleOutCall;
-use super::{Course, ScaleOutSettings};
 use crate::scenario::arrivals::BEGIN;
 use tollgate_sim::oracle::Oracle;
 

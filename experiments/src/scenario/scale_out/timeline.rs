@@ -5,7 +5,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::Quota;
 
-use super::ScaleOutSettings;
+use super::settings::ScaleOutSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, gap_ms};
 use tollgate_sim::oracle::Oracle;
 

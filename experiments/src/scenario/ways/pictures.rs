@@ -3,7 +3,8 @@
 //! Those of Tollgate are its default rule, and the conservative estimate with allowances. The axis is logarithmic, since the sizes of
 //! fleets span three orders of magnitude.
 
-use super::{Measures, WayRow, WaySettings};
+use super::way::WayRow;
+use super::{Measures, WaySettings};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 use tollgate_sim::figures::count;
 

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::scenario::file::SettingError;
+use crate::scenario::setting_error::SettingError;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

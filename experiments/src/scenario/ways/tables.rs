@@ -1,6 +1,7 @@
 //! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
 
-use super::{Measures, SHORT_LOST_MS, SHORT_MS, Way, WayRow, WaySettings};
+use super::way::{SHORT_LOST_MS, SHORT_MS, Way, WayRow};
+use super::{Measures, WaySettings};
 use crate::scenario::ResultTable;
 use tollgate_sim::figures::count;
 

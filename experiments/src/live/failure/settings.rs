@@ -1,0 +1,15 @@
+//! Parameters that are fixed.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+pub(super) const QUOTA: u64 = 100;
+pub(super) const WIDTH_MS: u64 = 5_000;
+pub(super) const FAULT_LENGTH: Duration = Duration::from_secs(3);
+/// Time after the recovery until the next fault: a window and a margin.
+pub(super) const PAUSE: Duration = Duration::from_millis(WIDTH_MS + 500);
+pub(super) const TOPIC_PREFIX: &str = "failure-";
+/// Number of agents of a fleet; the callers are spread over them.
+pub(super) const AGENTS: usize = FLEET_SIZE.get() as usize;
+/// Number of agents that each agent expects.
+pub(super) const FLEET_SIZE: NonZeroU32 = NonZeroU32::new(2).unwrap();
