@@ -7,7 +7,8 @@ use clap::{ArgMatches, Command};
 use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
 
-use super::{ConfigFile, key, layer};
+use super::ConfigFile;
+use super::precedence::{key, layer, path};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 use tollgate_command::secret;
@@ -33,7 +34,7 @@ pub(crate) struct ConfigArgs {
 pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     let mut line: Vec<OsString> = vec!["tollgate".into()];
     // The file may be named on this command line or on the one that is shown.
-    if let Some(path) = super::path(&std::env::args_os().collect::<Vec<_>>()) {
+    if let Some(path) = path(&std::env::args_os().collect::<Vec<_>>()) {
         line.extend(["--config".into(), path.into_os_string()]);
     }
     line.push(args.command.clone().into());

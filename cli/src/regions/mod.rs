@@ -8,7 +8,9 @@ use serde_json::{Value, json};
 use crate::client;
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
+use values::{age, array, text};
 
+mod values;
 mod usage_text;
 
 /// Maximum time for an answer.
@@ -163,21 +165,6 @@ fn rows_of_floors(rule: &Value, counter: &str, floors: &Value) -> Vec<[String; 8
         [text(&rule["rule"]), counter.to_owned(), region.clone(), floor.clone(), floor, none(), none(), none()]
     };
     floors.as_object().into_iter().flatten().map(row).collect()
-}
-
-/// Returns the age of a region in seconds.
-fn age(region: &Value) -> String {
-    region["age_ms"].as_u64().map_or_else(|| "-".to_owned(), |ms| format!("{} s", ms / 1_000))
-}
-
-/// Returns the elements of an array; none if the value is something else.
-fn array(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// Returns a value without quotes.
-fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{age, array, text};
+use super::values::{age, array, text};
 use tollgate_command::output;
 
 /// Formats the usage as two tables; nothing if no rule is shown.

@@ -8,8 +8,9 @@ use console::style;
 use tollgate::Source;
 use tollgate_sim::figures::{count, percent, wrapped};
 
+use super::load;
 use super::record::Figures;
-use super::{AGENTS, CALLERS, load, quota};
+use super::settings::{AGENTS, CALLERS, quota};
 use crate::demo::board::{Board, bar};
 
 /// Width of the bar of a source, in characters.

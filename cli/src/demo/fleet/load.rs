@@ -10,7 +10,7 @@ use tollgate::Agent;
 use tollgate::store::ChargeStore;
 use tollgate_core::clock::Stopwatch;
 
-use super::{CALLERS, LENGTH};
+use super::settings::{CALLERS, LENGTH};
 use crate::demo::load::Caller;
 use crate::demo::record::Record;
 

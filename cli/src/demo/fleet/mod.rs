@@ -5,6 +5,7 @@
 //! exact count of all admissions measures the error. The outage is a switch in this process even with real servers,
 //! because others may use those.
 
+mod settings;
 mod store;
 mod load;
 mod summary;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate::store::{AnyStore, MemoryStore, RedisSettings};
-use tollgate::{Agent, Quota, Rule, RuleSet};
+use tollgate::{Agent, Rule, RuleSet};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
@@ -31,13 +32,9 @@ use store::SwitchedStore;
 
 use crate::demo::board::Board;
 use crate::demo::record::Record;
+use settings::{AGENTS, LENGTH, quota};
 
-const AGENTS: u32 = 3;
 const PARTITIONS: u32 = 4;
-const CALLERS: u32 = 500;
-const QUOTA_UNITS: u64 = 100;
-const QUOTA_WIDTH_MS: u64 = 2_000;
-const LENGTH: Duration = Duration::from_secs(10);
 /// Time between two drawings on a terminal.
 const REDRAW: Duration = Duration::from_millis(250);
 const STORE_FAILS_AT: Duration = Duration::from_secs(4);
@@ -72,10 +69,6 @@ pub(super) async fn run(
     let done = run_over(bus.clone(), store, clock, Board::new(out, terminal, REDRAW), &addresses).await;
     tokio::task::spawn_blocking(move || clear_kafka(&bus, &kafka)).await?;
     done
-}
-
-fn quota() -> Quota {
-    Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).expect("neither is zero")
 }
 
 async fn run_over<B: Bus>(

@@ -8,7 +8,7 @@ use console::style;
 use tollgate_sim::figures::count;
 
 use super::record::{RegionFigures, RegionSummary};
-use super::{QUOTA_UNITS, REGIONS, quota};
+use super::story::{QUOTA_UNITS, REGIONS, quota};
 use crate::demo::board::{Board, bar};
 
 /// Width of the bar of a budget, in characters.

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use tokio::task::JoinSet;
 use tollgate_core::clock::Stopwatch;
 
-use super::{LENGTH, QUOTA_UNITS, QUOTA_WIDTH_MS, chapter_at};
+use super::story::{LENGTH, QUOTA_UNITS, QUOTA_WIDTH_MS, chapter_at};
 use crate::demo::load::Caller;
 use crate::demo::record::Record;
 use crate::local_regions::LocalRegion;

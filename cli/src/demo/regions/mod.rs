@@ -3,6 +3,7 @@
 //! The parts are the production ones, in wall time ([`local_regions`](crate::local_regions)). Callers use one key. At the end, an
 //! exact limiter over the same calls shows what one store for all regions would have admitted.
 
+mod story;
 mod record;
 mod load;
 mod board;
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate::{Agent, Quota, Rule, RuleSet};
+use tollgate::{Agent, Rule, RuleSet};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::window::Window;
@@ -22,54 +23,14 @@ use record::RegionFigures;
 use crate::demo::board::Board;
 use crate::demo::record::Record;
 use crate::local_regions::start_local_regions;
+use story::{LENGTH, QUOTA_WIDTH_MS, REGIONS, STORY, chapter_at, quota};
 
-const REGIONS: [&str; 3] = ["eu", "us", "ap"];
-const QUOTA_UNITS: u64 = 400;
-const QUOTA_WIDTH_MS: u64 = 2_000;
 const FLOOR_PPM: u32 = 50_000;
 const SUB_WINDOWS: u32 = 20;
 /// Time of one way from another region to the ledger.
 const LINK_DELAY: Duration = Duration::from_millis(40);
-const LENGTH: Duration = Duration::from_secs(20);
 /// Time between two drawings on a terminal.
 const REDRAW: Duration = Duration::from_millis(200);
-
-struct Chapter {
-    from: Duration,
-    what: &'static str,
-    /// Load of each region, in percent of the quota.
-    load_percent: [u64; REGIONS.len()],
-    /// Region without connection to the ledger.
-    cut_off: Option<usize>,
-}
-
-/// A budget that is cut off ends after its term of 5 s; the ledger returns its units a window later.
-const STORY: [Chapter; 4] = [
-    Chapter {
-        from: Duration::ZERO,
-        what: "it is day in eu, which gets nearly all units",
-        load_percent: [150, 2, 2],
-        cut_off: None,
-    },
-    Chapter {
-        from: Duration::from_secs(4),
-        what: "the load moves to us: eu gives back what has left its window",
-        load_percent: [2, 150, 2],
-        cut_off: None,
-    },
-    Chapter {
-        from: Duration::from_secs(8),
-        what: "us is cut off, and keeps its units until their term ends; ap wakes up",
-        load_percent: [2, 150, 150],
-        cut_off: Some(1),
-    },
-    Chapter {
-        from: Duration::from_secs(16),
-        what: "us is back, and shares with ap",
-        load_percent: [2, 150, 150],
-        cut_off: None,
-    },
-];
 
 /// Runs the demo inside a tokio runtime and displays it on `out`: as a live table on a terminal, otherwise as plain lines.
 pub(super) async fn run(out: &mut (dyn Write + Send), terminal: bool) -> anyhow::Result<()> {
@@ -103,14 +64,6 @@ pub(super) async fn run(out: &mut (dyn Write + Send), terminal: bool) -> anyhow:
     }
     let summary = record::summary(&record.lock());
     Ok(board::end(&mut board, &summary)?)
-}
-
-fn chapter_at(at: Duration) -> &'static Chapter {
-    STORY.iter().rev().find(|chapter| at >= chapter.from).unwrap_or(&STORY[0])
-}
-
-fn quota() -> Quota {
-    Quota::new(QUOTA_UNITS, QUOTA_WIDTH_MS).expect("neither is zero")
 }
 
 fn rules() -> RuleSet {

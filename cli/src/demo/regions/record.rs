@@ -3,7 +3,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_sim::oracle::Oracle;
 
-use super::{REGIONS, quota};
+use super::story::{REGIONS, quota};
 use crate::demo::record::{DecidedCall, Record};
 
 /// Figures of one region since the last display.
