@@ -2,8 +2,13 @@
 //!
 //! Names, comments and file sizes are in `tidy`.
 
+mod source;
+mod modules;
+
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use modules::Modules;
 
 /// Folder, root file and level of each crate. A crate imports only crates of lower levels.
 const CRATES: &[(&str, &str, u32)] = &[
@@ -42,15 +47,6 @@ fn package(folder: &str) -> String {
     name.expect("a package has a name").to_owned()
 }
 
-/// Returns the modules that a root file declares, in their order.
-fn modules(root_file: &str) -> Vec<String> {
-    let declared = |line: &str| {
-        let name = line.trim_start_matches("pub ").trim_start_matches("pub(crate) ").strip_prefix("mod ")?;
-        Some(name.strip_suffix(';')?.to_owned())
-    };
-    root_file.lines().filter_map(declared).collect()
-}
-
 /// Collects the source files of a folder, except tests and generated code.
 fn source_files(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
@@ -64,36 +60,16 @@ fn source_files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the first names after `crate::` in the code of a file, without its unit tests.
-fn imported(text: &str) -> impl Iterator<Item = &str> {
-    let production = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
-    let code = production.lines().filter(|line| !line.trim_start().starts_with("//"));
-    code.flat_map(|line| line.split("crate::").skip(1)).map(|rest| {
-        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
-        &rest[..end]
-    })
-}
-
-/// A module imports only modules before it in the list of its crate's root file.
+/// Within a crate and within each folder, a module imports only modules that stand before it in the list of `mod` lines, and a
+/// file that imports its modules is not imported by them. So no two files import each other.
 #[test]
-fn a_module_imports_only_modules_before_it() {
-    for (folder, root_file, _) in CRATES {
-        let source = root().join(folder).join("src");
-        let order = modules(&read(&source.join(root_file)));
-        let mut files = Vec::new();
-        source_files(&source, &mut files);
-        assert!(files.len() == 1 || !order.is_empty(), "{folder} declares modules");
-        for file in files.iter().filter(|file| !file.ends_with(root_file)) {
-            let inside = file.strip_prefix(&source).expect("it is inside").with_extension("");
-            let module = inside.iter().next().and_then(|part| part.to_str()).expect("a module has a name");
-            let place = order.iter().position(|name| name == module);
-            let place = place.unwrap_or_else(|| panic!("{}: module {module} is not declared", file.display()));
-            for name in imported(&read(file)) {
-                let forbidden = order.iter().position(|known| known == name).is_some_and(|other| other > place);
-                assert!(!forbidden, "{}: {module} is before {name} and must not import it", file.display());
-            }
-        }
-    }
+fn no_files_import_each_other() {
+    let faults = |(folder, root_file, _): &(&str, &str, u32)| {
+        let file = Path::new(folder).join("src").join(root_file);
+        Modules::read(&file, &|path| fs::read_to_string(root().join(path)).ok()).faults()
+    };
+    let faults: Vec<String> = CRATES.iter().flat_map(faults).collect();
+    assert!(faults.is_empty(), "{} imports close a circle or may do so:\n{}", faults.len(), faults.join("\n"));
 }
 
 /// Imports go one way: core, then the other common crates and the engines, then agent and aggregator, then their users.
@@ -103,7 +79,9 @@ fn crates_import_one_way() {
     for (folder, _, level) in CRATES {
         let manifest = read(&root().join(folder).join("Cargo.toml"));
         let used = manifest.lines().filter_map(|line| line.split_once([' ', '.']).map(|(name, _)| name));
-        for name in used.filter(|name| name.starts_with("tollgate") && *name != TEST_SERVERS && *name != package(folder)) {
+        for name in
+            used.filter(|name| name.starts_with("tollgate") && *name != TEST_SERVERS && *name != package(folder))
+        {
             let used_level = packages.iter().find(|(package, _)| package == name).map(|(_, level)| *level);
             let used_level = used_level.unwrap_or_else(|| panic!("{name} is not in the list of crates"));
             assert!(used_level < *level, "{folder} must not use {name}");
