@@ -1,5 +1,6 @@
 //! HTTP client for a running agent or aggregator.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -29,6 +30,11 @@ struct Server {
 const AGENT: Server = Server { name: "agent", flag: "--agent", start: "start an agent with `tollgate up`" };
 const AGGREGATOR: Server =
     Server { name: "aggregator", flag: "--aggregator", start: "start one with `tollgate aggregator`" };
+const EITHER: Server = Server {
+    name: "agent or aggregator",
+    flag: "--http",
+    start: "start one with `tollgate agent` or `tollgate aggregator`",
+};
 
 /// Posts a body to an agent and returns the status and the body of its answer. Returns `None` and prints a message on
 /// standard error if no agent answers.
@@ -69,6 +75,15 @@ pub(crate) fn post_to_aggregator(
     Ok(ask(AGGREGATOR, aggregator, request, body.to_string(), wait)?.map(|(_, body)| body))
 }
 
+/// Returns the readiness of an agent or aggregator. Returns `None` and prints a message on standard error if none answers.
+///
+/// # Errors
+/// If the answer is of another program.
+pub(crate) fn ready(address: SocketAddr, wait: Duration) -> anyhow::Result<Option<Value>> {
+    let answer = ask(EITHER, &address.to_string(), Request::get("/readyz"), String::new(), wait)?;
+    Ok(answer.map(|(_, body)| body))
+}
+
 fn ask(
     server: Server,
     address: &str,
@@ -91,9 +106,13 @@ fn ask(
         }
     };
     let body: Option<Value> = serde_json::from_slice(&body).ok();
-    let is_answer = matches!(status, StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN);
+    let is_answer = |body: &Value| match status {
+        StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN => true,
+        StatusCode::SERVICE_UNAVAILABLE => body["ready"] == false,
+        _ => false,
+    };
     match body {
-        Some(body) if is_answer => Ok(Some((status, body))),
+        Some(body) if is_answer(&body) => Ok(Some((status, body))),
         body => {
             let detail = body.as_ref().and_then(|body| body["detail"].as_str()).map(str::to_owned);
             let detail = detail.unwrap_or_else(|| format!("this is not the answer of an {name}; name one with {flag}"));

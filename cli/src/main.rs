@@ -22,6 +22,7 @@ mod ledger;
 mod aggregator;
 mod client;
 mod check;
+mod ready;
 mod regions;
 mod rules;
 mod experiment;
@@ -66,12 +67,14 @@ enum Command {
     Agent(agent::AgentArgs),
     Aggregator(aggregator::AggregatorArgs),
     Check(check::CheckArgs),
+    Ready(ready::ReadyArgs),
     Regions(regions::RegionsArgs),
     #[command(subcommand)]
     Rules(rules::RulesCommand),
     #[command(hide = true)]
     Experiment(experiment::ExperimentArgs),
     Config(config::ConfigArgs),
+    DigestKey(digest_key::DigestKeyArgs),
 }
 
 fn main() -> ExitCode {
@@ -121,9 +124,11 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Agent(args)) => agent::run(args),
         Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Ready(args)) => ready::run(&args),
         Some(Command::Regions(args)) => regions::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),
         Some(Command::Experiment(command)) => experiment::run(&command),
         Some(Command::Config(args)) => config::run(&args, &command()),
+        Some(Command::DigestKey(args)) => digest_key::run(&args),
     }
 }

@@ -11,7 +11,7 @@ use tollgate_command::{command_line, secret};
 use super::file::ConfigFile;
 
 /// The commands whose flags are keys of the file; `publish` is one of `rules`.
-const CONFIGURED: [&str; 5] = ["agent", "aggregator", "up", "demo", "publish"];
+const CONFIGURED: [&str; 6] = ["agent", "aggregator", "up", "demo", "ready", "publish"];
 const FLAG: &str = "--config";
 
 /// Parses a command line and the settings file that it or the environment names.

@@ -166,7 +166,7 @@ fn flags_that_exclude_each_other_are_refused_with_a_remedy() {
         (&["aggregator"], "--kafka"),
         (&["aggregator", "--kafka", "127.0.0.1:1", "--threshold", "120%"], "100%"),
         (&["agent", "--redis", "redis://h", "--kafka", "h:1", "--kafka-set", "security.protocol=SSL"], "kafka-tls"),
-        (&["agent", "--limit", "1/s per ip", "--digest-key-file", "/nowhere"], "openssl rand -hex 16 > /nowhere"),
+        (&["agent", "--limit", "1/s per ip", "--digest-key-file", "/nowhere"], "`tollgate digest-key /nowhere`"),
         (&["agent", "--limit", "1/s per ip", "--jwks", "/nowhere"], "/nowhere: "),
         (&["up", "--jwt-issuer", "https://id.example"], "--jwks FILE"),
         (&["rules", "publish", "../rules.yaml"], "--kafka"),
@@ -190,5 +190,5 @@ fn a_foreign_digest_key_file_is_refused_without_the_advice_to_overwrite_it() {
     let path = path.to_str().unwrap();
     let said = finish(&mut tollgate(&["agent", "--limit", "1/s per ip", "--digest-key-file", path]));
     assert_eq!((said.exit, &*said.out), (2, ""), "{}", said.err);
-    insta::assert_snapshot!(said.err.replace(path, "id_rsa").trim_end(), @"error: id_rsa: this is no digest key, which is 32 hexadecimal digits; check the path, or create a key in a new file with `openssl rand -hex 16`");
+    insta::assert_snapshot!(said.err.replace(path, "id_rsa").trim_end(), @"error: id_rsa: this is no digest key, which is 32 hexadecimal digits; check the path, or create a key in a new file with `tollgate digest-key`");
 }

@@ -18,10 +18,11 @@ fn the_bare_command_prints_a_first_step() {
       agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
       aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check       Asks a running agent whether a call may pass
+      ready       Asks a running agent or aggregator whether it is ready
       regions     Shows the budgets of regions in global quotas, and the usage of all regions
       rules       Checks, shows, compares, imports and publishes rules files
-      experiment  Measures how late and how wrong each way of limiting is
       config      Shows the settings of a command and their origins
+      digest-key  Creates the key of all digests in a new file
 
     Options:
           --config <FILE>  Settings, as YAML: each flag is a key [env: TOLLGATE_CONFIG]

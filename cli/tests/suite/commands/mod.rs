@@ -23,5 +23,7 @@ mod log;
 mod pipes;
 mod width;
 mod check;
+mod ready;
 mod config;
+mod digest_key;
 mod caps;

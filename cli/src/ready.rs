@@ -1,0 +1,37 @@
+//! `tollgate ready`: asks a running agent or aggregator whether it is ready, for health checks where no other program is,
+//! as in the image.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::client;
+use crate::serve;
+use tollgate_command::exit::Exit;
+use tollgate_command::output;
+
+/// Maximum time for an answer.
+const WAIT: Duration = Duration::from_secs(2);
+
+/// Asks a running agent or aggregator whether it is ready
+///
+/// It reads the same variable and the same key of --config as the process, so both find one address. Exit code: 0 ready,
+/// 1 not ready, 4 no answer.
+#[derive(clap::Args)]
+pub(crate) struct ReadyArgs {
+    /// Address on which the process listens
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
+    http: SocketAddr,
+}
+
+pub(crate) fn run(args: &ReadyArgs) -> anyhow::Result<Exit> {
+    let Some(answer) = client::ready(args.http, WAIT)? else { return Ok(Exit::Unanswered) };
+    if answer["ready"] == true {
+        output::say("ready")?;
+        return Ok(Exit::Done);
+    }
+    let missing = answer["missing"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    output::say(format_args!("not ready: {}", missing.collect::<Vec<_>>().join("; ")))?;
+    Ok(Exit::Failed)
+}
