@@ -26,6 +26,8 @@ mod ready;
 mod regions;
 mod rules;
 mod experiment;
+mod completions;
+mod man;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -75,6 +77,8 @@ enum Command {
     Experiment(experiment::ExperimentArgs),
     Config(config::ConfigArgs),
     DigestKey(digest_key::DigestKeyArgs),
+    Completions(completions::CompletionsArgs),
+    Man(man::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -130,5 +134,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Experiment(command)) => experiment::run(&command),
         Some(Command::Config(args)) => config::run(&args, &command()),
         Some(Command::DigestKey(args)) => digest_key::run(&args),
+        Some(Command::Completions(args)) => completions::run(&args, &command()),
+        Some(Command::Man(args)) => man::run(&args, command()),
     }
 }

@@ -12,17 +12,19 @@ fn the_bare_command_prints_a_first_step() {
     Usage: tollgate [OPTIONS] [COMMAND]
 
     Commands:
-      demo        Shows a fleet of agents, an abuser and an outage, in ten seconds
-      replay      Shows the callers that rules would have limited, from access logs
-      up          Starts a limiter: agent and aggregator in one process
-      agent       Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
-      aggregator  Starts an aggregator: counts the calls of all agents in Kafka and signals them
-      check       Asks a running agent whether a call may pass
-      ready       Asks a running agent or aggregator whether it is ready
-      regions     Shows the budgets of regions in global quotas, and the usage of all regions
-      rules       Checks, shows, compares, imports and publishes rules files
-      config      Shows the settings of a command and their origins
-      digest-key  Creates the key of all digests in a new file
+      demo         Shows a fleet of agents, an abuser and an outage, in ten seconds
+      replay       Shows the callers that rules would have limited, from access logs
+      up           Starts a limiter: agent and aggregator in one process
+      agent        Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
+      aggregator   Starts an aggregator: counts the calls of all agents in Kafka and signals them
+      check        Asks a running agent whether a call may pass
+      ready        Asks a running agent or aggregator whether it is ready
+      regions      Shows the budgets of regions in global quotas, and the usage of all regions
+      rules        Checks, shows, compares, imports and publishes rules files
+      config       Shows the settings of a command and their origins
+      digest-key   Creates the key of all digests in a new file
+      completions  Prints the completions of commands and flags for a shell
+      man          Writes a manual page for each command into a folder
 
     Options:
           --config <FILE>  Settings, as YAML: each flag is a key [env: TOLLGATE_CONFIG]

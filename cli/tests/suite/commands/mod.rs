@@ -26,4 +26,5 @@ mod check;
 mod ready;
 mod config;
 mod digest_key;
+mod man_and_completions;
 mod caps;
