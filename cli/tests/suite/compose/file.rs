@@ -81,22 +81,20 @@ impl Service<'_> {
         self.list("command")
     }
 
-    /// Program that replaces the image's entry point.
-    pub(crate) fn entrypoint(&self) -> Option<Vec<String>> {
-        Some(self.list("entrypoint")).filter(|words| !words.is_empty())
+    /// Returns true if the service replaces the image's entry point.
+    pub(crate) fn has_entrypoint(&self) -> bool {
+        !self.value["entrypoint"].is_null()
     }
 
     pub(crate) fn is_of_this_image(&self) -> bool {
         self.text("image").starts_with("tollgate:")
     }
 
-    /// Returns true if the service runs the image's entry point.
-    pub(crate) fn is_tollgate(&self) -> bool {
-        self.is_of_this_image() && self.entrypoint().is_none()
-    }
-
-    pub(crate) fn builds_here(&self) -> bool {
-        self.value["build"] == "."
+    /// Dockerfile of a service that builds its image from this folder.
+    pub(crate) fn dockerfile(&self) -> Option<String> {
+        let build = self.value["build"].as_object()?;
+        assert_eq!(build["context"], ".", "{}", self.name);
+        Some(text(&build["dockerfile"]))
     }
 
     /// Returns true if the service ends after its work.

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+/// Path of the Dockerfile in the workspace, which is its build context.
+pub(crate) const DOCKERFILE: &str = "deploy/Dockerfile";
+
 pub(crate) struct Dockerfile {
     /// Instructions, each on one line.
     stages: Vec<Vec<String>>,
@@ -9,7 +12,7 @@ pub(crate) struct Dockerfile {
 
 impl Dockerfile {
     pub(crate) fn read(root: &Path) -> Self {
-        let text = std::fs::read_to_string(root.join("Dockerfile")).unwrap();
+        let text = std::fs::read_to_string(root.join(DOCKERFILE)).unwrap();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).map(str::trim_end).collect();
         let mut stages: Vec<Vec<String>> = Vec::new();
         for line in lines.join("\n").replace("\\\n", " ").lines().filter(|line| !line.is_empty()) {

@@ -12,7 +12,7 @@ use tollgate_servers::{Kafka, Redis, free_port, wait_for};
 use super::file::{Compose, Service};
 use crate::support::{Client, Up, finish};
 
-/// `PATH` of the Debian image.
+/// `PATH` of the image.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 const REDIS: &str = "redis:6379";
 const KAFKA: &str = "kafka:9092";
@@ -42,8 +42,7 @@ impl Stack {
         let (mut running, mut healths) = (Vec::new(), Vec::new());
         for service in compose.start_order().into_iter().filter(Service::is_of_this_image) {
             let table = Replacements::of(service, &servers, &folder);
-            let program = service.entrypoint().unwrap_or_else(|| vec!["tollgate".to_owned()]);
-            let mut command = table.command(service, &[program, service.command()].concat());
+            let mut command = table.command(service, &service.command());
             if let Some(tries) = service.tries() {
                 work(service.name, tries, &mut command);
                 continue;
@@ -53,8 +52,9 @@ impl Stack {
             healths.push((service, table));
         }
         for (service, table) in healths {
-            let mut health =
-                table.command(service, &service.health().expect("a service that keeps running has a health check"));
+            let health = service.health().expect("a service that keeps running has a health check");
+            assert_eq!(health[0], "tollgate", "{}: the image has no other program", service.name);
+            let mut health = table.command(service, &health[1..]);
             wait_for(&format!("{} to be healthy", service.name), || {
                 health.output().unwrap().status.success().then_some(())
             });
@@ -100,11 +100,10 @@ impl Replacements {
         self.0.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
     }
 
-    /// Command of a service's container, to run on this machine.
-    fn command(&self, service: Service<'_>, words: &[String]) -> Command {
-        let program = if words[0] == "tollgate" { env!("CARGO_BIN_EXE_tollgate") } else { &words[0] };
-        let mut command = Command::new(program);
-        command.args(words[1..].iter().map(|word| self.apply(word))).env_clear().env("PATH", PATH);
+    /// Binary with these arguments in a service's container, to run on this machine.
+    fn command(&self, service: Service<'_>, args: &[String]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+        command.args(args.iter().map(|word| self.apply(word))).env_clear().env("PATH", PATH);
         command.envs(service.environment().iter().map(|(name, value)| (name, self.apply(value))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
