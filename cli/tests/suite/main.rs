@@ -5,5 +5,6 @@ mod layout;
 mod tidy;
 mod commands;
 mod compose;
+mod package;
 mod fleet;
 mod two_regions;
