@@ -8,6 +8,11 @@ use std::path::PathBuf;
 use anyhow::bail;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Builder};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::logging::LogArgs;
+use tollgate_command::output;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::{command_line, threads};
 use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
@@ -17,11 +22,6 @@ use crate::limits::Limits;
 use crate::process_metrics;
 use crate::serve;
 use crate::tokens::TokenArgs;
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::logging::LogArgs;
-use tollgate_command::output;
-use tollgate_command::servers::{KafkaArgs, RedisArgs};
-use tollgate_command::{command_line, threads};
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///

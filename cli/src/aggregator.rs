@@ -11,6 +11,11 @@ use tollgate::read_rules;
 use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::rule_mirror::RuleCopier;
 use tollgate_aggregator::{Aggregator, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::logging::LogArgs;
+use tollgate_command::output;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_redis::RuleMirror;
 
@@ -18,11 +23,6 @@ use crate::digest_key::digest_key;
 use crate::ledger::{LedgerArgs, region_settings};
 use crate::process_metrics;
 use crate::serve;
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::logging::LogArgs;
-use tollgate_command::output;
-use tollgate_command::servers::{KafkaArgs, RedisArgs};
-use tollgate_command::threads;
 
 /// Starts an aggregator: counts the calls of all agents in Kafka and signals them
 ///

@@ -6,12 +6,12 @@ use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output::{self, Format};
 use tollgate_core::call::COST_MAX;
 
 use crate::client;
 use crate::serve;
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::output::{self, Format};
 
 /// Asks a running agent whether a call may pass
 ///

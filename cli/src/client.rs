@@ -12,7 +12,6 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
-
 use tollgate_command::exit::Usage;
 use tollgate_command::output;
 

@@ -4,7 +4,6 @@
 
 use clap::Command;
 use clap_complete::Shell;
-
 use tollgate_command::exit::Exit;
 use tollgate_command::output;
 

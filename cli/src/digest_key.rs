@@ -9,10 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tollgate::read_text;
-use tollgate_core::counter::DigestKey;
-
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output;
+use tollgate_core::counter::DigestKey;
 
 /// Maximum length of a file with a digest key, in bytes.
 const DIGEST_KEY_LEN_MAX: usize = 1 << 10;

@@ -4,18 +4,16 @@ use std::ffi::OsString;
 
 use tollgate_command::exit::{Exit, Usage};
 
+const MOVED: &str = "experiments are in the program tollgate-lab; in Tollgate's sources, run it with `cargo run --release -p tollgate-lab -- --help`";
+
 /// Experiments are in `tollgate-lab`
 #[derive(clap::Args)]
 pub(crate) struct ExperimentArgs {
+    /// Arguments of earlier versions, which may hold passwords and are not repeated
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<OsString>,
+    _words: Vec<OsString>,
 }
 
-pub(crate) fn run(args: &ExperimentArgs) -> anyhow::Result<Exit> {
-    let words: Vec<_> = args.words.iter().map(|word| word.to_string_lossy()).collect();
-    let words = if words.is_empty() { "--help".into() } else { words.join(" ") };
-    let text = format!(
-        "experiments are in the program tollgate-lab; in Tollgate's sources: cargo run --release -p tollgate-lab -- {words}"
-    );
-    Err(Usage(text).into())
+pub(crate) fn run(_: &ExperimentArgs) -> anyhow::Result<Exit> {
+    Err(Usage(MOVED.to_owned()).into())
 }

@@ -6,12 +6,12 @@ use anyhow::bail;
 use tollgate_aggregator::regions::{GlobalRules, HomeBuses, RegionBuses, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
+use tollgate_command::exit::Usage;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_core::clock::Clock;
 use tollgate_redis::{RedisSettings, RegionLimits, Slots};
 
 use crate::serve;
-use tollgate_command::exit::Usage;
-use tollgate_command::servers::{KafkaArgs, RedisArgs};
 
 /// Ledger of a command.
 #[derive(Clone, Debug, clap::Args)]

@@ -7,11 +7,10 @@ use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use tollgate::{Builder, RuleSet, RulesSource};
+use tollgate_command::exit::Usage;
 use tollgate_core::clock::Clock;
 use tollgate_rules::import::EnvoySettings;
 use tollgate_rules::{from_shorthand, hint};
-
-use tollgate_command::exit::Usage;
 
 /// Rule of `tollgate up` without a source.
 pub(crate) const LIMIT_DEFAULT: &str = "100/min per api_key";

@@ -33,7 +33,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-
 use tollgate_command::exit::{self, Exit};
 use tollgate_command::output::{self, Format};
 use tollgate_command::{command_line, logging};

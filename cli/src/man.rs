@@ -9,7 +9,6 @@ use anyhow::Context;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
-
 use tollgate_command::exit::Exit;
 use tollgate_command::output;
 

@@ -27,7 +27,7 @@ pub(crate) fn encode() -> String {
     tollgate_metrics::encode(&registry)
 }
 
-/// Numbers of `/proc/self/stat`, in the units of the kernel (proc_pid_stat(5)).
+/// Numbers of `/proc/self/stat`, in the units of the kernel (`proc_pid_stat(5)`).
 #[cfg(target_os = "linux")]
 struct ProcessStat {
     cpu_ticks: u64,
@@ -53,18 +53,18 @@ impl Collector for ProcessCollector {
     #[expect(clippy::cast_precision_loss, reason = "seconds and bytes of one process are below 2^52")]
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let ticks = clock_ticks_per_second() as f64;
-        let stat = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(ProcessStat::parse);
-        if let Some(stat) = stat {
+        let numbers = fs::read_to_string("/proc/self/stat").ok().as_deref().and_then(ProcessStat::parse);
+        if let Some(numbers) = numbers {
             let cpu = MetricName("process_cpu", "CPU time of user and system.", Some(Unit::Seconds));
-            encode_metric(&mut encoder, cpu, &ConstCounter::new(stat.cpu_ticks as f64 / ticks))?;
+            encode_metric(&mut encoder, cpu, &ConstCounter::new(numbers.cpu_ticks as f64 / ticks))?;
             let resident = MetricName("process_resident_memory", "Resident memory.", Some(Unit::Bytes));
-            let resident_bytes = stat.resident_pages * page_size() as u64;
+            let resident_bytes = numbers.resident_pages * page_size() as u64;
             encode_metric(&mut encoder, resident, &ConstGauge::new(resident_bytes))?;
             let virtual_memory = MetricName("process_virtual_memory", "Virtual memory.", Some(Unit::Bytes));
-            encode_metric(&mut encoder, virtual_memory, &ConstGauge::new(stat.virtual_bytes))?;
+            encode_metric(&mut encoder, virtual_memory, &ConstGauge::new(numbers.virtual_bytes))?;
             if let Some(booted_s) = booted_s() {
                 let start = MetricName("process_start_time", "Start, in Unix time.", Some(Unit::Seconds));
-                let started_s = booted_s as f64 + stat.started_ticks as f64 / ticks;
+                let started_s = booted_s as f64 + numbers.started_ticks as f64 / ticks;
                 encode_metric(&mut encoder, start, &ConstGauge::new(started_s))?;
             }
         }

@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
+use tollgate_command::exit::Exit;
+use tollgate_command::output;
 
 use crate::client;
 use crate::serve;
-use tollgate_command::exit::Exit;
-use tollgate_command::output;
 
 /// Maximum time for an answer.
 const WAIT: Duration = Duration::from_secs(2);

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tollgate::RuleSet;
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output::{self, Format, progress_bar, say};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{parse_duration_ms, show_duration_ms};
 use tollgate_sim::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 
 use crate::limits::{Limits, unknown_descriptor};
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::output::{self, Format, progress_bar, say};
 
 /// Seed of the agents at which the calls arrive.
 const SEED: u64 = 1;

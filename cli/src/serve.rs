@@ -10,10 +10,9 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
+use tollgate_command::exit::Exit;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::parse_duration_ms;
-
-use tollgate_command::exit::Exit;
 
 /// Catches the signals that stop a process; from here on they do not end it. The future waits for the first signal. A
 /// second one ends the process at once.

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use tollgate::Builder;
 use tollgate::request::jwt::TokenRequirements;
-
 use tollgate_command::exit::Usage;
 
 /// Keys and required claims of bearer tokens.

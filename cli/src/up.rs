@@ -9,6 +9,8 @@ use tollgate::Agent;
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
+use tollgate_command::exit::Exit;
+use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::show_duration_ms;
 
@@ -18,8 +20,6 @@ use crate::process_metrics;
 use crate::serve;
 use crate::up_regions;
 use crate::{output, sample};
-use tollgate_command::exit::Exit;
-use tollgate_command::threads;
 
 const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.

@@ -22,6 +22,8 @@ use tollgate::{Agent, Quota, RuleSet, RulesSource, read_rules};
 use tollgate_aggregator::api::{counters_router, regions_router};
 use tollgate_aggregator::regions::RegionQueries;
 use tollgate_bus::link::Link;
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::rules::Scope;
@@ -31,8 +33,6 @@ use crate::limits::{LIMIT_DEFAULT, Limits, short_rules};
 use crate::local_regions::{LocalRegion, start_local_regions};
 use crate::sample;
 use crate::serve;
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::output;
 
 /// Names of regions if the rules name none.
 const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];

@@ -32,6 +32,7 @@ pub struct Usage(
 );
 
 /// Prints an error on standard error, and returns the exit code. Problems of rules begin with their place, so editors can jump to it.
+#[must_use]
 pub fn report(error: &anyhow::Error) -> Exit {
     let (exit, has_place) = kind(error);
     if has_place {
@@ -43,6 +44,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
 }
 
 /// Logs an error, for programs that read the log, and returns the exit code.
+#[must_use]
 pub fn log(error: &anyhow::Error) -> Exit {
     tracing::error!("{error:#}");
     kind(error).0

@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use clap::ArgAction;
 use tollgate::read_text;
+use tollgate_command::exit::Usage;
 use tollgate_core::rules::problem::Problems;
 use tollgate_rules::yaml::{YamlReader, line_of};
 use tollgate_rules::{FILE_LEN_MAX, hint};
-
-use tollgate_command::exit::Usage;
 
 #[derive(Clone, Debug)]
 pub(crate) struct ConfigFile {

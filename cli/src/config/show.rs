@@ -6,12 +6,12 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 use comfy_table::ContentArrangement;
 use serde_json::{Value, json};
-
-use super::ConfigFile;
-use super::precedence::{key, layer, path};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 use tollgate_command::secret;
+
+use super::ConfigFile;
+use super::precedence::{key, layer, path};
 
 const SHOWN: [&str; 4] = ["agent", "aggregator", "up", "demo"];
 

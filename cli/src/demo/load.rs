@@ -8,21 +8,21 @@ use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call};
 use tollgate_core::clock::Stopwatch;
 
-use super::record::{DecidedCall, Record};
+use super::record::{DemoCall, DemoRecord};
 
 /// Caller until the run ends.
 #[derive(Clone)]
-pub(super) struct Caller {
+pub(super) struct DemoCaller {
     /// Number under which the answers are recorded.
     pub(super) origin: u32,
     pub(super) key: String,
-    pub(super) record: Arc<Mutex<Record>>,
+    pub(super) record: Arc<Mutex<DemoRecord>>,
     pub(super) since: Stopwatch,
     /// Length of the run.
     pub(super) length: Duration,
 }
 
-impl Caller {
+impl DemoCaller {
     pub(super) fn has_ended(&self) -> bool {
         self.since.elapsed() >= self.length
     }
@@ -33,6 +33,6 @@ impl Caller {
         let took = Stopwatch::start();
         let decision = agent.decide(&call).await;
         let (took, answered) = (took.elapsed(), self.since.elapsed());
-        self.record.lock().enter(DecidedCall { origin: self.origin, decision, took, answered });
+        self.record.lock().enter(DemoCall { origin: self.origin, decision, took, answered });
     }
 }

@@ -9,7 +9,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_sim::oracle::Oracle;
 
 #[derive(Clone, Debug)]
-pub(super) struct DecidedCall {
+pub(super) struct DemoCall {
     /// Number of the caller, or of the region in which it called.
     pub(super) origin: u32,
     pub(super) decision: Decision,
@@ -21,14 +21,14 @@ pub(super) struct DecidedCall {
 
 /// Decided calls, in the order of their answers.
 #[derive(Default)]
-pub(super) struct Record {
-    pub(super) calls: Vec<DecidedCall>,
+pub(super) struct DemoRecord {
+    pub(super) calls: Vec<DemoCall>,
     shown: usize,
 }
 
 /// Admissions beside an exact count of the window that ends with each call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Judgement {
+pub(super) struct DemoJudgement {
     /// Calls admitted with more than the quota in their window.
     pub(super) over_admitted: u64,
     /// Calls denied although the window had room.
@@ -37,13 +37,13 @@ pub(super) struct Judgement {
     pub(super) fullest: u64,
 }
 
-impl Record {
-    pub(super) fn enter(&mut self, call: DecidedCall) {
+impl DemoRecord {
+    pub(super) fn enter(&mut self, call: DemoCall) {
         self.calls.push(call);
     }
 
     /// Takes the calls since the last time.
-    pub(super) fn take_new(&mut self) -> &[DecidedCall] {
+    pub(super) fn take_new(&mut self) -> &[DemoCall] {
         let from = std::mem::replace(&mut self.shown, self.calls.len());
         &self.calls[from..]
     }
@@ -53,12 +53,12 @@ impl Record {
     pub(super) fn judge<K: Eq + Hash>(
         &self,
         quota: Quota,
-        instant: impl Fn(&DecidedCall) -> Timestamp,
-        key: impl Fn(&DecidedCall) -> K,
-    ) -> Judgement {
-        let mut calls: Vec<(Timestamp, &DecidedCall)> = self.calls.iter().map(|call| (instant(call), call)).collect();
+        instant: impl Fn(&DemoCall) -> Timestamp,
+        key: impl Fn(&DemoCall) -> K,
+    ) -> DemoJudgement {
+        let mut calls: Vec<(Timestamp, &DemoCall)> = self.calls.iter().map(|call| (instant(call), call)).collect();
         calls.sort_by_key(|(at, _)| *at);
-        let (mut oracles, mut judgement) = (HashMap::new(), Judgement::default());
+        let (mut oracles, mut judgement) = (HashMap::new(), DemoJudgement::default());
         for (at, call) in calls {
             let oracle = oracles.entry(key(call)).or_insert_with(|| Oracle::new(quota));
             if call.decision.allowed {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Value, json};
-
-use crate::client;
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
+
+use crate::client;
 use values::{age, array, text};
 
 mod values;

@@ -1,9 +1,9 @@
 //! Usage of all regions as text: the sums of each rule by region, and the largest counters over all regions.
 
 use serde_json::Value;
+use tollgate_command::output;
 
 use super::values::{age, array, text};
-use tollgate_command::output;
 
 /// Formats the usage as two tables; nothing if no rule is shown.
 pub(super) fn usage_text(usage: &Value) -> String {

@@ -2,13 +2,13 @@
 //! its tiers and keys as far as their bounds differ.
 
 use serde_json::{Value, json};
+use tollgate_command::output::table;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{Consistency, LimitPolicy, Rule, RuleSet, Scope, show_duration_ms, show_units};
 use tollgate_core::window::Estimate;
 use tollgate_rules::percent_text;
 
 use super::exceptions;
-use tollgate_command::output::table;
 
 /// Returns the bounds of all rules as a table; nothing if no rule limits.
 pub(super) fn text(set: &RuleSet) -> String {

@@ -8,14 +8,13 @@ use std::path::PathBuf;
 use comfy_table::Table;
 use serde_json::json;
 use tollgate::{Rule, RuleSet, read_rules};
+use tollgate_command::exit::Exit;
+use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::Quota;
 use tollgate_rules::display;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
-
-use tollgate_command::exit::Exit;
-use tollgate_command::output::{self, Format, table};
 
 /// Compares the rules that two files enforce
 ///

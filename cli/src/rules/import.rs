@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use tollgate::{RulesFileError, import_envoy, read_text};
+use tollgate_command::exit::Exit;
+use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{Foreign, Imported, from_params};
 
 use crate::limits::EnvoyFlags;
-use tollgate_command::exit::Exit;
-use tollgate_command::output;
 
 /// Writes a rules file from the configuration of another limiter, to standard output
 ///

@@ -4,11 +4,11 @@ use std::num::NonZeroU32;
 
 use comfy_table::Table;
 use serde_json::{Value, json};
+use tollgate_command::output::table;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{Consistency, LimitPolicy, OnFailure, OutageBound, Rule, RuleSet, Scope, show_units};
 
 use super::exceptions;
-use tollgate_command::output::table;
 
 /// Returns the bounds of all rules as a table with its explanation; nothing if no rule limits. Rules with a global scope are
 /// in the table of regions.

@@ -12,6 +12,10 @@ use tokio::time::timeout;
 use tollgate::{RulesFileError, read_text};
 use tollgate_bus::kafka::KafkaBus;
 use tollgate_bus::{Bus, LogWriter, Topic};
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output;
+use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::StoreError;
 use tollgate_core::messages::rules::Published;
@@ -19,11 +23,6 @@ use tollgate_core::rules::Generation;
 use tollgate_redis::RuleMirror;
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_wire::Record;
-
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::output;
-use tollgate_command::servers::{KafkaArgs, RedisArgs};
-use tollgate_command::threads;
 
 /// Time that Kafka has to acknowledge.
 const KAFKA_WAIT: Duration = Duration::from_secs(10);

@@ -5,12 +5,11 @@ use std::num::NonZeroU32;
 
 use comfy_table::Table;
 use serde_json::{Value, json};
+use tollgate_command::output::table;
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::rules::{LimitPolicy, OutageBound, RuleSet, Scope, show_units};
 use tollgate_rules::percent_text;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
-
-use tollgate_command::output::table;
 
 /// Returns the quotas over all regions as a table with its explanation; nothing if the file has no regions.
 pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {

@@ -10,14 +10,14 @@ use clap::builder::NonEmptyStringValueParser;
 use serde_json::{Map, Value, json};
 use tollgate::explain::explain;
 use tollgate::read_rules;
+use tollgate_command::exit::{Exit, Usage};
+use tollgate_command::output::{self, Format, table};
 use tollgate_core::call::{COST_MAX, Call};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
 use crate::check::descriptor;
 use crate::client;
-use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::output::{self, Format, table};
 
 /// Time that an agent has to answer.
 const WAIT: Duration = Duration::from_secs(2);

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate::{Rule, RuleSet, RulesFileError, read_rules};
+use tollgate_command::exit::Exit;
+use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::problem::Problem;
 use tollgate_core::rules::{Matches, Scope};
@@ -16,8 +18,6 @@ use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 
 use super::{bounds, outage, regions};
-use tollgate_command::exit::Exit;
-use tollgate_command::output::{self, Format, table};
 
 /// Shows the rules of a file, or its problems with their lines
 ///

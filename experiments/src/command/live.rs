@@ -3,19 +3,19 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
-use crate::live::accuracy::{self, AccuracyPlan};
-use crate::live::failure::{self, Programs, ServerFault};
-use crate::live::lag::{self, LagPlan};
-use crate::report::LiveMeasurements;
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use tollgate::KafkaSettings;
 use tollgate::store::RedisSettings;
-
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::{Format, progress_bar, say_as};
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::{command_line, threads};
+
+use crate::live::accuracy::{self, AccuracyPlan};
+use crate::live::failure::{self, Programs, ServerFault};
+use crate::live::lag::{self, LagPlan};
+use crate::report::LiveMeasurements;
 
 /// Folder in which `scripts/servers` installs Kafka.
 const KAFKA_DIR: &str = "target/servers/kafka";

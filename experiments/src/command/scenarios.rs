@@ -4,19 +4,19 @@ use std::fs;
 use std::path::Path;
 use std::path::PathBuf;
 
-use crate::scenario::{Scenario, ScenarioResult};
 use anyhow::{Context, bail};
 use clap::Args;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command, FromArgMatches};
 use serde_json::json;
-
-use super::live;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::note;
 use tollgate_command::output::{Format, progress_bar, say, say_as, table};
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
+
+use super::live;
+use crate::scenario::{Scenario, ScenarioResult};
 
 const ABOUT_RUN: &str = "\
 Scenarios run in virtual time and need no server. A scenario is a TOML file with

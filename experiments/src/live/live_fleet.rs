@@ -3,7 +3,6 @@
 use tollgate::Agent;
 use tollgate_aggregator::Aggregator;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
-
 use tollgate_command::shared_servers::clear_kafka;
 
 pub(super) struct LiveFleet {

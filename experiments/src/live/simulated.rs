@@ -1,7 +1,6 @@
 //! The simulation beside a measurement: the same calls at simulated agents, with stated delays of the network.
 
 use tollgate_core::clock::Timestamp;
-
 use tollgate_sim::{Faults, SimSettings};
 
 /// Number of seeds of a prediction. The predicted ranges are those over these seeds.

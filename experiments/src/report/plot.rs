@@ -9,9 +9,9 @@ use plotters::drawing::{DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::PathElement;
 use plotters::prelude::{Color, LineSeries, RGBColor, SVGBackend};
 use plotters::style::{IntoFont, ShapeStyle};
+use tollgate_sim::figures::count;
 
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
-use tollgate_sim::figures::count;
 
 /// Size in pixels: a phone shows it at two thirds.
 pub(super) const SIZE: (u32, u32) = (560, 340);

@@ -23,14 +23,16 @@ pub(super) trait Experiment: Debug + Send + Sync {
     fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings;
 }
 
+/// Reader of the parameters of one experiment.
+type ReadExperiment = fn(Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error>;
+
 /// Row of the table of experiments.
 pub(super) struct RegisteredExperiment {
     /// Name of the experiment in a file, and of the scenario of the program.
     pub(super) name: &'static str,
     /// File of the scenario of the program.
     pub(super) scenario: &'static str,
-    /// Reads the parameters.
-    pub(super) read: fn(Spanned<DeValue<'_>>) -> Result<Arc<dyn Experiment>, Error>,
+    pub(super) read: ReadExperiment,
 }
 
 impl RegisteredExperiment {

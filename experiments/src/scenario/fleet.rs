@@ -9,10 +9,10 @@ use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::Quota;
-
-use super::arrivals::BEGIN;
 use tollgate_sim::oracle::Oracle;
 use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation};
+
+use super::arrivals::BEGIN;
 
 /// Name of the descriptor that names the caller.
 pub(super) const CALLER: &str = "api_key";

@@ -4,10 +4,10 @@ use std::fmt;
 
 use indexmap::IndexMap;
 use serde::Serialize;
+use tollgate_sim::figures::{plain_table, wrapped};
 
 use super::file::ScenarioFile;
 use super::result::{Plot, ResultTable, ScenarioFindings};
-use tollgate_sim::figures::{plain_table, wrapped};
 
 /// Result of a scenario.
 #[derive(Clone, Debug, Serialize)]

@@ -7,9 +7,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tollgate_lab::live::failure::ServerFault;
-use tollgate_servers::{Kafka, Redis};
-
 use tollgate_servers::finish;
+use tollgate_servers::{Kafka, Redis};
 
 use crate::support::lab;
 
@@ -118,7 +117,9 @@ fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
         (servers[..2].to_vec(), 2, "name them with --redis URL and --kafka BROKERS"),
         ([&servers[..], &["--agents", "1"]].concat(), 2, "give at least 2"),
         ([&servers[..], &["--seconds", "9999999"]].concat(), 2, "at most 20 million calls"),
-        (vec!["--redis", "redis://:pw@h"], 2, "TOLLGATE_REDIS"),
+        (vec!["--redis", "redis://:pw@h"], 2, "holds a password, which everyone on this machine can read"),
+        (vec!["--rate", "0"], 2, "a whole number from 1"),
+        (vec!["--agents", "2,0"], 2, "a whole number from 1"),
         (servers.to_vec(), 1, "Redis at redis://127.0.0.1:1 does not answer"),
     ] {
         let done = finish(lab(&LAG).args(&args));

@@ -5,9 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
-use tollgate_servers::scaled;
-
 use tollgate_servers::finish;
+use tollgate_servers::scaled;
 
 use crate::support::{file, lab};
 

@@ -11,8 +11,8 @@ use tollgate::store::ChargeStore;
 use tollgate_core::clock::Stopwatch;
 
 use super::settings::{CALLERS, LENGTH};
-use crate::demo::load::Caller;
-use crate::demo::record::Record;
+use crate::demo::load::DemoCaller;
+use crate::demo::record::DemoRecord;
 
 /// Pause of a well-behaved caller between two calls, in ms.
 const WAIT_MS: std::ops::Range<u64> = 100..400;
@@ -21,9 +21,14 @@ const ABUSER_PERIOD: Duration = Duration::from_millis(2);
 pub(super) const ABUSER: u32 = 0;
 
 /// Starts the callers, which call until the run ends. Each caller's calls go to the agents in turn.
-pub(super) fn start<S: ChargeStore>(agents: &[Agent<S>], record: &Arc<Mutex<Record>>, since: Stopwatch) -> JoinSet<()> {
+pub(super) fn start<S: ChargeStore>(
+    agents: &[Agent<S>],
+    record: &Arc<Mutex<DemoRecord>>,
+    since: Stopwatch,
+) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
-    let caller = |number| Caller { origin: number, key: key(number), record: record.clone(), since, length: LENGTH };
+    let caller =
+        |number| DemoCaller { origin: number, key: key(number), record: record.clone(), since, length: LENGTH };
     for number in 1..=CALLERS {
         let (agents, caller) = (agents.to_vec(), caller(number));
         tasks.spawn(async move {

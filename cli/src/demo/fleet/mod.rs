@@ -27,12 +27,11 @@ use tollgate_bus::kafka::KafkaSettings;
 use tollgate_command::shared_servers::{RunName, clear_kafka, connect_kafka, connect_redis};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
-use record::SignalLags;
-use store::SwitchedStore;
-
 use crate::demo::board::Board;
-use crate::demo::record::Record;
+use crate::demo::record::DemoRecord;
+use record::SignalLags;
 use settings::{AGENTS, LENGTH, quota};
+use store::SwitchedStore;
 
 const PARTITIONS: u32 = 4;
 /// Time between two drawings on a terminal.
@@ -82,7 +81,7 @@ async fn run_over<B: Bus>(
     let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
     let store = Arc::new(SwitchedStore::new(store));
     let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota()).strict()]);
-    let (record, lags) = (Arc::new(Mutex::new(Record::default())), Arc::new(Mutex::new(SignalLags::new())));
+    let (record, lags) = (Arc::new(Mutex::new(DemoRecord::default())), Arc::new(Mutex::new(SignalLags::new())));
     let mut agents = Vec::new();
     for number in 1..=AGENTS {
         let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules.clone());

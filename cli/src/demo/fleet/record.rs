@@ -14,7 +14,7 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_sim::figures::{as_us, histogram};
 
 use super::summary::{SourceSummary, Summary};
-use crate::demo::record::Record;
+use crate::demo::record::DemoRecord;
 
 /// Number of callers in the live display.
 const TOP_LEN: usize = 5;
@@ -60,7 +60,7 @@ impl SignalLags {
 }
 
 /// Returns the figures since the last time.
-pub(super) fn figures(record: &mut Record) -> Figures {
+pub(super) fn figures(record: &mut DemoRecord) -> Figures {
     let mut figures = Figures::default();
     for call in record.take_new() {
         *(if call.decision.allowed { &mut figures.allowed } else { &mut figures.denied }) += 1;
@@ -79,7 +79,7 @@ pub(super) fn figures(record: &mut Record) -> Figures {
 }
 
 /// Evaluates the whole run against an exact count, in store time.
-pub(super) fn summary(record: &Record, lags: &SignalLags, quota: Quota) -> Summary {
+pub(super) fn summary(record: &DemoRecord, lags: &SignalLags, quota: Quota) -> Summary {
     let mut by_source = Source::ALL.map(|_| SourceSummary { allowed: 0, denied: 0, latency_us: histogram() });
     for call in &record.calls {
         let of_source = &mut by_source[call.decision.source as usize];

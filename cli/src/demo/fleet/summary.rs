@@ -4,10 +4,9 @@ use std::fmt;
 
 use hdrhistogram::Histogram;
 use tollgate::{Quota, Source};
-
 use tollgate_sim::figures::{count, percent, plain_table};
 
-use crate::demo::record::Judgement;
+use crate::demo::record::DemoJudgement;
 
 /// Largest excess of a key over its quota that counts as correct, in percent of the quota.
 const EXCESS_PERCENT_MAX: u64 = 5;
@@ -16,7 +15,7 @@ pub(super) struct Summary {
     pub(super) quota: Quota,
     /// Decisions, in the order of [`Source::ALL`].
     pub(super) by_source: [SourceSummary; Source::ALL.len()],
-    pub(super) judgement: Judgement,
+    pub(super) judgement: DemoJudgement,
     /// Time from a charge to the signal that it caused.
     pub(super) lag_ms: Histogram<u64>,
     /// Number of signals that a falling threshold caused.
@@ -41,7 +40,7 @@ impl fmt::Display for Summary {
             table.add_row([source.to_string(), count(of.allowed), count(of.denied), ms(0.5), ms(0.99)]);
         }
         writeln!(f, "{table}\n")?;
-        let Judgement { over_admitted, under_admitted, fullest } = self.judgement;
+        let DemoJudgement { over_admitted, under_admitted, fullest } = self.judgement;
         let worst_excess = fullest.saturating_sub(self.quota.units());
         let is_within = worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX;
         writeln!(

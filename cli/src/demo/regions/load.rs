@@ -8,19 +8,19 @@ use tokio::task::JoinSet;
 use tollgate_core::clock::Stopwatch;
 
 use super::story::{LENGTH, QUOTA_UNITS, QUOTA_WIDTH_MS, chapter_at};
-use crate::demo::load::Caller;
-use crate::demo::record::Record;
+use crate::demo::load::DemoCaller;
+use crate::demo::record::DemoRecord;
 use crate::local_regions::LocalRegion;
 
 /// Interval in which the calls that are due are made.
 const TICK: Duration = Duration::from_millis(5);
 
 /// Starts the callers, which call until the run ends.
-pub(super) fn start(regions: &[LocalRegion], record: &Arc<Mutex<Record>>, since: Stopwatch) -> JoinSet<()> {
+pub(super) fn start(regions: &[LocalRegion], record: &Arc<Mutex<DemoRecord>>, since: Stopwatch) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     for (origin, region) in (0..).zip(regions) {
         let (agent, record) = (region.agent.clone(), record.clone());
-        let caller = Caller { origin, key: "partner".to_owned(), record, since, length: LENGTH };
+        let caller = DemoCaller { origin, key: "partner".to_owned(), record, since, length: LENGTH };
         tasks.spawn(async move {
             let mut ticks = tokio::time::interval(TICK);
             // Calls that are due, in millionths of a call.

@@ -18,11 +18,10 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::regions::RegionFloorPart;
 use tollgate_core::window::Window;
 
-use record::RegionFigures;
-
 use crate::demo::board::Board;
-use crate::demo::record::Record;
+use crate::demo::record::DemoRecord;
 use crate::local_regions::start_local_regions;
+use record::RegionFigures;
 use story::{LENGTH, QUOTA_WIDTH_MS, REGIONS, STORY, chapter_at, quota};
 
 const FLOOR_PPM: u32 = 50_000;
@@ -37,7 +36,7 @@ pub(super) async fn run(out: &mut (dyn Write + Send), terminal: bool) -> anyhow:
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let agents = REGIONS.map(|_| Agent::builder().rules(rules()));
     let regions = start_local_regions(&rules(), agents, LINK_DELAY, &clock)?;
-    let record = Arc::new(Mutex::new(Record::default()));
+    let record = Arc::new(Mutex::new(DemoRecord::default()));
     let mut board = Board::new(out, terminal, REDRAW);
     board::begin(&mut board)?;
     let since = Stopwatch::start();

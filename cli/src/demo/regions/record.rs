@@ -4,7 +4,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_sim::oracle::Oracle;
 
 use super::story::{REGIONS, quota};
-use crate::demo::record::{DecidedCall, Record};
+use crate::demo::record::{DemoCall, DemoRecord};
 
 /// Figures of one region since the last display.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +26,7 @@ pub(super) struct RegionSummary {
 }
 
 /// Updates the figures by the calls since the last time. Returns true if each region has decided one.
-pub(super) fn update(figures: &mut [RegionFigures; REGIONS.len()], record: &mut Record) -> bool {
+pub(super) fn update(figures: &mut [RegionFigures; REGIONS.len()], record: &mut DemoRecord) -> bool {
     *figures = figures.map(|of| RegionFigures { limit: of.limit, ..RegionFigures::default() });
     for call in record.take_new() {
         let of = &mut figures[call.origin as usize];
@@ -37,7 +37,7 @@ pub(super) fn update(figures: &mut [RegionFigures; REGIONS.len()], record: &mut 
 }
 
 /// Evaluates the whole run against exact counts, in the time of the answers.
-pub(super) fn summary(record: &Record) -> RegionSummary {
+pub(super) fn summary(record: &DemoRecord) -> RegionSummary {
     let fullest = record.judge(quota(), instant, |_| ()).fullest;
     let mut instants: Vec<Timestamp> = record.calls.iter().map(instant).collect();
     instants.sort_unstable();
@@ -57,6 +57,6 @@ pub(super) fn summary(record: &Record) -> RegionSummary {
     }
 }
 
-fn instant(call: &DecidedCall) -> Timestamp {
+fn instant(call: &DemoCall) -> Timestamp {
     Timestamp::from_ms(u64::try_from(call.answered.as_millis()).unwrap_or(u64::MAX))
 }

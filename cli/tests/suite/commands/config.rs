@@ -89,7 +89,6 @@ fn a_password_is_refused_on_a_command_line_and_never_shown() {
     assert_eq!(shown(&said.out, "redis"), ["redis://:***@10.0.0.5:6379", "TOLLGATE_REDIS"]);
     for args in [
         &["rules", "publish", "../rules.yaml", "--redis", url][..],
-        &["experiment", "live", "lag", "--redis", url],
         &["config", "agent", "--redis", url],
         &["up", "--redis", "unix:///run/redis.sock?db=1&pass=hunter2"],
         &["up", "--kafka-set", "sasl.username=u,sasl.password=hunter2"],
@@ -174,8 +173,6 @@ fn flags_that_exclude_each_other_are_refused_with_a_remedy() {
         (&["agent"], "--redis URL"),
         (&["agent", "--limit", "1/s per ip", "--rules", "rules.yaml"], "leave one out\n"),
         (&["agent", "--agents-expected", "0"], "a whole number from 1"),
-        (&["experiment", "live", "lag", "--rate", "0"], "a whole number from 1"),
-        (&["experiment", "live", "lag", "--agents", "2,0"], "a whole number from 1"),
     ] {
         let said = finish(&mut tollgate(args));
         assert_eq!((said.exit, &*said.out), (2, ""), "{args:?}: {}", said.err);

@@ -46,3 +46,14 @@ fn an_unknown_command_or_flag_is_a_usage_error() {
         assert!(!refused.err.is_empty());
     }
 }
+
+/// The laboratory is a program of its own. Its arguments may hold a password, so they are not repeated.
+#[test]
+fn experiment_tells_where_the_laboratory_is() {
+    for args in [&["experiment"][..], &["experiment", "live", "lag", "--redis", "redis://:hunter2@h"]] {
+        let told = finish(&mut tollgate(args));
+        assert_eq!((told.exit, &*told.out), (2, ""), "{args:?}");
+        assert!(told.err.contains("cargo run --release -p tollgate-lab"), "{}", told.err);
+        assert!(!told.err.contains("hunter2"), "{}", told.err);
+    }
+}

@@ -6,7 +6,7 @@
 /// Segments of a path, such as `crate`, `view` and `Lease`.
 pub(super) type ItemPath = Vec<String>;
 
-/// What a source file declares and names.
+/// Declarations and names of a source file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Source {
     /// Modules with files of their own, in their order.

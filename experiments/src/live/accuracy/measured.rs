@@ -12,7 +12,9 @@ use tollgate::Agent;
 use tollgate::store::RedisSettings;
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::KafkaSettings;
+use tollgate_command::shared_servers::connect_kafka;
 use tollgate_core::clock::{Clock, Stopwatch};
+use tollgate_sim::figures::{as_us, histogram};
 
 use super::plan::{AccuracyPlan, CONSISTENCIES, WIDTH_MS};
 use super::planned_arrivals::{PlannedArrivals, call_of, consistency_of, rules};
@@ -20,8 +22,6 @@ use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use super::waits::Waits;
 use crate::error::ExperimentError;
 use crate::live::live_fleet::LiveFleet;
-use tollgate_command::shared_servers::connect_kafka;
-use tollgate_sim::figures::{as_us, histogram};
 
 /// Time in which all agents must reach both servers after the start.
 const READY_WAIT: Duration = Duration::from_secs(30);

@@ -18,12 +18,12 @@ use std::sync::Arc;
 use indicatif::ProgressBar;
 use tollgate::store::RedisSettings;
 use tollgate_bus::kafka::KafkaSettings;
+use tollgate_command::shared_servers::{RunName, connect_redis};
 use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::error::ExperimentError;
 use crate::live::simulated::SEEDS;
 use planned_arrivals::PlannedArrivals;
-use tollgate_command::shared_servers::{RunName, connect_redis};
 
 pub use plan::AccuracyPlan;
 pub use report::{AccuracyReport, AccuracyRow};

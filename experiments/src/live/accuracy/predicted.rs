@@ -4,12 +4,12 @@ use std::num::NonZeroU32;
 
 use indicatif::ProgressBar;
 use tollgate_core::clock::Timestamp;
+use tollgate_sim::{Observation, Simulation};
 
 use super::plan::CONSISTENCIES;
 use super::planned_arrivals::{PlannedArrivals, call_of, rules};
 use super::tally::{AccuracyTally, AnsweredArrival, judged};
 use crate::live::simulated::{self, SEEDS};
-use tollgate_sim::{Observation, Simulation};
 
 /// Time in which every call is answered, in ms.
 const ANSWERED_MS: u64 = 100;

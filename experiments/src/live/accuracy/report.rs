@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use tollgate_sim::figures::{count, plain_table, wrapped};
 
 use super::measured::MeasuredCalls;
 use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
@@ -10,7 +11,6 @@ use super::tally::AccuracyTally;
 use super::waits::Waits;
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
-use tollgate_sim::figures::{count, plain_table, wrapped};
 
 /// Result of a run.
 #[derive(Clone, Debug, Serialize)]

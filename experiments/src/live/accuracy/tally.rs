@@ -2,10 +2,10 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
+use tollgate_sim::oracle::Oracle;
 
 use super::plan::{CONSISTENCIES, QUOTA, WIDTH_MS};
 use super::planned_arrivals::{PlannedArrivals, consistency_of};
-use tollgate_sim::oracle::Oracle;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnsweredArrival {

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate::Source;
+use tollgate_sim::figures::{as_us, count};
 
 use crate::live::simulated::STORE_MS_MAX;
-use tollgate_sim::figures::{as_us, count};
 
 /// Waits of the calls of one consistency.
 #[derive(Clone, Copy, Debug, Default, Serialize)]

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tollgate_sim::figures::{as_us, histogram};
+
 use super::faults::ServerFault;
 use super::fleet::StateChange;
 use super::limiting::Limiting;
@@ -12,7 +14,6 @@ use super::load::{Answered, FaultedCaller, RETRIES_MAX};
 use super::settings::AGENTS;
 use super::settings::WIDTH_MS;
 use super::signal_receipts::SignalReceipts;
-use tollgate_sim::figures::{as_us, histogram};
 
 /// Time after a fault whose calls still belong to its latencies, in ms.
 const LATENCY_TAIL_MS: u64 = 1_000;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use comfy_table::Cell;
 use serde::Serialize;
+use tollgate_sim::figures::{count, plain_table, wrapped};
 
 use super::comparison::{NOISE, SimulatedFailure, is_as_simulated, shown};
 use super::faults::ServerFault;
@@ -14,7 +15,6 @@ use super::load;
 use super::settings::{FAULT_LENGTH, QUOTA, WIDTH_MS};
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
-use tollgate_sim::figures::{count, plain_table, wrapped};
 
 /// Results of all faults.
 #[derive(Clone, Debug, Serialize)]
@@ -101,12 +101,11 @@ impl FailureReport {
                 rows.push(FailureRow { simulated: SimulatedFailure::of(&runs), ..row });
             }
         }
-        let sent_late = history.answers.iter().map(|answer| answer.late).max().unwrap_or_default();
         Self {
             rows,
             rate: load::rate(history.callers),
             timer_late_ms: ms(timer_late),
-            sent_late_ms: ms(sent_late),
+            sent_late_ms: ms(history.answers.iter().map(|answer| answer.late).max().unwrap_or_default()),
             latency_bound_ms: ms(latency_bound(timer_late)),
             broken,
         }

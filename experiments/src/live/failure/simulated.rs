@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tollgate::RuleSet;
 use tollgate_core::clock::Timestamp;
+use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 
 use super::faults::ServerFault;
 use super::history::{History, Strike};
@@ -17,7 +18,6 @@ use super::load::{Answered, RETRIES_MAX, calls_of};
 use super::settings::AGENTS;
 use super::settings::PAUSE;
 use crate::live::simulated;
-use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation, StoreLoss, StoreState};
 
 /// Number of aggregators of the fleet with Kafka.
 const AGGREGATORS: usize = 2;

@@ -2,9 +2,9 @@
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
+use tollgate_sim::figures::histogram;
 
 use super::calls::{Calls, LEGS};
-use tollgate_sim::figures::histogram;
 
 /// Lags of the calls of a run, measured or simulated.
 #[derive(Clone, Debug, Serialize)]

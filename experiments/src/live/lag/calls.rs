@@ -10,9 +10,9 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 use tollgate_core::clock::{Stopwatch, Timestamp};
+use tollgate_sim::figures::{as_us, histogram};
 
 use super::plan::{DESCRIPTOR, LagPlan};
-use tollgate_sim::figures::{as_us, histogram};
 
 /// Approximate number of keys. At 5,000 calls a second each key has one call in 200 ms, so its calls rarely wait for each
 /// other.

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tollgate::{Agent, Call, Source};
+use tollgate_sim::figures::{as_us, histogram};
 
 use super::calls::Calls;
 use super::plan::DESCRIPTOR;
-use tollgate_sim::figures::{as_us, histogram};
 
 pub(super) struct LagLoad {
     timer: JoinHandle<()>,

@@ -26,7 +26,9 @@ use tollgate::Agent;
 use tollgate::store::RedisSettings;
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::kafka::KafkaSettings;
+use tollgate_command::shared_servers::{RunName, connect_kafka, connect_redis};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
+use tollgate_sim::figures::as_us;
 
 use crate::error::ExperimentError;
 use crate::live::live_fleet::LiveFleet;
@@ -34,8 +36,6 @@ use calls::Calls;
 use plan::THRESHOLD_PERMILLE;
 use rules::rules;
 use signal_listener::SignalListener;
-use tollgate_command::shared_servers::{RunName, connect_kafka, connect_redis};
-use tollgate_sim::figures::as_us;
 
 pub use call_lags::{CallLags, Lag, LegReport, Quantiles};
 pub use plan::LagPlan;

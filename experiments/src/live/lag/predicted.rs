@@ -6,6 +6,7 @@ use tollgate::Call;
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::SignalBatch;
+use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 use tollgate_wire::Record;
 
 use super::calls::Calls;
@@ -13,7 +14,6 @@ use super::plan::{DESCRIPTOR, LagPlan, THRESHOLD_PERMILLE};
 use super::rules::rules;
 use super::signal_listener::SignalListener;
 use crate::live::simulated;
-use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 
 /// Maximum delay between any node and Redis or Kafka, one way, and interval at which an agent polls Kafka, in ms.
 pub(super) const NETWORK_MS_MAX: u64 = 1;

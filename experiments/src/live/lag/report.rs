@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use tollgate::Source;
+use tollgate_sim::figures::{count, plain_table, wrapped};
 
 use super::call_lags::{CallLags, Quantiles, ms};
 use super::calls::Calls;
@@ -12,7 +13,6 @@ use super::load::SentCalls;
 use super::plan::LagPlan;
 use super::predicted::{NETWORK_MS_MAX, SEED};
 use crate::live::result;
-use tollgate_sim::figures::{count, plain_table, wrapped};
 
 /// Largest 99th percentile of the lag that meets the aim for [`AIM_AGENTS`], in ms.
 const AIM_P99_MS: f64 = 20.0;

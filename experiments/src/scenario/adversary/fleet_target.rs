@@ -8,14 +8,14 @@ use std::num::NonZeroU32;
 use tollgate::RuleSet;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{Consistency, LimitPolicy, OutageBound, Quota};
+use tollgate_sim::figures::ratio;
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
 
 use super::attack::{Attack, AttackSpace};
 use super::search::AttackOutcome;
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::{CALLER, Fleet, rule_per_caller};
-use tollgate_sim::figures::ratio;
-use tollgate_sim::oracle::Oracle;
-use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
 
 /// Window of the quota, in ms: short, so that a run is short.
 const WIDTH_MS: u64 = 10_000;

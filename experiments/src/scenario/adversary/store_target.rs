@@ -2,13 +2,13 @@
 
 use tollgate_core::algorithm::CounterState;
 use tollgate_core::rules::LimitPolicy;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::oracle::Oracle;
 
 use super::attack::{Attack, AttackSpace};
 use super::search::AttackOutcome;
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::rule_per_caller;
-use tollgate_sim::figures::ratio;
-use tollgate_sim::oracle::Oracle;
 
 /// Number of windows in which an attack comes.
 const WINDOWS: u64 = 3;

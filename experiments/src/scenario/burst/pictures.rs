@@ -1,9 +1,10 @@
 //! Picture of the experiment: the calls of one burst over time.
 
+use tollgate_sim::figures::ratio;
+
 use super::outcomes::RuleBursts;
 use super::settings::{BurstSettings, INTERVAL_MS};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
-use tollgate_sim::figures::ratio;
 
 /// Draws the first burst under a rule.
 #[expect(clippy::cast_precision_loss, reason = "numbers of calls and short times")]

@@ -3,7 +3,6 @@
 use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
-
 use tollgate_sim::figures::ratio;
 use tollgate_sim::oracle::Oracle;
 

@@ -4,12 +4,12 @@ use tollgate::RuleSet;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{Consistency, Quota, Rule};
 use tollgate_core::window::Estimate;
+use tollgate_sim::{Faults, SimSettings, StoreState};
 
 use super::callers::{LagCall, LagDemand};
 use super::settings::LagSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet, FleetTally};
-use tollgate_sim::{Faults, SimSettings, StoreState};
 
 /// A way of deciding: the consistency of the rule, with the store and after its loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Numbers, sentence and tables of the experiment.
 
 use indexmap::IndexMap;
+use tollgate_sim::figures::ratio;
 
 use super::callers::LagDemand;
 use super::cell::{Decider, LagCell};
@@ -8,7 +9,6 @@ use super::curves::{LagResult, curve, denied_percent, highest, signalled_to_s, w
 use super::settings::LagSettings;
 use crate::scenario::ResultTable;
 use crate::scenario::fleet::FleetTally;
-use tollgate_sim::figures::ratio;
 
 /// Returns the numbers of each fleet, and those over all delays.
 #[expect(clippy::cast_precision_loss, reason = "units of a quota")]

@@ -6,13 +6,13 @@ use fastrand::Rng;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{OnFailure, OutageBound, Quota, RuleSet};
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{Faults, SimSettings, StoreState};
 
 use super::settings::LostShardSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::Fleet;
 use crate::scenario::timeline::Timeline;
-use tollgate_sim::oracle::Oracle;
-use tollgate_sim::{Faults, SimSettings, StoreState};
 
 /// Length of an interval of the pictures, in ms.
 pub(super) const INTERVAL_MS: u64 = 100;

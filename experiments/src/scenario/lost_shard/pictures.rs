@@ -1,11 +1,12 @@
 //! Pictures of the experiment over time: the calls under the default rule, and the true window of several rules.
 
+use tollgate_sim::figures::count;
+
 use super::outage::{INTERVAL_MS, LostShardOutcome, OutageCase};
 use super::settings::LostShardSettings;
 use super::settings::seconds;
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
-use tollgate_sim::figures::count;
 
 /// Rules whose windows are drawn.
 const DRAWN: [&str; 3] = ["default", "default, no signals", "open, no signals"];

@@ -3,11 +3,11 @@
 use fastrand::Rng;
 use tollgate::RuleSet;
 use tollgate_core::rules::Quota;
+use tollgate_sim::{Faults, SimSettings};
 
 use super::settings::{LeasePlace, PriceSettings};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 use crate::scenario::fleet::{Fleet, FleetTally};
-use tollgate_sim::{Faults, SimSettings};
 
 /// Interval at which the agents read the bus, which is down once they know each other, in ms.
 const READ_MS: u64 = 500;

@@ -1,11 +1,12 @@
 //! Picture of the experiment: requests to the store against stranded quota.
 
+use tollgate_sim::figures::ratio;
+
 use super::PriceSettings;
 use super::leases::LeaseCell;
 use super::settings::LeasePlace;
 use super::simulated::stranded_percent;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
-use tollgate_sim::figures::ratio;
 
 /// Draws a line for each quota through the fleets with even traffic.
 pub(super) fn plots(settings: &PriceSettings, cells: &[LeaseCell]) -> Vec<Plot> {

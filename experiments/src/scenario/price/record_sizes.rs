@@ -4,12 +4,12 @@
 use fastrand::Rng;
 use tollgate::{Call, RuleSet};
 use tollgate_bus::Topic;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::{Observation, SimSettings, Simulation};
 use tollgate_wire::Record;
 
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::CALLER;
-use tollgate_sim::figures::ratio;
-use tollgate_sim::{Observation, SimSettings, Simulation};
 
 /// Number of partitions of a fleet by default.
 const PARTITIONS: u32 = 8;

@@ -1,11 +1,12 @@
 //! Tables of the experiment: the price by fleet, skew and quota, the sizes by load, and the assumptions.
 
+use tollgate_sim::figures::{self, count, ratio};
+
 use super::PriceSettings;
 use super::leases::LeaseCell;
 use super::settings::LeasePlace;
 use super::simulated::{Simulated, stranded_percent, under_percent};
 use crate::scenario::ResultTable;
-use tollgate_sim::figures::{self, count, ratio};
 
 /// Figures that the sizes would need and nobody has measured.
 const MISSING: &str = "Not measured, and therefore not contained: CPU time of a sidecar for a check, of an agent for a call that asks \

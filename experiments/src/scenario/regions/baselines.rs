@@ -3,9 +3,10 @@
 //! Source 001, "Multi-Region": limits of each region on its own, and one limit for all of them, here as static shares and as one
 //! central store. The free zone is a minimum that each region admits without asking the central store.
 
+use tollgate_sim::oracle::Oracle;
+
 use super::settings::REGIONS;
 use super::union::{RegionCall, admit_below, admitted_exactly, exact_list};
-use tollgate_sim::oracle::Oracle;
 
 /// Returns an exact list for each region.
 fn lists(quota: u64) -> Vec<Oracle> {

@@ -2,10 +2,10 @@
 
 use tollgate_aggregator_engine::budget::ledger::{COUNTERS_LEN_MAX, Ledger};
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
+use tollgate_sim::regions::counter_id;
 
 use super::settings::{CostSettings, REGIONS};
 use crate::scenario::arrivals::MINUTE_MS;
-use tollgate_sim::regions::counter_id;
 
 /// Part of the largest number of counters that ask beyond it, as a divisor.
 const BEYOND_PARTS: u32 = 10;

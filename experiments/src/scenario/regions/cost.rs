@@ -7,13 +7,13 @@ use std::collections::BTreeSet;
 use fastrand::Rng;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerEntry;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::regions::{CallerPlan, RegionsOutcome, counter_id};
 use tollgate_wire::Record;
 
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
-use tollgate_sim::figures::ratio;
-use tollgate_sim::regions::{CallerPlan, RegionsOutcome, counter_id};
 
 /// Entries of some counters.
 #[derive(Clone, Copy, Debug, Default)]

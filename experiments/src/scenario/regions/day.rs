@@ -1,11 +1,12 @@
 //! A day on which the load moves around the globe.
 
+use tollgate_sim::regions::BudgetSample;
+
 use super::cost::EntryTally;
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{RegionCall, admitted_exactly, fullest_minute};
 use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
-use tollgate_sim::regions::BudgetSample;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct DayTally {

@@ -1,11 +1,11 @@
 //! Numbers and sentence of the experiment.
 
 use indexmap::IndexMap;
+use tollgate_sim::figures::ratio;
 
 use super::results::GlobalQuota;
 use super::settings::REGIONS;
 use super::{DayTally, GlobalQuotaSettings, RotationTally};
-use tollgate_sim::figures::ratio;
 
 /// Names of the other ways.
 pub(super) const BASELINES: [&str; 4] = ["static shares", "central store", "free zone", "regional limits"];

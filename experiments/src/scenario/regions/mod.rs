@@ -48,26 +48,6 @@ enum JobResult {
     Cost(LedgerCost),
 }
 
-#[cfg(test)]
-mod tests {
-    use super::settings::tests::small;
-    use super::*;
-
-    #[test]
-    fn each_finding_has_its_numbers() {
-        let settings = small();
-        let findings = settings.run(1, &ProgressBar::hidden());
-        assert!(findings.finding.starts_with("While the load moves around the globe"), "{}", findings.finding);
-        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
-        for (name, value) in &findings.numbers {
-            assert!(value.is_finite(), "{name}: {value}");
-            let is_quota_held = !name.starts_with("free zone") && !name.contains("regional limits");
-            assert!(!name.contains("fullest minute") || !is_quota_held || *value <= 100.0, "{name}: {value}");
-        }
-        assert!(findings.numbers["regional limits: fullest minute, % of quota"] > 100.0);
-        assert_eq!(findings.plots.len(), 3);
-    }
-}
 impl Experiment for GlobalQuotaSettings {
     fn check(&self) -> Result<(), SettingError> {
         self.check_values()
@@ -126,5 +106,26 @@ impl Experiment for GlobalQuotaSettings {
             tables: tables::tables(self, &all),
             plots: pictures::plots(self, &all),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::settings::tests::small;
+    use super::*;
+
+    #[test]
+    fn each_finding_has_its_numbers() {
+        let settings = small();
+        let findings = settings.run(1, &ProgressBar::hidden());
+        assert!(findings.finding.starts_with("While the load moves around the globe"), "{}", findings.finding);
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        for (name, value) in &findings.numbers {
+            assert!(value.is_finite(), "{name}: {value}");
+            let is_quota_held = !name.starts_with("free zone") && !name.contains("regional limits");
+            assert!(!name.contains("fullest minute") || !is_quota_held || *value <= 100.0, "{name}: {value}");
+        }
+        assert!(findings.numbers["regional limits: fullest minute, % of quota"] > 100.0);
+        assert_eq!(findings.plots.len(), 3);
     }
 }

@@ -6,12 +6,12 @@
 //! off. Reserved are the same units, but until the ledger ends the grants: a term, a window and the margin.
 
 use tollgate_aggregator_engine::budget::coordinator::expires_after_ms;
+use tollgate_sim::regions::RegionsOutcome;
 
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{RegionCall, admit_below, admitted_exactly, exact_list, fullest_minute, number_in};
 use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
-use tollgate_sim::regions::RegionsOutcome;
 
 /// Time without connection to a region.
 #[derive(Clone, Debug)]

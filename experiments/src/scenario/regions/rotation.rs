@@ -1,11 +1,12 @@
 //! A client that wants too much and moves from region to region, to use the quota of each.
 
+use tollgate_sim::regions::CallerPlan;
+
 use super::baselines::regional_limits;
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{admitted_exactly, fullest_minute};
 use super::world::RegionsRun;
 use crate::scenario::arrivals::MINUTE_MS;
-use tollgate_sim::regions::CallerPlan;
 
 /// Units that the client got.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,12 +1,13 @@
 //! Tables of the experiment.
 
+use tollgate_sim::figures::ratio;
+
 use super::cap::CapTally;
 use super::cost::{EntryTally, LedgerCost};
 use super::findings::{BASELINES, percent, seconds};
 use super::results::GlobalQuota;
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use crate::scenario::ResultTable;
-use tollgate_sim::figures::ratio;
 
 pub(super) fn tables(settings: &GlobalQuotaSettings, all: &GlobalQuota) -> Vec<ResultTable> {
     vec![ways(settings, all), cuts(all), rotations(settings, all), cost(settings, all)]

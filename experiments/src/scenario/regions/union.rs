@@ -2,9 +2,9 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
+use tollgate_sim::oracle::Oracle;
 
 use crate::scenario::arrivals::MINUTE_MS;
-use tollgate_sim::oracle::Oracle;
 
 /// Time in ms and region of a call or an admission.
 pub(super) type RegionCall = (u64, usize);

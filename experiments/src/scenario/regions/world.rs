@@ -1,13 +1,13 @@
 //! Simulated regions of the experiment: six regions whose load follows the sun, links to the home cluster, and drifting clocks.
 
 use tollgate_core::messages::ledger::Terms;
-
-use super::settings::{GlobalQuotaSettings, REGIONS, demand};
-use crate::scenario::arrivals::MINUTE_MS;
 use tollgate_sim::regions::{
     CallerPlan, LinkFaults, ProcessFaults, RegionSettings, RegionsOutcome, RegionsSettings, RegionsWorld, StoreFaults,
     TermsChange,
 };
+
+use super::settings::{GlobalQuotaSettings, REGIONS, demand};
+use crate::scenario::arrivals::MINUTE_MS;
 
 /// Largest drift of a clock against true time, in millionths.
 const DRIFT_PPM: i64 = 200;

@@ -1,12 +1,13 @@
 //! Pictures of the experiment over time: calls, requests to the store and units by clients without penalties, and the units of the
 //! jobs that wait beside others, without penalties and with them.
 
+use tollgate_sim::figures::{count, ratio};
+
 use super::cases::{AT_ONCE, CASES, HALF, HALF_PENALIZED, RETRY_AFTER, StormCase};
 use super::settings::RetryStormSettings;
 use super::storm::{StormOutcome, StormSecond};
 use crate::scenario::timeline::steps;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
-use tollgate_sim::figures::{count, ratio};
 
 /// Draws the values over time.
 #[expect(clippy::cast_precision_loss, reason = "small times and numbers of calls")]

@@ -7,6 +7,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
+use tollgate_sim::oracle::Oracle;
+use tollgate_sim::{AnsweredCall, Faults, SimSettings};
 
 use super::cases::StormCase;
 use super::client::{DeniedClient, retry_after_ms};
@@ -14,8 +16,6 @@ use super::penalty::CoolDown;
 use super::settings::RetryStormSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{Fleet, rule_per_caller};
-use tollgate_sim::oracle::Oracle;
-use tollgate_sim::{AnsweredCall, Faults, SimSettings};
 
 /// Caller of all calls: the jobs share its quota.
 const ORGANIZATION: &str = "organization";

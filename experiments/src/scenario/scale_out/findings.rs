@@ -1,11 +1,11 @@
 //! Numbers, sentence and table of the experiment.
 
 use indexmap::IndexMap;
+use tollgate_sim::figures::ratio;
 
 use super::course::{Course, Courses, RUNS, ScaleOutRun};
 use super::settings::ScaleOutSettings;
 use crate::scenario::ResultTable;
-use tollgate_sim::figures::ratio;
 
 #[expect(clippy::cast_precision_loss, reason = "times of requests")]
 pub(super) fn numbers(settings: &ScaleOutSettings, courses: &Courses) -> IndexMap<String, f64> {

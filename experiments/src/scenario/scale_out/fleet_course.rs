@@ -2,13 +2,13 @@
 
 use tollgate::RuleSet;
 use tollgate_engine::Engine;
+use tollgate_sim::{Faults, SimSettings, StoreState};
 
 use super::course::{Course, ScaleOutRun};
 use super::settings::ScaleOutSettings;
 use super::timeline::ScaleOutCall;
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::Fleet;
-use tollgate_sim::{Faults, SimSettings, StoreState};
 
 pub(super) fn fleet_course(settings: &ScaleOutSettings, run: ScaleOutRun, seed: u64, calls: &[ScaleOutCall]) -> Course {
     let [least, most] = settings.agents;

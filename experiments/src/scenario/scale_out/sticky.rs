@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use tollgate_core::rendezvous;
 use tollgate_core::rules::Quota;
+use tollgate_sim::oracle::Oracle;
 
 use super::course::Course;
 use super::settings::ScaleOutSettings;
 use super::timeline::ScaleOutCall;
 use crate::scenario::arrivals::BEGIN;
-use tollgate_sim::oracle::Oracle;
 
 /// Decides the calls at nodes that count exactly and share nothing. Rendezvous hashing moves as few callers as possible.
 pub(super) fn sticky(settings: &ScaleOutSettings, quota: Quota, calls: &[ScaleOutCall]) -> Course {

@@ -4,10 +4,10 @@ use fastrand::Rng;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::Quota;
+use tollgate_sim::oracle::Oracle;
 
 use super::settings::ScaleOutSettings;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, gap_ms};
-use tollgate_sim::oracle::Oracle;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ScaleOutCall {

@@ -2,12 +2,12 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
+use tollgate_sim::figures::ratio;
+use tollgate_sim::oracle::Oracle;
 
 use super::network::{CounterBytes, Trial, TrialResult};
 use super::workload::WayCaller;
 use crate::scenario::arrivals::BEGIN;
-use tollgate_sim::figures::ratio;
-use tollgate_sim::oracle::Oracle;
 
 /// Figures of a way in a fleet of one size.
 #[derive(Clone, Copy, Debug, Default)]

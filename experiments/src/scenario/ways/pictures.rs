@@ -3,10 +3,11 @@
 //! Those of Tollgate are its default rule, and the conservative estimate with allowances. The axis is logarithmic, since the sizes of
 //! fleets span three orders of magnitude.
 
+use tollgate_sim::figures::count;
+
 use super::way::WayRow;
 use super::{Measures, WaySettings};
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
-use tollgate_sim::figures::count;
 
 /// Draws the fullest minute and the messages.
 #[expect(clippy::cast_precision_loss, reason = "numbers of agents")]

@@ -4,12 +4,12 @@ use tollgate::{LocalAnswer, RuleSet};
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
+use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
 
 use super::network::{CounterBytes, HEADER_BYTES, REQUEST_BYTES, Traffic, Trial, TrialResult, WayAnswer};
 use super::settings::MeasuredBytes;
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS};
 use crate::scenario::fleet::{CALLER, Fleet};
-use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
 
 /// Time in which the messages of a fleet without calls are counted.
 const IDLE_MS: u64 = 5_000;

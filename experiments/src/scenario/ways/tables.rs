@@ -1,9 +1,10 @@
 //! Tables of the experiment: answers and costs of all ways in a fleet of one size, and single figures by fleet size.
 
+use tollgate_sim::figures::count;
+
 use super::way::{SHORT_LOST_MS, SHORT_MS, Way, WayRow};
 use super::{Measures, WaySettings};
 use crate::scenario::ResultTable;
-use tollgate_sim::figures::count;
 
 /// Cell of a figure that is not measured.
 const NO_FIGURE: &str = "-";

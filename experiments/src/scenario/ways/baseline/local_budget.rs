@@ -6,11 +6,11 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
+use tollgate_sim::oracle::Oracle;
 
 use super::counts::FixedCount;
 use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
-use tollgate_sim::oracle::Oracle;
 
 const FLUSH_MS: u64 = 10_000;
 /// Bytes of a member of a sorted set, by source 002.
