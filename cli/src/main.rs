@@ -38,7 +38,7 @@ use tollgate_command::output::{self, Format};
 use tollgate_command::{command_line, logging};
 
 /// Allocator that returns the memory of a flood to the system. That of glibc keeps it, because the few entries that stay
-/// lie scattered over it.
+/// lie scattered over it; and so do huge pages, which are therefore off.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

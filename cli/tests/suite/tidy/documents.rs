@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Folder of the documents that the README points to.
-const DOCUMENTS_FOLDER: &str = "docs";
+/// Folders of the documents.
+const FOLDERS: [&str; 3] = ["", "docs", "docs/internals"];
 
 /// Returns the documents, with their paths relative to the workspace.
 fn documents() -> Vec<SourceFile> {
@@ -16,7 +16,7 @@ fn documents() -> Vec<SourceFile> {
             .map(|name| Path::new(folder).join(name))
             .collect()
     };
-    let mut paths = [in_folder(""), in_folder(DOCUMENTS_FOLDER)].concat();
+    let mut paths: Vec<PathBuf> = FOLDERS.into_iter().flat_map(in_folder).collect();
     paths.sort();
     assert!(paths.len() > 4, "only {paths:?} were found");
     let read = |path: PathBuf| SourceFile { text: fs::read_to_string(root.join(&path)).unwrap(), path };

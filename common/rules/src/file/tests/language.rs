@@ -233,7 +233,7 @@ lists: { allow: [{ api_key: sk_internal_* }] }
 #[test]
 fn imported_rules_are_read() {
     use crate::import::{EnvoySettings, Foreign, from_envoy};
-    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/envoy/configs");
+    let configs = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/envoy/configs");
     let files: Vec<_> = std::fs::read_dir(configs).unwrap().map(|file| file.unwrap().path()).collect();
     assert!(!files.is_empty());
     for file in files {

@@ -45,7 +45,7 @@ fn is_refused(file: &Path) -> bool {
 fn configs() -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    for folder in [here.join("tests/envoy/configs"), here.join("../../target/servers/envoy-ratelimit")] {
+    for folder in [here.join("tests/suite/envoy/configs"), here.join("../../target/servers/envoy-ratelimit")] {
         let found = fs::read_dir(&folder);
         let found = found.unwrap_or_else(|error| panic!("{}: {error}; run scripts/servers", folder.display()));
         files.extend(found.map(|file| file.expect("the folder can be read").path()));
@@ -106,7 +106,7 @@ fn the_same_limits_and_counters_apply_to_random_requests() {
 /// The oracle itself follows the documentation of that project.
 #[test]
 fn the_oracle_prefers_exact_values_and_does_not_fall_back() {
-    let (levels, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/envoy/configs/levels.yaml"));
+    let (levels, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/envoy/configs/levels.yaml"));
     let requests = |pairs: &[(&str, &str)]| levels.limit(&entries(pairs)).map(|limit| limit.says.clone());
     assert_eq!(requests(&[("plan", "x")]).as_deref(), Some("10/1s"));
     assert_eq!(requests(&[("plan", "gold")]).as_deref(), Some("40/86400s"));
@@ -119,7 +119,7 @@ fn the_oracle_prefers_exact_values_and_does_not_fall_back() {
     assert_eq!(requests(&[("tenant", "a"), ("user", "b")]).as_deref(), Some("70/31536000s"));
     assert_eq!(requests(&[("tenant", "a"), ("user", "b"), ("x", "y")]), None, "deeper than the tree");
 
-    let (wild, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/envoy/configs/wildcards.yaml"));
+    let (wild, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/envoy/configs/wildcards.yaml"));
     let path = |path: &str| wild.limit(&entries(&[("path", path)])).map(|limit| limit.says.clone());
     assert_eq!(path("/a1").as_deref(), Some("8/60s"), "exact before wildcard");
     assert_eq!(path("/a-z").as_deref(), Some("4/60s"), "the first wildcard");
@@ -128,7 +128,7 @@ fn the_oracle_prefers_exact_values_and_does_not_fall_back() {
     assert_eq!(path("/c").as_deref(), Some("1/60s"));
     assert_eq!(path("/b1midend"), None);
 
-    let (shared, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/envoy/configs/shared.yaml"));
+    let (shared, _) = load(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/envoy/configs/shared.yaml"));
     let counter = |value: &str| shared.limit(&entries(&[("file", value)])).expect("is limited").counter;
     assert_eq!(counter("docs/a"), counter("docs/b"));
     assert_ne!(counter("pics/a"), counter("pics/b"));
