@@ -13,5 +13,6 @@ pub(crate) use bus_threads::{BusListeners, BusThreads, SignalObserver};
 #[cfg(test)]
 pub(crate) use deadline::TURNS_AFTER_DEADLINE;
 pub(crate) use deadline::{answer_in_time, inside};
+#[cfg(feature = "rules-file")]
 pub(crate) use listeners::RulesListener;
 pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
