@@ -12,8 +12,8 @@ use crate::support::{Client, Up, file};
 const LOOPS: usize = 8;
 const CONNECTIONS: usize = 10;
 /// Calls of each connection.
-const CALLS: usize = 100;
-/// Keys in turn, of which each has ten calls.
+const CALLS: usize = 300;
+/// Keys in turn, of which each has thirty calls.
 const KEYS: usize = 100;
 
 /// Sends the calls of all connections while the machine is busy; returns the number of decisions by source, and of denials.
@@ -59,7 +59,7 @@ fn counts_in_memory_decide_every_call_on_a_busy_machine() {
     assert_eq!(errors.filter(|line| !line.ends_with(" 0")).count(), 0);
 }
 
-/// Under `bounded`, a busy machine denies less than 1% of legitimate calls: a hundred callers with ten calls each of
+/// Under `bounded`, a busy machine denies less than 1% of legitimate calls: a hundred callers with thirty calls each of
 /// 100/min, in the first seconds of an agent that is alone, whether it is told so or not.
 #[test]
 fn a_busy_machine_denies_no_legitimate_calls() {
