@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::time::Duration;
 
 use axum::Router;
@@ -22,6 +23,15 @@ pub async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    serve_until(listener, router, Box::pin(shutdown)).await
+}
+
+/// Serves without type parameters, so that the code of connections is compiled and optimized in this crate.
+async fn serve_until(
+    listener: TcpListener,
+    router: Router,
+    shutdown: Pin<Box<dyn Future<Output = ()> + Send>>,
 ) -> io::Result<()> {
     // Responses are single small packets, which Nagle's algorithm would only delay.
     let listener = listener.tap_io(|connection| {
