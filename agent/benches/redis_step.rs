@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use tollgate::store::{ChargeStore, RedisSettings, RedisStore, Slots};
+use tollgate::store::{ChargeStore, HashSlots, RedisSettings, RedisStore};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeMode};
-use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::counter::{CounterId, HashSlotId, RequestId};
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
 use tollgate_core::window::{Estimate, Window};
@@ -90,7 +90,7 @@ impl Bench {
         let expires_at = Timestamp::from_ms(1 << 50);
         let take = move |number: u64, cost: u64| Charge {
             counter: CounterId::from_u128(u128::from(number)),
-            slot: SlotId::of(CounterId::from_u128(u128::from(number))),
+            slot: HashSlotId::of(CounterId::from_u128(u128::from(number))),
             request: None,
             limit,
             generation: 1,
@@ -146,7 +146,7 @@ async fn main() -> ExitCode {
         let settings = RedisSettings::new(&redis.url()).with_slots(slots);
         Arc::new(RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address"))
     };
-    let (store, alone) = (store(Slots::Together), store(Slots::Multi));
+    let (store, alone) = (store(HashSlots::Together), store(HashSlots::Multi));
     store.ping().await.expect("Redis answers");
     alone.ping().await.expect("Redis answers");
     let client = redis::Client::open(redis.url()).expect("an address");

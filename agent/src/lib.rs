@@ -82,7 +82,7 @@ pub use store::StoreError;
 #[doc(hidden)]
 pub use store::{AnyStore, ChargeStore};
 #[cfg(feature = "redis")]
-pub use store::{RedisAddressError, RedisSettings, Slots};
+pub use store::{HashSlots, RedisAddressError, RedisSettings};
 #[cfg(feature = "kafka")]
 pub use tollgate_bus::{BusError, kafka::KafkaSettings};
 pub use tollgate_core::call::Call;

@@ -93,7 +93,7 @@ fn names(rules: &RuleSet) -> String {
 #[cfg(test)]
 mod tests {
     use tollgate_core::clock::Timestamp;
-    use tollgate_core::regions::RegionFloorPart;
+    use tollgate_core::regions::RegionFloorRatio;
 
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
             let mut rule = Rule::per("all", &["ip"], "9/s".parse().unwrap()).strict();
             rule.scope = scope;
             let mut set = RuleSet::new(1, [rule]);
-            let part = |name: &&str| RegionFloorPart { region: (*name).into(), floor_ppm: 0 };
+            let part = |name: &&str| RegionFloorRatio { region: (*name).into(), floor_ppm: 0 };
             set.regions = regions.iter().map(part).collect();
             set
         };
@@ -138,7 +138,7 @@ mod tests {
             rule.scope = scope;
             let settings = EngineSettings { charges, ..EngineSettings::new("a", Timestamp::from_ms(1)) };
             let mut set = RuleSet::new(1, [rule.clone()]);
-            set.regions = vec![RegionFloorPart { region: settings.region.clone(), floor_ppm: 0 }];
+            set.regions = vec![RegionFloorRatio { region: settings.region.clone(), floor_ppm: 0 }];
             let error = Unenforceable::of(&settings, &set);
             assert_eq!(error, is_refused.then(|| Unenforceable::NeedsOneServer("shared".into())));
             let text = error.map(|error| error.to_string()).unwrap_or_default();

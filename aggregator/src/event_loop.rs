@@ -9,7 +9,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate_aggregator_engine::budget::region::RegionPart;
+use tollgate_aggregator_engine::budget::region::RegionPartitions;
 use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::{Worker, WorkerEffect, WorkerInput, WorkerNotice};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter, ReadFrom, Topic};
@@ -110,12 +110,12 @@ impl<B: Bus> EventLoop<B> {
     /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is
     /// unavailable, it takes care of all until it knows the others. Two aggregators that renew the same grants are
     /// harmless, and none at all would lose them.
-    fn region_part(&mut self, now: Timestamp) -> RegionPart {
+    fn region_part(&mut self, now: Timestamp) -> RegionPartitions {
         let is_away = self.bus_error.lock().is_some();
         let knows_others = self.worker.membership().is_none_or(Membership::is_settled);
         self.has_all_counters = !knows_others && (is_away || self.has_all_counters);
         let all = 0..self.bus.partitions(Topic::Calls);
-        RegionPart {
+        RegionPartitions {
             partitions: all.end,
             own: all.clone().filter(|partition| self.has_all_counters || self.worker.owns(*partition)).collect(),
             counted: all.filter(|partition| !is_away && self.worker.counts_all(now, *partition)).collect(),

@@ -9,7 +9,7 @@ use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_command::exit::Usage;
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_core::clock::Clock;
-use tollgate_redis::{RedisSettings, RegionLimits, Slots};
+use tollgate_redis::{HashSlots, RedisSettings, RegionLimits};
 
 use crate::serve;
 
@@ -48,7 +48,7 @@ impl LedgerArgs {
             )));
         }
         match redis.settings() {
-            Some(redis) if redis.slots == Slots::Multi => Err(Usage(
+            Some(redis) if redis.slots == HashSlots::Multi => Err(Usage(
                 "--ledger needs one Redis that holds all counters of the region, because a floor and its counters have different slots: leave out --redis-slots multi"
                     .to_owned(),
             )),

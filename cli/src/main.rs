@@ -38,7 +38,8 @@ use tollgate_command::output::{self, Format};
 use tollgate_command::{command_line, logging};
 
 /// Allocator that returns the memory of a flood to the system. That of glibc keeps it, because the few entries that stay
-/// lie scattered over it; and so do huge pages, which are therefore off.
+/// lie scattered over it. Huge pages keep it, too, and are off: after 100,000 callers of `tollgate up`, 39 MB stay without
+/// them, and 63 MB with them (2026-11-26, AMD EPYC VM). jemalloc leaves 33 MB, but takes a sixth of a cold build.
 #[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -25,7 +25,7 @@ use tollgate_bus::link::Link;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::Scope;
 
 use crate::agent::{AgentArgs, announce, log_totals};
@@ -147,7 +147,7 @@ fn rules(limits: &Limits, count: usize, clock: &dyn Clock) -> anyhow::Result<Rul
             *rule = Arc::new((**rule).clone().global());
         }
         let floor_ppm = FLOORS_PPM / u32::try_from(count)?;
-        let part = |name: &&str| RegionFloorPart { region: (*name).into(), floor_ppm };
+        let part = |name: &&str| RegionFloorRatio { region: (*name).into(), floor_ppm };
         set.regions = NAMES[..count].iter().map(part).collect();
         Ok(set)
     };

@@ -54,9 +54,9 @@ impl Engine {
                 StoreAccess::Late => without_store().alone(),
                 StoreAccess::Recovering | StoreAccess::Closed => without_store(),
             };
-            let place = if store == StoreAccess::Open { None } else { self.place_of(policy, *counter) };
+            let rank = if store == StoreAccess::Open { None } else { self.rank_of(policy, *counter) };
             let part = self.fleet.part();
-            let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, place };
+            let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, rank };
             let generation = context.active.set.generation;
             let view = table.view(*counter);
             let plan = match store {
@@ -218,10 +218,10 @@ impl Engine {
 
     /// Returns the number of agents on which a unit of a counter is placed before this one; none if units are not
     /// placed. Units are placed under a strict rule with fewer units than there are agents.
-    pub(crate) fn place_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
+    pub(crate) fn rank_of(&self, policy: &LimitPolicy, counter: CounterId) -> Option<u32> {
         let is_placed =
             policy.consistency == Consistency::Strict && policy.quota.units() < u64::from(self.fleet.size().get());
-        is_placed.then(|| self.fleet.place(counter)).flatten()
+        is_placed.then(|| self.fleet.rank(counter)).flatten()
     }
 
     #[inline]

@@ -36,7 +36,7 @@ pub(crate) struct EmergencyLimit {
 
 impl EmergencyLimit {
     pub(crate) fn new(quota: Quota, counts: Arc<RuleCounts>) -> Self {
-        let window = Window::with_default_parts(quota.width_ms()).expect("a quota's width is in range");
+        let window = Window::with_default_sub_windows(quota.width_ms()).expect("a quota's width is in range");
         let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
         let limit = Limit { algorithm, units: quota.units(), window, burst: 0 };
         Self { limit, name: EMERGENCY.into(), counts, slots: (0..SLOTS_LEN).map(|_| Mutex::default()).collect() }

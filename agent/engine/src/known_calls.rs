@@ -22,7 +22,7 @@ use tollgate_core::call_key::{CallKey, hash_call};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 
-use crate::known_rows::SubjectPlace;
+use crate::known_rows::SubjectNumber;
 use crate::table::AgentTable;
 use crate::time_bounds::TimeBounds;
 use crate::view::CachedDenial;
@@ -39,14 +39,14 @@ pub(crate) struct KnownCalls {
     /// Places of the calls of each hash.
     pairs: Vec<[KnownCall; 2]>,
     /// Places of the subjects of the calls' rows. Only a call that is published looks here.
-    subjects: Vec<[Option<SubjectPlace>; 2]>,
+    subjects: Vec<[Option<SubjectNumber>; 2]>,
     /// Number of calls that were pushed out since the places became more.
     pushed_out: usize,
 }
 
-pub(crate) struct KnownPlace<'a> {
+pub(crate) struct KnownCallMut<'a> {
     pub(crate) call: &'a mut KnownCall,
-    pub(crate) subject: &'a mut Option<SubjectPlace>,
+    pub(crate) subject: &'a mut Option<SubjectNumber>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -88,7 +88,7 @@ impl KnownCalls {
     /// Returns the place of a call under the rules of this number. The place of a new call knows nothing yet. None if
     /// other calls keep the places.
     #[inline]
-    pub(crate) fn place(&mut self, rules: u32, call: &Call<'_>) -> Option<KnownPlace<'_>> {
+    pub(crate) fn place(&mut self, rules: u32, call: &Call<'_>) -> Option<KnownCallMut<'_>> {
         let mut hasher = self.hashes.build_hasher();
         hasher.write_u32(rules);
         hash_call(call, &mut hasher);
@@ -98,11 +98,11 @@ impl KnownCalls {
         let Some(known) = known else { return self.take_place(hash, rules, call) };
         let call = &mut self.pairs[index][known];
         call.is_used = true;
-        Some(KnownPlace { call, subject: &mut self.subjects[index][known] })
+        Some(KnownCallMut { call, subject: &mut self.subjects[index][known] })
     }
 
     #[cold]
-    fn take_place(&mut self, hash: u64, rules: u32, call: &Call<'_>) -> Option<KnownPlace<'_>> {
+    fn take_place(&mut self, hash: u64, rules: u32, call: &Call<'_>) -> Option<KnownCallMut<'_>> {
         let len = self.pairs.len();
         if len == 0 || self.pushed_out >= len && len < PAIRS_LEN_MAX {
             let len = (len * 2).max(PAIRS_LEN_MIN);
@@ -123,7 +123,7 @@ impl KnownCalls {
         let subject = &mut self.subjects[index][free];
         let call = &mut pair[free];
         (*call, *subject) = (KnownCall { call: key, rules, is_used: true, ..KnownCall::default() }, None);
-        Some(KnownPlace { call, subject })
+        Some(KnownCallMut { call, subject })
     }
 }
 

@@ -40,7 +40,7 @@ static NEXT_LIST: AtomicU32 = AtomicU32::new(1);
 
 /// Place of a subject, which its call remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SubjectPlace {
+pub(crate) struct SubjectNumber {
     list: NonZeroU32,
     pub(crate) index: u16,
 }
@@ -71,7 +71,7 @@ pub(crate) struct KnownRows {
     list: AtomicU32,
     /// Time, in ms, at which the first row was added to an empty ring.
     opened_at: AtomicU64,
-    chunks: [OnceLock<Box<[Slot]>>; CHUNKS],
+    chunks: [OnceLock<Box<[RowCell]>>; CHUNKS],
     /// Chunk of each of the last ranges of [`CHUNK_LEN`] rows, by index.
     order: [AtomicU8; CHUNKS],
     taken: Taken,
@@ -83,7 +83,7 @@ pub(crate) struct KnownRows {
 struct Taken(AtomicUsize);
 
 #[derive(Debug, Default)]
-struct Slot {
+struct RowCell {
     call: AtomicU64,
     rest: AtomicU64,
 }
@@ -97,7 +97,7 @@ pub(crate) struct AddedRow {
 impl SubjectList {
     /// Adds a subject with a text of this length, which belongs to the rules of this number. A list that is full, or of
     /// other rules, is replaced by a new one.
-    pub(crate) fn add(&mut self, ring: &KnownRows, text_bytes: usize, rules: u32) -> SubjectPlace {
+    pub(crate) fn add(&mut self, ring: &KnownRows, text_bytes: usize, rules: u32) -> SubjectNumber {
         let is_full = self.len >= SUBJECTS_LEN_MAX || self.text_bytes >= SUBJECTS_TEXT_BYTES_MAX;
         if is_full || self.rules != rules {
             *self = Self { rules, ..Self::default() };
@@ -108,7 +108,7 @@ impl SubjectList {
         let index = u16::try_from(self.len).expect("a list is shorter");
         self.len += 1;
         self.text_bytes += text_bytes;
-        SubjectPlace { list, index }
+        SubjectNumber { list, index }
     }
 }
 
@@ -129,7 +129,7 @@ impl KnownRows {
     /// Adds a row, from the thread that has the stripe alone. Returns none, and adds nothing, if the list of the
     /// subject has ended or the ring is full.
     #[inline]
-    pub(crate) fn add(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> Option<AddedRow> {
+    pub(crate) fn add(&self, now: Timestamp, place: SubjectNumber, row: KnownRow) -> Option<AddedRow> {
         let (tail, rest) = (self.tail.load(Ordering::Relaxed), encode(place.index, row)?);
         let taken = self.taken.0.load(Ordering::Acquire);
         if place.list.get() != self.list.load(Ordering::Relaxed) || tail - taken >= KNOWN_ROWS_LEN_MAX {
@@ -195,9 +195,9 @@ impl KnownRows {
     }
 
     #[inline]
-    fn chunk(&self, position: usize) -> &[Slot] {
+    fn chunk(&self, position: usize) -> &[RowCell] {
         let chunk = self.order[position / CHUNK_LEN % CHUNKS].load(Ordering::Relaxed);
-        let create = || iter::repeat_with(Slot::default).take(CHUNK_LEN).collect();
+        let create = || iter::repeat_with(RowCell::default).take(CHUNK_LEN).collect();
         self.chunks[usize::from(chunk) % CHUNKS].get_or_init(create)
     }
 }

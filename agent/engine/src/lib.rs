@@ -67,7 +67,7 @@ pub use engine::Engine;
 pub use engine_settings::{COUNTERS_MAX_DEFAULT, ChargeableRules, EngineSettings};
 pub use exchange::{Exchange, ExchangeEffect, ExchangeInput};
 pub use fleet::{AgentIds, FLEET_EXPECTED_DEFAULT, FleetPart};
-pub use gather::{CallerAnswer, GATHER_MAX, GatherRound, GatheredStep, Gatherer, RoundSteps};
+pub use gather::{CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps};
 pub use held_entries::HeldEntries;
 pub use late_answer::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX};
 pub use maintenance::{

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
-use tollgate_core::counter::SlotId;
+use tollgate_core::counter::HashSlotId;
 use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
@@ -95,7 +95,7 @@ impl Engine {
                 counter,
                 sketched: None,
                 eventual: None,
-                slot: shared.map_or_else(|| SlotId::of(counter), |(_, slot)| *slot),
+                slot: shared.map_or_else(|| HashSlotId::of(counter), |(_, slot)| *slot),
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
                 wanted: None,
@@ -154,14 +154,14 @@ impl Engine {
         active.counts[matched.index].sketch_charges.add(1);
         let MatchedRule { rule, policy, counter: caller, .. } = matched;
         let shares = (!self.settings.owns_table).then(|| {
-            let place = self.place_of(policy, *caller);
+            let rank = self.rank_of(policy, *caller);
             Facts {
                 now: context.bounds,
                 at: context.bounds.latest,
                 own_now: context.now,
                 authority: Authority::Store,
                 part: self.fleet.part(),
-                place,
+                rank,
             }
         });
         let charge = SketchCharge { rule: &rule.name, policy, shares, caller: *caller, cost, is_forced };

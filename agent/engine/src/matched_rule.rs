@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, SlotId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, HashSlotId};
 use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule};
@@ -41,7 +41,7 @@ pub(crate) struct MatchedRule<'a> {
     /// Verdict of the signals, if no store decides: under `consistency: eventual`. It is given once, with the first
     /// plan of the call.
     pub(crate) eventual: Option<Box<EventualVerdict>>,
-    pub(crate) slot: SlotId,
+    pub(crate) slot: HashSlotId,
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
     /// Units to lease with the charge.
@@ -115,7 +115,7 @@ impl MatchedRule<'_> {
             && rule.quota_from.is_none()
             && policy.may_lease()
             && policy.global_quota.is_none()
-            && policy.window.part_ms() > CHECKED_MS
+            && policy.window.sub_window_ms() > CHECKED_MS
     }
 
     pub(crate) fn charge(&self, generation: Generation, cost: u64, mode: ChargeMode) -> Charge {

@@ -11,7 +11,7 @@ use tollgate_core::messages::calls::Outcome;
 
 use crate::active_rules::ActiveRules;
 use crate::engine::{Context, Engine};
-use crate::known_rows::{KnownRow, SubjectPlace};
+use crate::known_rows::{KnownRow, SubjectNumber};
 use crate::row_buffer::{BufferedRow, ChargedCounter, RowBuffer, RowOrder};
 use crate::view::{RoundNumber, UNPUBLISHED};
 
@@ -61,7 +61,7 @@ impl Engine {
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
-        place: Option<&mut Option<SubjectPlace>>,
+        place: Option<&mut Option<SubjectNumber>>,
         counter: ChargedCounter,
         row: CallRow,
         home: (Option<&str>, Source),

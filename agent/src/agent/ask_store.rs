@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tollgate_core::counter::Charge;
 use tollgate_engine::{LATE_ANSWER_WAIT_MAX, Output, StoreRequest};
 
-use super::late_requests::LatePlace;
+use super::late_requests::LatePermit;
 use super::shared::Shared;
 use crate::runtime::{answer_in_time, inside};
 use crate::store::{ChargeResults, ChargeStore, StoreError};
@@ -63,21 +63,21 @@ impl<S: ChargeStore> Shared<S> {
         let Some(store) = &self.store else {
             return self.engine.late_answer(self.clock.now(), request, Err(StoreError::Unreachable));
         };
-        match self.late_requests.take_place() {
+        match self.late_requests.take_permit() {
             Some(place) => self.follow(charge(store.clone(), &request), request, place),
             None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::Busy)),
         }
     }
 
     fn await_late_answer(&self, request: StoreRequest, charging: ChargeInFlight) {
-        match self.late_requests.take_place() {
+        match self.late_requests.take_permit() {
             Some(place) => self.follow(charging, request, place),
             None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::AnswerLost)),
         }
     }
 
     /// Takes the answer to a request, whenever it comes.
-    fn follow(&self, charging: ChargeInFlight, request: StoreRequest, place: LatePlace) {
+    fn follow(&self, charging: ChargeInFlight, request: StoreRequest, place: LatePermit) {
         let (engine, clock) = (self.engine.clone(), self.clock.clone());
         self.runtime.spawn(async move {
             let answer = timeout(LATE_ANSWER_WAIT_MAX, charging).await;

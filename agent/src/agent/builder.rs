@@ -37,12 +37,12 @@ pub struct Builder<S: ChargeStore = AnyStore> {
     /// Settings of the engine; [`super::start`] completes them.
     pub(super) engine: EngineSettings,
     pub(super) store: Option<Arc<S>>,
-    pub(super) parts: AgentParts,
+    pub(super) parts: AgentSetup,
 }
 
 /// Parts of an agent beside its engine and store.
 #[derive(Default)]
-pub(super) struct AgentParts {
+pub(super) struct AgentSetup {
     pub(super) rules: Vec<Rule>,
     pub(super) rule_set: Option<RuleSet>,
     #[cfg(feature = "rules-file")]
@@ -249,7 +249,7 @@ impl Builder<AnyStore> {
             clock: Arc::new(SystemClock::start()),
             engine: EngineSettings { publishes: false, ..EngineSettings::new(&node, Timestamp::default()) },
             store: None,
-            parts: AgentParts::default(),
+            parts: AgentSetup::default(),
         }
     }
 

@@ -10,17 +10,17 @@ use tollgate_engine::LATE_REQUESTS_MAX;
 pub(super) struct LateRequests(pub(super) AtomicUsize);
 
 /// Place of one request among those that wait for late answers. It is free when this is dropped.
-pub(super) struct LatePlace(Arc<LateRequests>);
+pub(super) struct LatePermit(Arc<LateRequests>);
 
 impl LateRequests {
-    pub(super) fn take_place(self: &Arc<Self>) -> Option<LatePlace> {
+    pub(super) fn take_permit(self: &Arc<Self>) -> Option<LatePermit> {
         let more = |requests: usize| (requests < LATE_REQUESTS_MAX).then_some(requests + 1);
         let taken = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.is_ok().then(|| LatePlace(self.clone()))
+        taken.is_ok().then(|| LatePermit(self.clone()))
     }
 }
 
-impl Drop for LatePlace {
+impl Drop for LatePermit {
     fn drop(&mut self) {
         self.0.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -14,12 +14,12 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, RuleSet};
 use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
-use super::builder::{AgentParts, Builder};
+use super::builder::{AgentSetup, Builder};
 use super::shared::{Agent, Shared};
 use super::start_error::StartError;
 #[cfg(feature = "rules-file")]
 use crate::rules_source;
-use crate::runtime::{MaintenanceParts, MaintenanceTask};
+use crate::runtime::{MaintenanceSetup, MaintenanceTask};
 use crate::state_dir::{SavedEmergency, SavedState, StateDir};
 use crate::store::{AnyStore, ChargeStore, FleetServices};
 use crate::unenforceable::{Unenforceable, log_floors, warn_without_signals};
@@ -119,7 +119,7 @@ impl<S: ChargeStore> Builder<S> {
             }
             crate::file_watch::start(watches, stop.clone(), reload.clone())?.then_some(reload)
         };
-        let maintenance = MaintenanceTask::start(MaintenanceParts {
+        let maintenance = MaintenanceTask::start(MaintenanceSetup {
             engine: engine.clone(),
             clock: clock.clone(),
             store: store.clone(),
@@ -174,7 +174,7 @@ impl<S: ChargeStore> Builder<S> {
     }
 }
 
-impl AgentParts {
+impl AgentSetup {
     /// Returns the rules that are set, or nothing if the agent follows published rules.
     fn given_rules(&mut self, now: Timestamp) -> Result<Option<RuleSet>, StartError> {
         #[cfg(feature = "rules-file")]

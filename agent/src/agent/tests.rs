@@ -30,13 +30,13 @@ fn an_agent_does_not_start_without_timers() {
 async fn an_agent_over_several_slots_refuses_global_rules() {
     let start = |slots| {
         let mut rules = tollgate_core::rules::RuleSet::new(1, [strict("100/min").global()]);
-        rules.regions = vec![tollgate_core::regions::RegionFloorPart { region: "eu".into(), floor_ppm: 0 }];
+        rules.regions = vec![tollgate_core::regions::RegionFloorRatio { region: "eu".into(), floor_ppm: 0 }];
         let redis = crate::store::RedisSettings::new("redis://127.0.0.1:1").with_slots(slots);
         Agent::builder().region("eu").rules(rules).redis(redis).start().err()
     };
-    let refused = start(crate::store::Slots::Multi);
+    let refused = start(crate::store::HashSlots::Multi);
     assert!(matches!(refused, Some(StartError::Unenforceable(crate::Unenforceable::NeedsOneServer(_)))), "{refused:?}");
-    assert!(start(crate::store::Slots::Together).is_none());
+    assert!(start(crate::store::HashSlots::Together).is_none());
 }
 
 /// capped: a cap that is none is refused at the start.

@@ -20,7 +20,7 @@ use super::listeners::{RulesListener, WakeFn};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
-pub(crate) struct MaintenanceParts<S> {
+pub(crate) struct MaintenanceSetup<S> {
     pub(crate) engine: Arc<Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     /// None if the counts are in the engine's own table.
@@ -44,7 +44,7 @@ impl MaintenanceTask {
     ///
     /// # Panics
     /// Outside a tokio runtime.
-    pub(crate) fn start<S: ChargeStore>(parts: MaintenanceParts<S>) -> Self {
+    pub(crate) fn start<S: ChargeStore>(parts: MaintenanceSetup<S>) -> Self {
         let (reached, reached_store) = watch::channel(false);
         let (node, fleet) = (parts.engine.settings().node.clone(), parts.fleet.clone());
         let task = tokio::spawn(parts.run(reached)).abort_handle();
@@ -75,7 +75,7 @@ impl Drop for MaintenanceTask {
     }
 }
 
-impl<S: ChargeStore> MaintenanceParts<S> {
+impl<S: ChargeStore> MaintenanceSetup<S> {
     async fn run(self, reached: watch::Sender<bool>) {
         let settings = MaintenanceSettings {
             announces: self.fleet.is_some(),
@@ -197,7 +197,7 @@ mod tests {
         let clock = Arc::new(SystemClock::start());
         let engine = Arc::new(Engine::new(EngineSettings::new("a", clock.now()), RuleSet::none_yet()));
         let (store, fleet, rules, state) = (None::<Arc<MemoryStore>>, None, None, None);
-        let parts = MaintenanceParts { engine: engine.clone(), clock, store, fleet, rules, state };
+        let parts = MaintenanceSetup { engine: engine.clone(), clock, store, fleet, rules, state };
         let task = MaintenanceTask::start(parts);
         task.stop().await;
         assert_eq!(Arc::strong_count(&engine), 1, "the task has dropped its engine");

@@ -15,4 +15,4 @@ pub(crate) use deadline::TURNS_AFTER_DEADLINE;
 pub(crate) use deadline::{answer_in_time, inside};
 #[cfg(feature = "rules-file")]
 pub(crate) use listeners::RulesListener;
-pub(crate) use maintenance_task::{MaintenanceParts, MaintenanceTask};
+pub(crate) use maintenance_task::{MaintenanceSetup, MaintenanceTask};

@@ -20,5 +20,5 @@ pub(crate) use fleet_services::FleetServices;
 pub use memory::CounterCopies;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore, Slots};
+pub use redis::{HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore};
 pub use tollgate_core::counter::{ChargeResults, StoreError};

@@ -109,7 +109,7 @@ fn wrong_clocks_have_no_effect() {
 fn wrong_clocks_prolong_no_lease() {
     let redis = Redis::start();
     let agents = OFFSETS_MS.map(|offset_ms| agent(&redis, offset_ms, LEASING_QUOTA, true));
-    let window = Window::with_default_parts(60_000).expect("a window");
+    let window = Window::with_default_sub_windows(60_000).expect("a window");
     let (clock, mut admitted, mut leased) = (SystemClock::start(), 0, 0);
     for call in 0..LEASING_CALLS {
         let before = clock.now();

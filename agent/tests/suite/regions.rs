@@ -7,7 +7,7 @@ use tollgate::store::MemoryStore;
 use tollgate::{Agent, Call, Decision, Rule, RuleBudget, RuleSet};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::DigestKey;
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
 use tollgate_core::rules::Scope;
@@ -39,7 +39,7 @@ impl Eu {
         let mut rule = Rule::per("global", &["api_key"], "100/min".parse().unwrap()).strict();
         rule.scope = Scope::Global;
         let mut rules = RuleSet::new(1, [rule]);
-        rules.regions = vec![RegionFloorPart { region: "eu".into(), floor_ppm: 100_000 }];
+        rules.regions = vec![RegionFloorRatio { region: "eu".into(), floor_ppm: 100_000 }];
         let agent = Agent::builder().region("eu").clock(clock.clone()).rules(rules).store(store.clone());
         Self { agent: agent.start_with_store().unwrap(), store, clock, as_of: 0 }
     }

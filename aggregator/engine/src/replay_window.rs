@@ -19,7 +19,7 @@ impl ReplayWindow {
     /// Widens the replay window to the windows of these rules.
     pub fn cover(&self, rules: &RuleSet) {
         let windows = rules.rules.iter().flat_map(|rule| rule.all_policies()).map(|policy| policy.window);
-        let widths_ms = windows.map(|window| window.width_ms() + window.part_ms() + SLACK_MS);
+        let widths_ms = windows.map(|window| window.width_ms() + window.sub_window_ms() + SLACK_MS);
         self.0.fetch_max(widths_ms.max().unwrap_or(UNKNOWN), Ordering::Relaxed);
     }
 

@@ -147,7 +147,7 @@ fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<&OwnBu
         "budget_moves": budget.map(|budget| budget.moves),
         "budget_age_ms": budget.and_then(|budget| budget.age_ms),
         "window_ms": window.width_ms(),
-        "sub_windows": window.parts(),
+        "sub_windows": window.sub_windows(),
         "admitted": admitted,
         "denied": denied,
         "demand": admitted.saturating_add(denied),
@@ -160,6 +160,6 @@ fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<&OwnBu
 fn ring(ring: &Ring) -> Value {
     let newest = ring.newest();
     let slots =
-        (0..=u64::from(ring.window().parts())).map(|back| newest.checked_sub(back).map_or(0, |at| ring.get(at)));
+        (0..=u64::from(ring.window().sub_windows())).map(|back| newest.checked_sub(back).map_or(0, |at| ring.get(at)));
     json!({ "newest_sub_window": newest, "units": slots.collect::<Vec<_>>() })
 }

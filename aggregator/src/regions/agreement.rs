@@ -102,7 +102,7 @@ impl Agreement {
 mod tests {
     use tollgate_core::counter::{CounterId, DigestKey};
     use tollgate_core::messages::ledger::{BudgetRequest, EntryId};
-    use tollgate_core::regions::RegionFloorPart;
+    use tollgate_core::regions::RegionFloorRatio;
     use tollgate_core::rules::{Quota, Rule, RuleSet, Scope};
 
     use super::*;
@@ -111,7 +111,7 @@ mod tests {
         let mut rule = Rule::per("shared", &["api_key"], Quota::new(100, window_ms).unwrap());
         rule.scope = scope;
         let mut set = RuleSet::new(1, [rule]);
-        set.regions = vec![RegionFloorPart { region: "eu".into(), floor_ppm: 100_000 }];
+        set.regions = vec![RegionFloorRatio { region: "eu".into(), floor_ppm: 100_000 }];
         let rules = GlobalRules::new(&DigestKey::default(), "eu");
         rules.set(&set);
         rules

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tollgate_aggregator_engine::budget::ledger::COUNTERS_LEN_MAX;
-use tollgate_aggregator_engine::budget::region::RegionPart;
+use tollgate_aggregator_engine::budget::region::RegionPartitions;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::{Batch, Outcome, Row};
 
@@ -24,7 +24,7 @@ struct CountedFacts {
     /// Rules with a global scope.
     rules: BTreeSet<Arc<str>>,
     offered: OfferedUnits,
-    part: Option<RegionPart>,
+    part: Option<RegionPartitions>,
     coordinator: Option<Arc<str>>,
 }
 
@@ -44,7 +44,7 @@ impl RegionFeed {
         }
     }
 
-    pub(crate) fn assign(&self, part: RegionPart, coordinator: Option<Arc<str>>) {
+    pub(crate) fn assign(&self, part: RegionPartitions, coordinator: Option<Arc<str>>) {
         let mut facts = self.0.lock();
         (facts.part, facts.coordinator) = (Some(part), coordinator);
     }
@@ -58,7 +58,7 @@ impl RegionFeed {
     }
 
     /// Returns the units since the last call, and the partitions; nothing before those are known.
-    pub(super) fn take(&self) -> (OfferedUnits, Option<RegionPart>) {
+    pub(super) fn take(&self) -> (OfferedUnits, Option<RegionPartitions>) {
         let mut facts = self.0.lock();
         (take(&mut facts.offered), facts.part.clone())
     }

@@ -18,7 +18,7 @@ const TERM_MS_MAX: u64 = 60_000;
 pub struct GlobalRules {
     key_fingerprint: u64,
     region: Region,
-    known: Arc<Mutex<KnownRules>>,
+    known: Arc<Mutex<CurrentRules>>,
 }
 
 /// Rule whose usage over all regions is shown.
@@ -33,7 +33,7 @@ pub(super) struct ShownRule {
 
 /// Rules of the last set.
 #[derive(Clone, Debug, Default)]
-struct KnownRules {
+struct CurrentRules {
     terms: Arc<[Terms]>,
     /// Rules that limit.
     limiting: Arc<[ShownRule]>,
@@ -69,7 +69,7 @@ impl GlobalRules {
         }
         let regions: Arc<[Region]> = rules.regions.iter().map(|part| part.region.clone()).collect();
         let limiting = rules.rules.iter().filter(|rule| !rule.deny).map(|rule| ShownRule::of(rule)).collect();
-        *self.known.lock() = KnownRules { terms, limiting, regions };
+        *self.known.lock() = CurrentRules { terms, limiting, regions };
     }
 
     pub(super) const fn key_fingerprint(&self) -> u64 {
@@ -147,7 +147,7 @@ fn seconds(ms: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::regions::RegionFloorPart;
+    use tollgate_core::regions::RegionFloorRatio;
     use tollgate_core::rules::Quota;
 
     use super::*;
@@ -162,7 +162,7 @@ mod tests {
         let cases = [("short", 1_000, 5_000), ("usual", 10_000, 12_000), ("long", 3_600_000, 60_000)];
         let global = cases.map(|(name, window_ms, _)| rule(name, window_ms, Scope::Global));
         let mut set = RuleSet::new(3, global.into_iter().chain([rule("own", 1_000, Scope::default())]));
-        set.regions = vec![RegionFloorPart { region: "eu".into(), floor_ppm: 100_000 }];
+        set.regions = vec![RegionFloorRatio { region: "eu".into(), floor_ppm: 100_000 }];
         let known = GlobalRules::new(&DigestKey::default(), "eu");
         for set in [set.clone(), set.clone().in_region("eu")] {
             known.set(&set);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
-use tollgate_redis::{RedisAddressError, RedisSettings, Slots};
+use tollgate_redis::{HashSlots, RedisAddressError, RedisSettings};
 
 use crate::secret;
 
@@ -24,12 +24,12 @@ pub struct RedisArgs {
     redis_prefix: String,
     /// Steps of a call: one for all counters, or one per slot, for several servers behind one address
     #[arg(long, value_name = "STEPS", default_value = "together")]
-    redis_slots: SlotsArg,
+    redis_slots: HashSlotsArg,
 }
 
 /// Steps in which the counters of a call are charged.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum SlotsArg {
+enum HashSlotsArg {
     /// One step; for one server
     Together,
     /// One step per slot; if one refuses, the others are refunded
@@ -63,8 +63,8 @@ impl RedisArgs {
     pub fn settings(&self) -> Option<RedisSettings> {
         let url = self.redis.clone()?;
         let slots = match self.redis_slots {
-            SlotsArg::Together => Slots::Together,
-            SlotsArg::Multi => Slots::Multi,
+            HashSlotsArg::Together => HashSlots::Together,
+            HashSlotsArg::Multi => HashSlots::Multi,
         };
         Some(RedisSettings::new(&url).prefixed(self.redis_prefix.clone()).with_slots(slots))
     }

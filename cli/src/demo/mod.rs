@@ -30,7 +30,7 @@ pub(crate) struct DemoArgs {
     #[command(flatten)]
     kafka: KafkaArgs,
     /// Shows one quota over three regions instead, in twenty seconds and in memory
-    #[arg(long, conflicts_with_all = ["redis", "kafka"])]
+    #[arg(long, env = "TOLLGATE_DEMO_REGIONS", conflicts_with_all = ["redis", "kafka"])]
     regions: bool,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct RegionsArgs {
     #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:8090", value_parser = NonEmptyStringValueParser::new())]
     aggregator: String,
     /// Maximum number of counters: of those that are wanted most, and of the largest ones of each rule
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, env = "TOLLGATE_COUNTERS", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
     /// Form of the output
     #[arg(long, global = true, default_value = "text")]

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use comfy_table::Table;
 use serde_json::{Value, json};
 use tollgate_command::output::table;
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{LimitPolicy, OutageBound, RuleSet, Scope, show_units};
 use tollgate_rules::percent_text;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
@@ -49,7 +49,7 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
 }
 
 pub(super) fn json(set: &RuleSet) -> Vec<Value> {
-    let region = |part: &RegionFloorPart| json!({ "name": *part.region, "floor": percent_text(part.floor_ppm) });
+    let region = |part: &RegionFloorRatio| json!({ "name": *part.region, "floor": percent_text(part.floor_ppm) });
     set.regions.iter().map(region).collect()
 }
 
@@ -58,7 +58,7 @@ pub(super) fn rule_json(set: &RuleSet, scope: Scope, policy: &LimitPolicy, agent
     if scope == Scope::Regional {
         return json!({ "units": over_regions(set, policy).quota.units() });
     }
-    let floor = |part: &RegionFloorPart| {
+    let floor = |part: &RegionFloorRatio| {
         let floor = part.units_of(policy.quota.units());
         let OutageBound { by_signals, alone } = OutageBound::over_regions(policy, floor, agents);
         let outage = json!({ "agents": agents, "by_signals": by_signals, "alone": alone });
@@ -77,7 +77,7 @@ fn over_regions(set: &RuleSet, policy: &LimitPolicy) -> LimitPolicy {
 
 /// Returns a line for each region: its floor, and the most units of all regions while its store is down.
 fn floors(set: &RuleSet, policy: &LimitPolicy, agents: NonZeroU32) -> String {
-    let line = |part: &RegionFloorPart| {
+    let line = |part: &RegionFloorRatio| {
         let (floor, unit) = (part.units_of(policy.quota.units()), policy.quota.unit());
         let bound = OutageBound::over_regions(policy, floor, agents).alone;
         let bound = bound.map_or_else(|| "no bound".to_owned(), |units| show_units(units, unit));

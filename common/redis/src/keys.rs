@@ -2,11 +2,11 @@
 //!
 //! All keys of a counter have one hash tag, and with it one slot of a cluster.
 
-use tollgate_core::counter::SlotId;
+use tollgate_core::counter::HashSlotId;
 
 /// Returns the key of a counter that has a slot of its own.
 #[must_use]
-pub fn counter_key(prefix: &str, slot: SlotId) -> String {
+pub fn counter_key(prefix: &str, slot: HashSlotId) -> String {
     format!("{prefix}{{{slot}}}")
 }
 

@@ -24,5 +24,5 @@ pub use keys::{counter_key, floor_key, key_claim_key, limit_key};
 pub use region_limits::{KEY_CLAIM, RegionLimits, read_limit};
 pub use rule_mirror::RuleMirror;
 pub use script::Script;
-pub use settings::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
+pub use settings::{HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisSettings};
 pub use witness::{RaisedNumber, Witnesses};

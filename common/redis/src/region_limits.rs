@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{CounterId, SlotId, StoreError};
+use tollgate_core::counter::{CounterId, HashSlotId, StoreError};
 use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
@@ -87,7 +87,7 @@ impl LimitStore for RegionLimits {
         counter: CounterId,
         write: &LimitWrite,
     ) -> Result<(Timestamp, LimitAnswer), StoreError> {
-        let counter = counter_key(&self.prefix, SlotId::of(counter));
+        let counter = counter_key(&self.prefix, HashSlotId::of(counter));
         let claim = key_claim_key(&self.prefix);
         let keys = [claim, limit_key(&counter), counter, floor_key(&self.prefix, rule)];
         let ((now_ms, _, floor, used), limit) = self.write(&keys, write).await?;
@@ -120,7 +120,7 @@ pub async fn read_limit(
     prefix: &str,
     counter: CounterId,
 ) -> Result<Option<LimitView>, StoreError> {
-    let key = limit_key(&counter_key(prefix, SlotId::of(counter)));
+    let key = limit_key(&counter_key(prefix, HashSlotId::of(counter)));
     let (now_ms, found): (u64, Vec<u8>) = connection.run(&Script::at_store_time(READ), &[key], NO_ARGS).await?;
     Ok(read(&found).map(|(limit, shown)| limit.view(shown, Timestamp::from_ms(now_ms))))
 }

@@ -23,14 +23,14 @@ pub struct RedisSettings {
     /// Prefix of all keys, so that a Redis can be shared.
     pub prefix: String,
     /// Placement of the counters of one call.
-    pub slots: Slots,
+    pub slots: HashSlots,
     /// Fingerprint of the digest key by which counters are named. One key holds the global rules of a region.
     pub key_fingerprint: u64,
 }
 
 /// Placement of the counters of one call on the servers behind an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Slots {
+pub enum HashSlots {
     /// All counters are on one server: a call is one script, whatever its slots.
     #[default]
     Together,
@@ -65,7 +65,7 @@ impl RedisSettings {
         Self {
             url: url.to_owned(),
             prefix: PREFIX_DEFAULT.to_owned(),
-            slots: Slots::default(),
+            slots: HashSlots::default(),
             key_fingerprint: DigestKey::default().fingerprint(),
         }
     }
@@ -78,7 +78,7 @@ impl RedisSettings {
 
     /// Returns the same settings with another placement of the counters of one call.
     #[must_use]
-    pub fn with_slots(self, slots: Slots) -> Self {
+    pub fn with_slots(self, slots: HashSlots) -> Self {
         Self { slots, ..self }
     }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use tollgate_core::one_line::one_line;
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{
     DescriptorSource, DescriptorSpec, LimitPolicy, Matches, Origin, Pattern, Rule, RuleSet, show_units,
 };
@@ -68,7 +68,7 @@ pub fn origin(origin: Origin<'_>) -> String {
 
 /// Returns the regions with their floors in percent.
 #[must_use]
-pub fn regions(regions: &[RegionFloorPart]) -> String {
+pub fn regions(regions: &[RegionFloorRatio]) -> String {
     let parts: Vec<_> =
         regions.iter().map(|part| format!("{} {}", part.region, percent_text(part.floor_ppm))).collect();
     parts.join(", ")
@@ -77,7 +77,7 @@ pub fn regions(regions: &[RegionFloorPart]) -> String {
 /// Returns the floors of all regions under a policy with a global scope.
 #[must_use]
 pub fn floors(set: &RuleSet, policy: &LimitPolicy) -> String {
-    let floor = |part: &RegionFloorPart| {
+    let floor = |part: &RegionFloorRatio| {
         format!("{} {}", part.region, show_units(part.units_of(policy.units_over_regions()), policy.quota.unit()))
     };
     set.regions.iter().map(floor).collect::<Vec<_>>().join(", ")

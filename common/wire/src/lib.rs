@@ -137,7 +137,7 @@ fn counter_to_wire(entry: &CounterEntry) -> v1::Counter {
         generation: entry.generation,
         quota: entry.quota,
         window_ms: entry.window.width_ms(),
-        sub_windows: entry.window.parts(),
+        sub_windows: entry.window.sub_windows(),
     }
 }
 

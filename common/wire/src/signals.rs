@@ -38,7 +38,7 @@ pub(super) fn from_wire(wire: v1::SignalBatch) -> Result<SignalBatch, WireError>
 
 fn signal_to_wire(signal: &Signal) -> v1::Signal {
     let newest = signal.admitted.newest();
-    let slots = u64::from(signal.admitted.window().parts()) + 1;
+    let slots = u64::from(signal.admitted.window().sub_windows()) + 1;
     let counts = (0..slots).filter_map(|back| newest.checked_sub(back)).map(|index| signal.admitted.get(index));
     v1::Signal {
         counter: Some(counter_to_wire(&CounterEntry {
@@ -66,7 +66,7 @@ fn signal_to_wire(signal: &Signal) -> v1::Signal {
 fn signal_from_wire(wire: v1::Signal, agents: usize) -> Result<Signal, WireError> {
     let counter = counter_from_wire(wire.counter.ok_or(WireError::Invalid("a signal lacks its counter"))?, None)?;
     check(
-        wire.admitted.len() <= counter.window.parts() as usize + 1,
+        wire.admitted.len() <= counter.window.sub_windows() as usize + 1,
         "a ring has more counts than its window has sub-windows",
     )?;
     check(

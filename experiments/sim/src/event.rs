@@ -7,7 +7,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, Partition};
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::signals::Offset;
-use tollgate_engine::{GatherRound, GatheredStep};
+use tollgate_engine::{GatheredStep, PipelineNumber};
 
 use super::observation::{RecordName, SimNode, Ticket};
 
@@ -39,9 +39,9 @@ pub(super) enum AgentEvent {
     /// The answer of the store to a request arrives, or the connection is lost.
     StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
     /// The answer of the store to a step arrives, or the connection is lost.
-    StepReplies(GatherRound, GatheredStep<Ticket>, Result<ChargeResults, StoreError>),
+    StepReplies(PipelineNumber, GatheredStep<Ticket>, Result<ChargeResults, StoreError>),
     /// Others have waited for the answers to the steps of this round as long as they may.
-    RoundOverdue(GatherRound),
+    PipelineOverdue(PipelineNumber),
     /// The timer of a request fires.
     DeadlinePasses(Ticket),
     /// The agent runs again after a pause.
@@ -102,7 +102,7 @@ pub(super) enum StoreCommand {
     /// Charges, by step.
     Charge(Vec<Vec<Charge>>),
     /// A step of calls, which name their requests, and its round.
-    Step(GatherRound, GatheredStep<Ticket>),
+    Step(PipelineNumber, GatheredStep<Ticket>),
 }
 
 /// An answer of the store: its time after a ping, the live agents after an announcement, the number before and the run

@@ -153,6 +153,7 @@ pub(super) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
 
 /// Measures all that the report shows of real servers.
 pub(super) fn measurements(redis: &RedisSettings, kafka: &KafkaSettings) -> anyhow::Result<LiveMeasurements> {
+    let programs = programs("redis-server", Path::new(KAFKA_DIR), None)?;
     threads::block_on(async {
         let bar = progress_bar(CALLS_BAR)?;
         let plan = AccuracyPlan { agents: REPORTED_AGENTS, seconds: REPORTED_SECONDS };
@@ -163,7 +164,6 @@ pub(super) fn measurements(redis: &RedisSettings, kafka: &KafkaSettings) -> anyh
             runs.push(lag::run(redis, kafka, &plan, &bar).await?);
         }
         bar.finish_and_clear();
-        let programs = programs("redis-server", Path::new(KAFKA_DIR), None)?;
         let failure = if programs.kafka.exists() {
             let bar = progress_bar(FAULTS_BAR)?;
             let report = failure::run(&programs, ServerFault::all(), &bar).await?;

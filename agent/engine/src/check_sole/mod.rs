@@ -147,7 +147,7 @@ impl Engine {
                 own_now: now,
                 authority: Authority::Store,
                 part: self.fleet.part(),
-                place: None,
+                rank: None,
             };
             let enforcement = Enforcement::Normal;
             let charge = ChargeFacts { policy, generation, view: &entry.view, cost, enforcement };

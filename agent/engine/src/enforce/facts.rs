@@ -18,7 +18,7 @@ pub(crate) struct Facts {
     pub(crate) part: FleetPart,
     /// Number of agents on which a unit of the counter is placed before this one. It is set only where a strict rule
     /// has fewer units than there are agents. An agent that does not know all members gets no unit.
-    pub(crate) place: Option<u32>,
+    pub(crate) rank: Option<u32>,
 }
 
 #[derive(Clone, Debug)]

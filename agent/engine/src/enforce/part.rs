@@ -16,7 +16,7 @@ pub(crate) fn equal(policy: &LimitPolicy, facts: &Facts, units: u64) -> u64 {
         return units / agents;
     }
     match policy.consistency {
-        Consistency::Strict => u64::from(facts.place.is_some_and(|place| u64::from(place) < units)),
+        Consistency::Strict => u64::from(facts.rank.is_some_and(|rank| u64::from(rank) < units)),
         Consistency::Bounded | Consistency::Eventual => units.min(1),
     }
 }

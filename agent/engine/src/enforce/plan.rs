@@ -169,7 +169,7 @@ mod tests {
             change(&mut policy);
             let part = FleetPart::OneOf(NonZeroU32::new(4).unwrap());
             let authority = Authority::Fallback(CoveredRounds::default());
-            let facts = Facts { now: TimeBounds::exactly(now), at: now, own_now: now, authority, part, place: None };
+            let facts = Facts { now: TimeBounds::exactly(now), at: now, own_now: now, authority, part, rank: None };
             let (view, enforcement) = (&CounterView::default(), Enforcement::Normal);
             let plan = plan_late(&ChargeFacts { policy: &policy, generation: 1, view, cost, enforcement }, &facts);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };

@@ -35,7 +35,7 @@ use members::Members;
 use namesake::Namesake;
 pub use part::FleetPart;
 use part::SharedPart;
-use presence_set::KnownSet;
+use presence_set::BelievedSet;
 pub(crate) use presence_set::newcomers_len_max;
 use standing::Standing;
 use streak::{PresenceSource, SILENT_MS, Streak};
@@ -75,7 +75,7 @@ struct FleetState {
     /// True if all members are known, and not only a part of them. It stays true, because members are removed one by
     /// one.
     is_known: bool,
-    set: KnownSet,
+    set: BelievedSet,
     namesake: Namesake,
 }
 
@@ -91,7 +91,7 @@ impl Fleet {
         let expected = agents_expected.unwrap_or(default);
         let is_known = saved.is_some();
         let others = Members::saved(saved.unwrap_or_default(), &id);
-        let set = KnownSet::new(newcomers_len_max(agents_expected));
+        let set = BelievedSet::new(newcomers_len_max(agents_expected));
         let state = Mutex::new(FleetState { others, is_known, set, ..FleetState::default() });
         let fleet = Self {
             id,
@@ -209,7 +209,7 @@ impl Fleet {
 
     /// Returns the number of agents that precede this one when the units of a counter are placed on single agents. None
     /// if the members are not known, or if this agent has no part.
-    pub(crate) fn place(&self, counter: CounterId) -> Option<u32> {
+    pub(crate) fn rank(&self, counter: CounterId) -> Option<u32> {
         let FleetPart::OneOf(_) = self.part() else { return None };
         let weight = |id: &Arc<str>| rendezvous::weight(id, 0, counter.as_u128());
         let own = (weight(&self.id), &self.id);

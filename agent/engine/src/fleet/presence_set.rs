@@ -24,7 +24,7 @@ pub(crate) fn newcomers_len_max(agents_expected: Option<NonZeroU32>) -> usize {
     agents_expected.map_or(0, |agents| 2 * agents.get() as usize).max(NEWCOMERS_LEN_MAX)
 }
 
-pub(super) struct KnownSet {
+pub(super) struct BelievedSet {
     newcomers: Newcomers<Arc<str>>,
     len_max: usize,
     /// Number of new members in the last answer, if there were too many.
@@ -35,13 +35,13 @@ pub(super) struct KnownSet {
     is_complete: bool,
 }
 
-impl Default for KnownSet {
+impl Default for BelievedSet {
     fn default() -> Self {
         Self::new(NEWCOMERS_LEN_MAX)
     }
 }
 
-impl KnownSet {
+impl BelievedSet {
     pub(super) fn new(len_max: usize) -> Self {
         let newcomers = Newcomers::new(0, len_max);
         Self { newcomers, len_max, refused: None, is_told: false, is_complete: false }

@@ -274,17 +274,17 @@ fn units_are_placed_on_different_members_and_none_on_a_stranger() {
     let fleets = ids.map(|id| {
         let others = ids.iter().map(|id| (*id).into()).collect();
         let fleet = Fleet::new(id.into(), START, None, Some(others));
-        assert_eq!(fleet.place(CounterId::from_u128(0)), None, "the others may be there");
+        assert_eq!(fleet.rank(CounterId::from_u128(0)), None, "the others may be there");
         fleet.tick(START.plus_ms(SILENT_MS + 1));
         fleet
     });
     for counter in (0..20).map(CounterId::from_u128) {
-        let mut places = fleets.each_ref().map(|fleet| fleet.place(counter).unwrap());
-        places.sort_unstable();
-        assert_eq!(places, [0, 1, 2, 3]);
+        let mut ranks = fleets.each_ref().map(|fleet| fleet.rank(counter).unwrap());
+        ranks.sort_unstable();
+        assert_eq!(ranks, [0, 1, 2, 3]);
     }
-    let first = |counter| fleets.iter().position(|fleet| fleet.place(CounterId::from_u128(counter)) == Some(0));
+    let first = |counter| fleets.iter().position(|fleet| fleet.rank(CounterId::from_u128(counter)) == Some(0));
     assert!((0..20).any(|counter| first(counter) != first(0)), "not always the same member");
     let stranger = Fleet::new("e".into(), START, NonZeroU32::new(4), None);
-    assert_eq!(stranger.place(CounterId::from_u128(1)), None);
+    assert_eq!(stranger.rank(CounterId::from_u128(1)), None);
 }

@@ -1,12 +1,12 @@
-//! Gathering: steps of charges are sent in rounds. A step is sent at once if the steps of the round before it are answered;
-//! those that come meanwhile are sent together, in the next round.
+//! Gathering: steps of charges are sent in pipelines. A step is sent at once if the steps of the pipeline before it are answered;
+//! those that come meanwhile are sent together, in the next pipeline.
 //!
-//! A round ends with its last answer, or after [`GATHER_MAX`]: a late answer delays the steps of others no longer. Nothing
+//! A pipeline ends with its last answer, or after [`GATHER_MAX`]: a late answer delays the steps of others no longer. Nothing
 //! else is expected of the steps in flight, so a step without any answer holds back nobody.
 //!
 //! Waiting steps that ask for the same charge of one counter are *coalesced*: the store charges as many of the calls as have
 //! room, in one charge of the mode of a lease for one agent. Its units belong to the calls that wait. The other calls are
-//! denied as of the same step, each for its own cost. The rounds, and not the calls, bound the requests for one counter.
+//! denied as of the same step, each for its own cost. The pipelines, and not the calls, bound the requests for one counter.
 
 #[cfg(test)]
 mod tests;
@@ -20,25 +20,25 @@ use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, Co
 
 use crate::matched_rule::Charges;
 
-/// Maximum time from the beginning of a round to that of the next one, if steps wait.
+/// Maximum time from the beginning of a pipeline to that of the next one, if steps wait.
 pub const GATHER_MAX: Duration = Duration::from_millis(1);
 const WAITING_CALLS_MAX: usize = 10_000;
 /// Maximum time by which the calls of one charge may expire one after another, in ms.
 const EXPIRY_SPREAD_MS: u64 = 2;
 const COALESCED_LEN_MAX: usize = 1_000;
 
-/// Number of a round.
-pub type GatherRound = u64;
+/// Number of a pipeline.
+pub type PipelineNumber = u64;
 
-/// Steps that wait for the next round. `T` names the caller of a step.
+/// Steps that wait for the next pipeline. `T` names the caller of a step.
 #[derive(Debug)]
 pub struct Gatherer<T> {
     waiting: Vec<GatheredStep<T>>,
     waiting_calls: usize,
     /// Places of the steps that further ones can join.
     joinable: HashMap<CounterId, usize, RandomState>,
-    round: GatherRound,
-    /// Number of the steps of this round that are not answered; 0 if the next step may be sent at once.
+    pipeline: PipelineNumber,
+    /// Number of the steps of this pipeline that are not answered; 0 if the next step may be sent at once.
     unanswered: usize,
 }
 
@@ -52,9 +52,9 @@ pub struct GatheredStep<T> {
 
 /// Steps that are sent together.
 #[derive(Debug)]
-pub struct RoundSteps<T> {
-    /// Their round.
-    pub round: GatherRound,
+pub struct PipelineSteps<T> {
+    /// Their pipeline.
+    pub pipeline: PipelineNumber,
     /// The steps.
     pub steps: Vec<GatheredStep<T>>,
 }
@@ -64,16 +64,16 @@ pub type CallerAnswer<T> = (T, Result<ChargeResults, StoreError>);
 
 impl<T> Default for Gatherer<T> {
     fn default() -> Self {
-        Self { waiting: Vec::new(), waiting_calls: 0, joinable: HashMap::default(), round: 0, unanswered: 0 }
+        Self { waiting: Vec::new(), waiting_calls: 0, joinable: HashMap::default(), pipeline: 0, unanswered: 0 }
     }
 }
 
 impl<T> Gatherer<T> {
-    /// Takes a step. Returns the steps to send now, if a round begins with it.
+    /// Takes a step. Returns the steps to send now, if a pipeline begins with it.
     ///
     /// # Errors
     /// [`StoreError::Busy`] if too many calls wait.
-    pub fn push(&mut self, charges: &[Charge], caller: T) -> Result<Option<RoundSteps<T>>, StoreError> {
+    pub fn push(&mut self, charges: &[Charge], caller: T) -> Result<Option<PipelineSteps<T>>, StoreError> {
         if self.waiting_calls >= WAITING_CALLS_MAX {
             return Err(StoreError::Busy);
         }
@@ -88,29 +88,29 @@ impl<T> Gatherer<T> {
                 self.waiting.push(step);
             }
         }
-        Ok(if self.unanswered == 0 { self.next_round() } else { None })
+        Ok(if self.unanswered == 0 { self.next_pipeline() } else { None })
     }
 
-    /// Notes the answers to so many steps of a round. Returns the steps to send now, if they were the last ones.
-    pub fn answered(&mut self, round: GatherRound, len: usize) -> Option<RoundSteps<T>> {
-        if round != self.round || self.unanswered == 0 {
+    /// Notes the answers to so many steps of a pipeline. Returns the steps to send now, if they were the last ones.
+    pub fn answered(&mut self, pipeline: PipelineNumber, len: usize) -> Option<PipelineSteps<T>> {
+        if pipeline != self.pipeline || self.unanswered == 0 {
             return None;
         }
         self.unanswered = self.unanswered.saturating_sub(len);
-        if self.unanswered == 0 { self.next_round() } else { None }
+        if self.unanswered == 0 { self.next_pipeline() } else { None }
     }
 
-    /// Ends a round whose steps have waited for answers as long as others may wait for them. Returns the steps to send now.
-    pub fn overdue(&mut self, round: GatherRound) -> Option<RoundSteps<T>> {
-        if round == self.round && self.unanswered > 0 { self.next_round() } else { None }
+    /// Ends a pipeline whose steps have waited for answers as long as others may wait for them. Returns the steps to send now.
+    pub fn overdue(&mut self, pipeline: PipelineNumber) -> Option<PipelineSteps<T>> {
+        if pipeline == self.pipeline && self.unanswered > 0 { self.next_pipeline() } else { None }
     }
 
-    fn next_round(&mut self) -> Option<RoundSteps<T>> {
+    fn next_pipeline(&mut self) -> Option<PipelineSteps<T>> {
         self.joinable.clear();
         let steps = std::mem::take(&mut self.waiting);
         (self.unanswered, self.waiting_calls) = (steps.len(), 0);
-        self.round += 1;
-        (!steps.is_empty()).then_some(RoundSteps { round: self.round, steps })
+        self.pipeline += 1;
+        (!steps.is_empty()).then_some(PipelineSteps { pipeline: self.pipeline, steps })
     }
 }
 

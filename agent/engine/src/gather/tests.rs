@@ -1,4 +1,4 @@
-//! Rounds and shared charges against a store that steps as the reference does.
+//! Pipelines and shared charges against a store that steps as the reference does.
 
 use std::collections::HashMap;
 
@@ -15,10 +15,10 @@ fn charge(counter: u128, quota: &str, cost: u64) -> Charge {
     Charge::enforce(CounterId::from_u128(counter), limit, 1, cost, NOW)
 }
 
-/// Runs the steps of a round on a store. Returns (caller, admitted, remaining, retry), and the number of steps.
-fn run(round: Option<RoundSteps<u32>>) -> (Vec<(u32, bool, u64, Timestamp)>, usize) {
+/// Runs the steps of a pipeline on a store. Returns (caller, admitted, remaining, retry), and the number of steps.
+fn run(pipeline: Option<PipelineSteps<u32>>) -> (Vec<(u32, bool, u64, Timestamp)>, usize) {
     let (mut store, mut told) = (HashMap::<CounterId, StoredCounter>::new(), Vec::new());
-    let steps = round.map(|round| round.steps).unwrap_or_default();
+    let steps = pipeline.map(|pipeline| pipeline.steps).unwrap_or_default();
     let len = steps.len();
     for gathered in steps {
         let answer = step(&mut store, &gathered.coalesced(), NOW);
@@ -31,10 +31,10 @@ fn run(round: Option<RoundSteps<u32>>) -> (Vec<(u32, bool, u64, Timestamp)>, usi
     (told, len)
 }
 
-/// Returns a gatherer whose first round is in progress.
+/// Returns a gatherer whose first pipeline is in progress.
 fn busy() -> Gatherer<u32> {
     let mut gatherer = Gatherer::default();
-    assert_eq!(gatherer.push(&[charge(9, "9/min", 1)], 0).unwrap().expect("it is sent at once").round, 1);
+    assert_eq!(gatherer.push(&[charge(9, "9/min", 1)], 0).unwrap().expect("it is sent at once").pipeline, 1);
     gatherer
 }
 
@@ -81,22 +81,22 @@ fn only_calls_that_ask_for_the_same_share_a_charge() {
         let mut gatherer = busy();
         wait(&mut gatherer, &plain, 1);
         wait(&mut gatherer, &other, 2);
-        assert_eq!(gatherer.answered(1, 1).map_or(0, |round| round.steps.len()), steps, "{name}");
+        assert_eq!(gatherer.answered(1, 1).map_or(0, |pipeline| pipeline.steps.len()), steps, "{name}");
     }
 }
 
-/// no-wait: a round without answers holds back no other for long.
+/// no-wait: a pipeline without answers holds back no other for long.
 #[test]
 fn a_round_ends_with_its_last_answer_or_when_it_is_overdue() {
     let mut gatherer = busy();
     for counter in [1, 2] {
         wait(&mut gatherer, &charge(counter, "9/min", 1), 1);
     }
-    assert_eq!(gatherer.overdue(1).expect("they have waited").round, 2);
+    assert_eq!(gatherer.overdue(1).expect("they have waited").pipeline, 2);
     wait(&mut gatherer, &charge(1, "9/min", 1), 2);
-    assert!(gatherer.overdue(1).is_none() && gatherer.answered(1, 1).is_none(), "that round has ended");
+    assert!(gatherer.overdue(1).is_none() && gatherer.answered(1, 1).is_none(), "that pipeline has ended");
     assert!(gatherer.answered(2, 1).is_none(), "one of two steps");
-    assert_eq!(gatherer.answered(2, 1).expect("all answers are there").round, 3);
+    assert_eq!(gatherer.answered(2, 1).expect("all answers are there").pipeline, 3);
     assert!(gatherer.answered(3, 1).is_none() && gatherer.overdue(3).is_none(), "nothing waits");
     assert!(gatherer.push(&[charge(1, "9/min", 1)], 3).unwrap().is_some());
 }

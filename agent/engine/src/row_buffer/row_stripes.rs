@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
 
 use super::buffer::{BufferedRow, RowBuffer};
-use crate::known_rows::{AddedRow, KnownRow, KnownRows, SubjectList, SubjectPlace};
+use crate::known_rows::{AddedRow, KnownRow, KnownRows, SubjectList, SubjectNumber};
 use crate::metrics::Total;
 use crate::stripes::Stripes;
 
@@ -64,7 +64,7 @@ impl RowBuffers {
     pub(crate) fn add_subject(
         &self,
         now: Timestamp,
-        place: &mut Option<SubjectPlace>,
+        place: &mut Option<SubjectNumber>,
         row: impl FnOnce(&mut RowBuffer) -> BufferedRow,
     ) -> Option<u64> {
         self.add_with_place(now, row, Some(place))
@@ -74,7 +74,7 @@ impl RowBuffers {
         &self,
         now: Timestamp,
         row: impl FnOnce(&mut RowBuffer) -> BufferedRow,
-        place: Option<&mut Option<SubjectPlace>>,
+        place: Option<&mut Option<SubjectNumber>>,
     ) -> Option<u64> {
         let stripe = self.stripes.own();
         let (ring, is_alone) = (&stripe.value.known, stripe.is_alone());
@@ -106,7 +106,7 @@ impl RowBuffers {
     /// Adds a row of a known call, without a lock unless its ring is empty. Returns false if there is no place for it;
     /// [`Self::add`] then has one.
     #[inline]
-    pub(crate) fn add_known(&self, now: Timestamp, place: SubjectPlace, row: KnownRow) -> bool {
+    pub(crate) fn add_known(&self, now: Timestamp, place: SubjectNumber, row: KnownRow) -> bool {
         let stripe = self.stripes.own();
         if !stripe.is_alone() {
             return false;

@@ -11,7 +11,7 @@ use tollgate_core::rules::RuleSet;
 use super::row_stripes::ROWS_LEN_MAX;
 use super::*;
 use crate::active_rules::ActiveRules;
-use crate::known_rows::{KnownRow, SubjectPlace};
+use crate::known_rows::{KnownRow, SubjectNumber};
 use crate::metrics::EngineMetrics;
 use crate::stripes::use_stripe;
 use crate::tests::WakeUps;
@@ -34,7 +34,7 @@ fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> Option<u64
 }
 
 /// Adds a row that makes its subject known.
-fn add_subject(buffers: &RowBuffers) -> SubjectPlace {
+fn add_subject(buffers: &RowBuffers) -> SubjectNumber {
     let active = Arc::new(ActiveRules::new(RuleSet::none_yet(), &EngineMetrics::default()));
     let mut place = None;
     buffers.add_subject(NOW, &mut place, |buffer| BufferedRow {
@@ -51,7 +51,7 @@ fn add_subject(buffers: &RowBuffers) -> SubjectPlace {
     place.expect("the stripe is its own")
 }
 
-fn add_known(buffers: &RowBuffers, place: SubjectPlace) -> bool {
+fn add_known(buffers: &RowBuffers, place: SubjectNumber) -> bool {
     buffers.add_known(NOW, place, KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local })
 }
 

@@ -144,7 +144,7 @@ impl SketchStripe {
 
 /// Returns the number of sub-windows whose counts matter: those of the window, and the one that it covers in part.
 fn kept_sub_windows(window: Window) -> usize {
-    window.parts() as usize + 1
+    window.sub_windows() as usize + 1
 }
 
 /// Maps 32 random bits to an index below `len`.

@@ -82,7 +82,7 @@ mod tests {
         let agents = |n| Some(FleetPart::OneOf(NonZeroU32::new(n).unwrap()));
         let now = TimeBounds::exactly(Timestamp::from_ms(1_000_000));
         let own_now = now.latest;
-        let facts = |part| Facts { now, at: now.latest, own_now, authority: Authority::Store, part, place: Some(1) };
+        let facts = |part| Facts { now, at: now.latest, own_now, authority: Authority::Store, part, rank: Some(1) };
         let cases = [
             (of("100/min"), None, 100, 60_000, 1),
             (of("100/min"), agents(3), 33, 60_000, 1),

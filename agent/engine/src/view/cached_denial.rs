@@ -88,7 +88,7 @@ impl CachedDenial {
         // The store may know the limit of a newer generation, and a region may be granted units.
         let never_fits = cost > limit.capacity() && result.limit == limit.units && charge.budget.is_none();
         let checked_ms = if never_fits || keeps_units { RESYNC_MS } else { CHECKED_MS };
-        let checked_ms = checked_ms.min(limit.window.part_ms());
+        let checked_ms = checked_ms.min(limit.window.sub_window_ms());
         let check = Check::due(sent.plus_ms(checked_ms - answer_ms(&limit)));
         Self { remaining, retry_at, reset_at, cost, generation, limit, check }
     }
@@ -143,7 +143,7 @@ impl CachedDenial {
 /// Holds a denial by the store for the minimum time.
 pub(crate) fn hold(charge: &Charge, result: &mut ChargeResult) {
     if frees_units_singly(&charge.limit) && !result.verdict.admitted {
-        let held_ms = HOLD_MS.min(charge.limit.window.part_ms());
+        let held_ms = HOLD_MS.min(charge.limit.window.sub_window_ms());
         result.verdict.retry_at = result.verdict.retry_at.max(result.at.plus_ms(held_ms));
         result.verdict.reset_at = result.verdict.reset_at.max(result.verdict.retry_at);
     }
@@ -165,7 +165,7 @@ fn frees_units_singly(limit: &Limit) -> bool {
 }
 
 fn answer_ms(limit: &Limit) -> u64 {
-    ANSWER_MS.min(limit.window.part_ms() / 2)
+    ANSWER_MS.min(limit.window.sub_window_ms() / 2)
 }
 
 #[cfg(test)]

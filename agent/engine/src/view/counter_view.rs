@@ -19,8 +19,8 @@ use super::lease_grant::LeaseFacts;
 use super::lease_or_pace::LeaseOrPace;
 use super::lease_size::lease_size;
 use super::local_usage::LocalUsage;
-use super::signal_budget::SignalBudget;
-use super::store_count::KnownUnits;
+use super::signal_parts::SignalParts;
+use super::store_count::CountedUnits;
 use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
 use crate::time_bounds::TimeBounds;
 
@@ -46,7 +46,7 @@ pub(crate) struct RemoteCount {
     pub(crate) charged_at: Timestamp,
     pub(crate) flow: Flow,
     /// Budget of a strict counter. It outlives the signal.
-    pub(crate) budget: SignalBudget,
+    pub(crate) budget: SignalParts,
 }
 
 impl CounterView {
@@ -78,7 +78,7 @@ impl CounterView {
     }
 
     /// Returns the units of the store's last answer that are still in the window.
-    pub(crate) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
+    pub(crate) fn store_count(&self, now: Timestamp) -> Option<CountedUnits> {
         self.local.as_ref()?.store_count(now)
     }
 
@@ -188,7 +188,7 @@ fn end_of(own_now: Timestamp, deadline: Duration) -> Timestamp {
 
 fn look_back(policy: &LimitPolicy) -> Window {
     match policy.on_failure {
-        OnFailure::Limit(quota) => Window::with_default_parts(quota.width_ms()).unwrap_or(policy.window),
+        OnFailure::Limit(quota) => Window::with_default_sub_windows(quota.width_ms()).unwrap_or(policy.window),
         _ => policy.window,
     }
 }

@@ -151,10 +151,10 @@ pub(super) fn line_request(
     if held.is_some_and(|line| line.is_live(facts)) || !policy.may_lease() {
         return None;
     }
-    let (sub_window, part_ms) = (policy.window.sub_window(earliest), policy.window.part_ms());
+    let (sub_window, sub_window_ms) = (policy.window.sub_window(earliest), policy.window.sub_window_ms());
     let left_ms = policy.window.start_of(sub_window + 1).ms_since(latest);
     // Near the edge of a sub-window, the line would end at once.
-    if local.admitted_lately(latest) < ADMITTED_MIN || left_ms < part_ms / REST_PARTS {
+    if local.admitted_lately(latest) < ADMITTED_MIN || left_ms < sub_window_ms / REST_PARTS {
         return None;
     }
     let limit = policy.line_limit()?;

@@ -38,7 +38,7 @@ pub(super) fn lease_size(
     }
     let now = now.latest;
     let (window, cost, admitted) = (local.ring.window(), cost.max(1), local.admitted_lately(now));
-    let observed_ms = window.part_ms() + now.ms_since(window.start_of(window.sub_window(now)));
+    let observed_ms = window.sub_window_ms() + now.ms_since(window.start_of(window.sub_window(now)));
     let rest_ms = policy.window.start_of(sub_window + 1).ms_since(now);
     let demand = u128::from(admitted) * u128::from(rest_ms) * MILLI / u128::from(observed_ms.max(1));
     // The variance of the arrivals, and of their number in the time that was observed.
@@ -63,7 +63,7 @@ fn is_ample(quota: u64, local: &LocalUsage, now: Timestamp) -> bool {
     let counted_ms = now.ms_since(oldest).min(window.width_ms());
     let own = local.ring.used(now, Estimate::Conservative);
     let own_before = own.saturating_sub(known.since);
-    if own_before == 0 || counted_ms < window.part_ms() {
+    if own_before == 0 || counted_ms < window.sub_window_ms() {
         return false;
     }
     let counted = u128::from(known.units) * u128::from(own) / u128::from(own_before);

@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::window::{Estimate, Ring, Window};
 
 use super::acknowledgement::Acknowledgement;
-use super::store_count::{KnownUnits, StoreCount};
+use super::store_count::{CountedUnits, StoreCount};
 use super::uncovered::{RoundNumber, UncoveredUnits};
 
 #[derive(Clone, Debug)]
@@ -86,7 +86,7 @@ impl LocalUsage {
     }
 
     /// Returns the units of the store's last answer that are still in the window.
-    pub(super) fn store_count(&self, now: Timestamp) -> Option<KnownUnits> {
+    pub(super) fn store_count(&self, now: Timestamp) -> Option<CountedUnits> {
         self.by_store.known(self.ring.used(now, Estimate::Conservative), now)
     }
 }

@@ -92,7 +92,7 @@ mod tests {
 
     use super::super::counter_view::RemoteCount;
     use super::super::flow::Flow;
-    use super::super::signal_budget::SignalBudget;
+    use super::super::signal_parts::SignalParts;
     use super::*;
 
     const QUOTA: &str = "100/min";
@@ -125,7 +125,7 @@ mod tests {
             let mut admitted = Ring::new(policy.window);
             admitted.add(policy.window.sub_window(at(ms)), 1);
             let flow = Flow::new(std::iter::empty(), 1);
-            let (newest_at, charged_at, budget) = (at(ms), at(ms), SignalBudget::default());
+            let (newest_at, charged_at, budget) = (at(ms), at(ms), SignalParts::default());
             Box::new(RemoteCount { admitted, newest_at, charged_at, flow, budget })
         });
         view

@@ -1,10 +1,10 @@
-//! An agent's knowledge about one counter. Only [`update`](mod@update) changes a view.
+//! An agent's knowledge about one counter. Answers, signals and admissions enter a view by [`update`](mod@update) only.
 
 mod acknowledgement;
 mod cached_denial;
 mod uncovered;
 mod flow;
-mod signal_budget;
+mod signal_parts;
 mod store_count;
 mod local_usage;
 mod ageing;

@@ -21,7 +21,7 @@ pub(crate) struct StoreCount {
 
 /// The units of a [`StoreCount`] that have not left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct KnownUnits {
+pub(crate) struct CountedUnits {
     /// Units in the answer.
     pub(crate) units: u64,
     pub(crate) since: u64,
@@ -46,7 +46,7 @@ impl StoreCount {
 
     /// Returns the units that have not left; nothing once all have. In a window, the agent's `own` units are known by
     /// sub-window, and those of others count until the last of them has left.
-    pub(super) fn known(&self, own: u64, now: Timestamp) -> Option<KnownUnits> {
+    pub(super) fn known(&self, own: u64, now: Timestamp) -> Option<CountedUnits> {
         let Self { others, since, until, drain_ms, .. } = *self;
         let left = || {
             if drain_ms == 0 {
@@ -55,11 +55,11 @@ impl StoreCount {
             let left = u128::from(others) * u128::from(until.ms_since(now).min(drain_ms));
             u64::try_from(left.div_ceil(u128::from(drain_ms))).unwrap_or(others)
         };
-        (now < until).then(|| KnownUnits { units: left(), since, count: *self })
+        (now < until).then(|| CountedUnits { units: left(), since, count: *self })
     }
 }
 
-impl KnownUnits {
+impl CountedUnits {
     pub(crate) fn until(&self) -> Timestamp {
         self.count.until
     }

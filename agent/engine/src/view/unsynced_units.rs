@@ -144,7 +144,7 @@ impl UnsyncedUnits {
             return id;
         }
         self.joined += u64::from(request.is_some());
-        let near_ms = if self.open.len() < OPEN_LEN_MAX { 0 } else { ageing.part_ms };
+        let near_ms = if self.open.len() < OPEN_LEN_MAX { 0 } else { ageing.sub_window_ms };
         match self.open.back_mut() {
             Some(newest) if apart_ms(newest.at, at) <= near_ms => {
                 newest.at = newest.at.max(at);

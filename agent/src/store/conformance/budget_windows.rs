@@ -42,7 +42,7 @@ pub(super) fn units_of_another_window_are_not_spent<S: ChargeStore, L: LimitStor
     assert_eq!([shown(&newer), shown(&own)], [(false, 0, None), (true, 6, Some(ends_ms))]);
     assert_eq!(shown(&Charge { generation: 3, ..own.clone() }), (true, 6, Some(ends_ms)));
     // What a lease of older rules holds ends with the counter's own sub-window.
-    let own_end_ms = START_MS + own.limit.window.part_ms();
+    let own_end_ms = START_MS + own.limit.window.sub_window_ms();
     assert_eq!(shown(&newer), (true, 6, Some(own_end_ms)), "it is counted by the rules of the ledger");
     // The limit of earlier terms lives on when the floor is that of the new ones.
     let of_terms = LimitWrite {

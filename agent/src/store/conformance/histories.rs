@@ -12,7 +12,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{
-    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, RequestId, SlotId, StoredCounter, step, step_at_once,
+    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, HashSlotId, RequestId, StoredCounter, step,
+    step_at_once,
 };
 use tollgate_core::window::{Estimate, Window};
 
@@ -98,7 +99,7 @@ impl Model {
     /// Applies what several slots do: each slot in which all charges have room charges them, and refunds them when it learns
     /// that another slot refused. Returns the places of the refunded charges.
     fn charge_and_refund(&mut self, now: Timestamp, charges: &[Charge], results: &ChargeResults) -> Vec<usize> {
-        let refuses = |slot: SlotId| {
+        let refuses = |slot: HashSlotId| {
             let refused = |(charge, result): (&Charge, &ChargeResult)| {
                 charge.slot == slot && charge.mode.is_enforced() && !result.verdict.admitted
             };
@@ -138,8 +139,8 @@ pub(super) fn limit(kind: usize, units: u64, (width_ms, parts): (u64, u32)) -> L
 }
 
 /// Returns the slot of a counter; the last two counters share one.
-pub(in crate::store) fn slot_of(counter: CounterId) -> SlotId {
-    SlotId::of(CounterId::from_u128(counter.as_u128().min(COUNTERS - 2)))
+pub(in crate::store) fn slot_of(counter: CounterId) -> HashSlotId {
+    HashSlotId::of(CounterId::from_u128(counter.as_u128().min(COUNTERS - 2)))
 }
 
 /// Generates a charge of a history in which the algorithms of the counters begin with this one.

@@ -16,16 +16,16 @@ use super::value::{self, EXACT_MAX, number, time};
 const CHARGE_LEN_MAX: usize = 59;
 
 /// Name of the tentative units of a call.
-pub(super) type SlotToken = u64;
+pub(super) type TentativeToken = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StepScope {
     /// The whole call.
     WholeCall,
     /// The charges of one slot of a call: enforced charges are tentative, and nothing is charged after `expires_at`.
-    OneSlot { token: SlotToken, expires_at: Timestamp },
+    OneSlot { token: TentativeToken, expires_at: Timestamp },
     /// The refund of what one slot has charged, unless that is confirmed.
-    RefundSlot { token: SlotToken },
+    RefundSlot { token: TentativeToken },
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl StepScope {
     }
 
     /// Addition to a mode, and the token with the instant after which nothing is charged.
-    const fn flags(self) -> (u8, Option<(SlotToken, Timestamp)>) {
+    const fn flags(self) -> (u8, Option<(TentativeToken, Timestamp)>) {
         match self {
             Self::WholeCall => (0, None),
             Self::OneSlot { token, expires_at } => (TENTATIVE, Some((token, expires_at))),

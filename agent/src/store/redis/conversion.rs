@@ -32,8 +32,11 @@ pub(super) fn replacement(charge: &Charge, scope: StepScope, value: &[u8], now: 
     }
     let result = counter.evaluate(&evaluation, now);
     let window = counter.limit().window;
-    let idle_in_ms =
-        result.verdict.reset_at.ms_since(now).saturating_add(window.width_ms() + window.part_ms() + CLOCK_ERROR_MAX_MS);
+    let idle_in_ms = result
+        .verdict
+        .reset_at
+        .ms_since(now)
+        .saturating_add(window.width_ms() + window.sub_window_ms() + CLOCK_ERROR_MAX_MS);
     let ttl_ms = idle_in_ms.min(TTL_MS_MAX);
     Some(Replacement { value: value::write(&counter, result.at), ttl_ms })
 }

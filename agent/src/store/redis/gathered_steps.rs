@@ -1,11 +1,11 @@
-//! Gathered steps: steps of calls are sent in rounds. Calls that ask for the same on one counter share a charge, and simple
-//! steps of a round share scripts.
+//! Gathered steps: steps of calls are sent in pipelines. Calls that ask for the same on one counter share a charge, and simple
+//! steps of a pipeline share scripts.
 //!
 //! A script of many steps saves the server the start of a script for each. It has at most [`STEPS_OF_SCRIPT_MAX`] steps, so
 //! that it does not delay other agents for long.
 //!
 //! The order and the division of the answers are in [`tollgate_engine::Gatherer`], which the simulation drives, too. Each
-//! round runs in a task of its own, because no call may depend on the caller of another one.
+//! pipeline runs in a task of its own, because no call may depend on the caller of another one.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::counter::Charge;
-use tollgate_engine::{GATHER_MAX, GatherRound, GatheredStep, Gatherer, LATE_ANSWER_WAIT_MAX, RoundSteps};
-use tollgate_redis::{Slots, Socket};
+use tollgate_engine::{GATHER_MAX, GatheredStep, Gatherer, LATE_ANSWER_WAIT_MAX, PipelineNumber, PipelineSteps};
+use tollgate_redis::{HashSlots, Socket};
 
 use super::codec::StepScope;
 use super::steps::{StepResult, Steps};
@@ -36,7 +36,7 @@ struct Caller {
     _place: OwnedSemaphorePermit,
 }
 
-/// Steps of whole calls, which are sent in rounds.
+/// Steps of whole calls, which are sent in pipelines.
 #[derive(Clone)]
 pub(super) struct GatheredSteps {
     pub(super) steps: Steps,
@@ -46,16 +46,16 @@ pub(super) struct GatheredSteps {
     gatherer: Arc<Mutex<Gatherer<Caller>>>,
 }
 
-/// A round in progress. The next one begins with its last answer, when it is overdue, and when it is dropped.
-struct RoundInProgress {
+/// A pipeline in progress. The next one begins with its last answer, when it is overdue, and when it is dropped.
+struct PipelineInProgress {
     gathered: GatheredSteps,
     socket: Arc<Socket>,
-    round: GatherRound,
+    pipeline: PipelineNumber,
 }
 
 impl GatheredSteps {
-    pub(super) fn new(steps: Steps, slots: Slots) -> Self {
-        let shared_len_min = (slots == Slots::Together).then_some(2);
+    pub(super) fn new(steps: Steps, slots: HashSlots) -> Self {
+        let shared_len_min = (slots == HashSlots::Together).then_some(2);
         Self { steps, shared_len_min, places: Arc::new(Semaphore::new(CALLS_LEN_MAX)), gatherer: Arc::default() }
     }
 
@@ -73,10 +73,10 @@ impl GatheredSteps {
         answered.await.unwrap_or(Err(StoreError::AnswerLost))
     }
 
-    fn send(&self, socket: &Arc<Socket>, sent: Option<RoundSteps<Caller>>) {
-        let Some(RoundSteps { round, steps }) = sent else { return };
-        let round = RoundInProgress { gathered: self.clone(), socket: socket.clone(), round };
-        socket.spawn(round.run(steps));
+    fn send(&self, socket: &Arc<Socket>, sent: Option<PipelineSteps<Caller>>) {
+        let Some(PipelineSteps { pipeline, steps }) = sent else { return };
+        let pipeline = PipelineInProgress { gathered: self.clone(), socket: socket.clone(), pipeline };
+        socket.spawn(pipeline.run(steps));
     }
 
     fn scripts(&self, steps: Vec<GatheredStep<Caller>>) -> Vec<Vec<GatheredStep<Caller>>> {
@@ -145,12 +145,12 @@ fn is_simple(charges: &[Charge]) -> bool {
     matches!(charges, [charge] if is_plain(charge) && charge.mode.is_enforced() && is_short(&charge.limit))
 }
 
-impl RoundInProgress {
+impl PipelineInProgress {
     async fn run(self, steps: Vec<GatheredStep<Caller>>) {
         let exchanges = self.gathered.scripts(steps).into_iter().map(|steps| async {
             let len = steps.len();
             self.gathered.exchange(steps).await;
-            let next = self.gathered.gatherer.lock().answered(self.round, len);
+            let next = self.gathered.gatherer.lock().answered(self.pipeline, len);
             self.gathered.send(&self.socket, next);
         });
         let mut exchanges = Box::pin(join_all(exchanges));
@@ -161,12 +161,12 @@ impl RoundInProgress {
     }
 
     fn end(&self) {
-        let next = self.gathered.gatherer.lock().overdue(self.round);
+        let next = self.gathered.gatherer.lock().overdue(self.pipeline);
         self.gathered.send(&self.socket, next);
     }
 }
 
-impl Drop for RoundInProgress {
+impl Drop for PipelineInProgress {
     fn drop(&mut self) {
         self.end();
     }

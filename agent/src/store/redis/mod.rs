@@ -29,14 +29,14 @@ use super::{ChargeStore, FleetServices, StoreError};
 use gathered_steps::GatheredSteps;
 use steps::Steps;
 
-pub use tollgate_redis::{PREFIX_DEFAULT, RedisAddressError, RedisSettings, Slots};
+pub use tollgate_redis::{HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisSettings};
 
 /// Maximum time for reading a limit that is only displayed.
 const VIEW_WAIT: Duration = Duration::from_millis(250);
 
 /// Counters in Redis.
 pub struct RedisStore {
-    slots: Slots,
+    slots: HashSlots,
     gathered: GatheredSteps,
     fleet: Arc<FleetServices>,
 }
@@ -74,16 +74,16 @@ impl RedisStore {
 impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         match self.slots {
-            Slots::Together => self.gathered.run(charges).await,
-            Slots::Multi => multi_slot::charge(&self.gathered, charges).await,
+            HashSlots::Together => self.gathered.run(charges).await,
+            HashSlots::Multi => multi_slot::charge(&self.gathered, charges).await,
         }
     }
 
     /// The floor of a global rule and its counters have different slots.
     fn chargeable_rules(&self) -> ChargeableRules {
         match self.slots {
-            Slots::Together => ChargeableRules::All,
-            Slots::Multi => ChargeableRules::Regional,
+            HashSlots::Together => ChargeableRules::All,
+            HashSlots::Multi => ChargeableRules::Regional,
         }
     }
 

@@ -19,15 +19,15 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_redis::Socket;
 
-use super::codec::{SlotToken, StepScope};
+use super::codec::{StepScope, TentativeToken};
 use super::gathered_steps::GatheredSteps;
 use super::steps::{StepResult, Steps};
 use crate::store::StoreError;
 
-struct MultiSlotCall {
+struct HashSlotsCall {
     steps: Steps,
     socket: Arc<Socket>,
-    token: SlotToken,
+    token: TentativeToken,
     /// The charges of each slot, in the order of the call.
     slots: Vec<Vec<Charge>>,
     /// Places in the call of the charges of `slots`.
@@ -46,13 +46,13 @@ pub(super) async fn charge(gathered: &GatheredSteps, charges: &[Charge]) -> Step
     let by_slot = places.chunk_by(|one, other| charges[*one].slot == charges[*other].slot);
     let unleased = |place: &usize| Charge { mode: charges[*place].mode.without_lease(), ..charges[*place].clone() };
     let slots = by_slot.map(|slot| slot.iter().map(unleased).collect()).collect();
-    let call = MultiSlotCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, places };
+    let call = HashSlotsCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, places };
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));
     receiver.await.unwrap_or(Err(StoreError::AnswerLost))
 }
 
-impl MultiSlotCall {
+impl HashSlotsCall {
     async fn run(self, sender: oneshot::Sender<StepResult>) {
         let expires_at = self.slots.iter().flatten().filter_map(|charge| charge.mode.expires_at()).min();
         let scope =
@@ -116,7 +116,7 @@ fn is_charged(slot: &[Charge], results: &ChargeResults) -> bool {
 }
 
 /// A token that no other call has while it matters, of this agent or another one.
-pub(super) fn new_token() -> SlotToken {
+pub(super) fn new_token() -> TentativeToken {
     static NEXT: LazyLock<AtomicU64> = LazyLock::new(|| AtomicU64::new(RandomState::new().build_hasher().finish()));
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

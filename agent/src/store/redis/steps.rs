@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 #[cfg(test)]
 use tollgate_core::clock::Clock;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, RequestId, SlotId};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, HashSlotId, RequestId};
 use tollgate_redis::{
     Connection, KEY_CLAIM, RedisSettings, Script, Socket, counter_key, floor_key, key_claim_key, limit_key,
 };
@@ -218,7 +218,7 @@ impl Steps {
     }
 
     /// Key of a counter.
-    pub(super) fn counter(&self, slot: SlotId, counter: CounterId) -> String {
+    pub(super) fn counter(&self, slot: HashSlotId, counter: CounterId) -> String {
         let prefix = &self.prefix;
         let of_slot = counter_key(prefix, slot);
         if slot.is_of(counter) { of_slot } else { format!("{of_slot}{counter}") }

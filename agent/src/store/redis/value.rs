@@ -157,7 +157,7 @@ pub(super) fn write(stored: &StoredCounter, last: Timestamp) -> Vec<u8> {
 pub(super) fn put_policy(put: &mut impl FnMut(usize, u64), limit: &Limit, generation: Generation) {
     let limit = exact(limit);
     put(1, u64::from(kind(&limit)));
-    put(1, u64::from(limit.window.parts()));
+    put(1, u64::from(limit.window.sub_windows()));
     put(6, limit.window.width_ms());
     put(7, limit.units);
     put(7, limit.burst);

@@ -20,7 +20,7 @@ use super::give_back::GiveBack;
 use super::held_grants::{Asking, HeldGrants};
 use super::ledger::Ledger;
 use super::region_counter::{LedgerFacts, Need, RegionCounter};
-pub use super::region_events::{RegionEffect, RegionInput, RegionMember, RegionPart};
+pub use super::region_events::{RegionEffect, RegionInput, RegionMember, RegionPartitions};
 use super::region_floor::RegionFloor;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitWrite, ShownBudget, StoredLimit};
 
@@ -37,7 +37,7 @@ pub struct RegionBudgets {
     counters: BTreeMap<CounterId, (Arc<str>, RegionCounter)>,
     floors: BTreeMap<Arc<str>, RegionFloor>,
     /// Partitions of the counters that this process takes care of; nothing if those are all.
-    part: Option<RegionPart>,
+    part: Option<RegionPartitions>,
     voids: u64,
 }
 
@@ -216,7 +216,7 @@ impl RegionBudgets {
         state.held.retain(budget.grants_of(&region));
         state.gave_back(|id| self.ledger.contains(id));
         let asking = self.store_clock.map(|clock| asking(now, clock));
-        let is_counted = |part: &RegionPart| part.counted.contains(&counter.partition(part.partitions));
+        let is_counted = |part: &RegionPartitions| part.counted.contains(&counter.partition(part.partitions));
         let counts_all = self.part.as_ref().is_none_or(is_counted);
         for need in state.needs(now, &facts, floor_of_all, counts_all, |id| self.ledger.contains(id)) {
             let is_refused = terms.key_fingerprint != self.member.key_fingerprint;

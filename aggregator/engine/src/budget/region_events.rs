@@ -21,7 +21,7 @@ pub struct RegionMember {
 
 /// Part of the counters of a region: those of some partitions. The process with the first partition sets the floors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegionPart {
+pub struct RegionPartitions {
     /// Number of all partitions.
     pub partitions: u32,
     /// Partitions of this process.
@@ -54,7 +54,7 @@ pub enum RegionInput<'a> {
         units: u64,
     },
     /// The process takes care of this part of the counters from now on; first it is all of them.
-    Assigned(&'a RegionPart),
+    Assigned(&'a RegionPartitions),
     /// The store has answered with its time.
     StoreTime(Timestamp),
     /// The store has answered the write of a counter's limit.

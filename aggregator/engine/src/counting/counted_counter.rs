@@ -127,7 +127,7 @@ impl CountedCounter {
     /// Returns true if its units have left the window and it waits for no signal.
     pub(super) fn is_idle_at(&self, now: Timestamp) -> bool {
         let (waits, window) = (self.changed || self.above_threshold, self.admitted.window());
-        !waits && now.ms_since(self.written_at) > window.width_ms() + window.part_ms()
+        !waits && now.ms_since(self.written_at) > window.width_ms() + window.sub_window_ms()
     }
 }
 

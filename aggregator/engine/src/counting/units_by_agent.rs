@@ -25,7 +25,7 @@ struct AgentSpans {
 impl UnitsByAgent {
     /// Counts units that an agent admitted, or refunded if they are negative.
     pub(super) fn count(&mut self, name: &Arc<str>, units: i64, window: Window, sub_window: SubWindow) {
-        let span = sub_window / u64::from(window.parts());
+        let span = sub_window / u64::from(window.sub_windows());
         self.roll_to(span);
         let known = self.agents.iter().position(|agent| Arc::ptr_eq(&agent.name, name) || agent.name == *name);
         let index = known.unwrap_or_else(|| {
@@ -54,7 +54,7 @@ impl UnitsByAgent {
     /// Returns the agents and their units in the window that ends in a sub-window, the greatest first, then by name. As
     /// in an interpolated window, the previous span counts by its part that is left.
     pub(super) fn in_window(&self, window: Window, now: SubWindow) -> Vec<(&Arc<str>, u64)> {
-        let parts = u64::from(window.parts());
+        let parts = u64::from(window.sub_windows());
         let (span, left) = (now / parts, parts - now % parts);
         let units = |agent: &AgentSpans| match span.saturating_sub(self.span) {
             0 => u64::from(agent.current) + (u64::from(agent.previous) * left).div_ceil(parts),

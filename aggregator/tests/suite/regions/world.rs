@@ -16,7 +16,7 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock, Timestamp};
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
 use tollgate_core::messages::texts::Texts;
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{Quota, Rule, RuleSet, Scope};
 use tollgate_core::window::Window;
 use tollgate_wire::Record;
@@ -145,7 +145,7 @@ impl World {
         rule.scope = Scope::Global;
         let own = Rule::per(OWN_RULE, &["api_key"], "50/h".parse().expect("a quota"));
         let mut rules = RuleSet::new(1, [rule, own]);
-        rules.regions = ["eu", "us"].map(|name| RegionFloorPart { region: name.into(), floor_ppm: 100_000 }).into();
+        rules.regions = ["eu", "us"].map(|name| RegionFloorRatio { region: name.into(), floor_ppm: 100_000 }).into();
         let global_rules = GlobalRules::new(&DigestKey::default(), region.name);
         global_rules.set(&rules);
         let settings = WorkerSettings {

@@ -15,7 +15,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate::{Agent, Rule, RuleSet};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::window::Window;
 
 use crate::demo::board::Board;
@@ -69,6 +69,6 @@ fn rules() -> RuleSet {
     let window = Window::new(QUOTA_WIDTH_MS, SUB_WINDOWS).expect("a divisor of the width");
     let rule = Rule::per("shared", &["api_key"], quota()).global().with(|policy| policy.window = window);
     let mut set = RuleSet::new(1, [rule]);
-    set.regions = REGIONS.map(|region| RegionFloorPart { region: region.into(), floor_ppm: FLOOR_PPM }).into();
+    set.regions = REGIONS.map(|region| RegionFloorRatio { region: region.into(), floor_ppm: FLOOR_PPM }).into();
     set
 }

@@ -4,6 +4,7 @@
 //! Each test collects all offenders and prints them with file and line. Rules about imports are in `layout.rs`.
 
 mod documents;
+mod retired_words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -20,7 +20,7 @@ pub(super) const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'s
             ("compression.type", "producer"),
         ],
         Topic::Signals => &[
-            // Not compacted: signals are repeated every 2 s, and older ones are useless.
+            // Not compacted: signals are repeated every 1.5 s, and older ones are useless.
             ("cleanup.policy", "delete"),
             ("retention.ms", "120000"),
             // Only closed segments are deleted; by default a segment is closed after a week.

@@ -178,9 +178,9 @@ impl Meter {
         if self.at == Timestamp::default() {
             return Vec::new();
         }
-        let parts = u64::from(self.window.parts());
+        let parts = u64::from(self.window.sub_windows());
         let before = (0..parts).rev().map(|part| {
-            let at = self.at.minus_ms(part * self.window.part_ms());
+            let at = self.at.minus_ms(part * self.window.sub_window_ms());
             (at, self.units.div_ceil(parts))
         });
         let last = std::iter::once((self.at, self.level.div_ceil(self.rate.ms)));

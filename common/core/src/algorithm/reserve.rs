@@ -24,7 +24,7 @@ impl Reserve {
     /// other limits.
     pub(super) fn of(limit: &Limit, spent: u64) -> Option<Self> {
         let Algorithm::SlidingWindow(estimate) = limit.algorithm else { return None };
-        let (quota, burst, parts) = (limit.units, limit.burst, u64::from(limit.window.parts()));
+        let (quota, burst, parts) = (limit.units, limit.burst, u64::from(limit.window.sub_windows()));
         (burst > 0).then(|| Self { quota, burst, estimate, parts, spent: 0 }.spending(spent))
     }
 

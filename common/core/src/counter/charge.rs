@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{CounterId, RequestId, SlotId};
+use super::{CounterId, HashSlotId, RequestId};
 use crate::algorithm::{Limit, Verdict};
 use crate::clock::Timestamp;
 
@@ -14,7 +14,7 @@ pub struct Charge {
     /// The counter.
     pub counter: CounterId,
     /// Slot of the counter. All charges of one slot are applied in one atomic step of the store.
-    pub slot: SlotId,
+    pub slot: HashSlotId,
     /// Identifier of the request, if the caller gave one. The store charges a request once, however often it is
     /// retried.
     pub request: Option<RequestId>,
@@ -116,7 +116,7 @@ impl Charge {
     #[must_use]
     pub fn enforce(counter: CounterId, limit: Limit, generation: u64, cost: u64, expires_at: Timestamp) -> Self {
         let mode = ChargeMode::Enforce { expires_at };
-        Self { counter, slot: SlotId::of(counter), request: None, limit, generation, cost, mode, budget: None }
+        Self { counter, slot: HashSlotId::of(counter), request: None, limit, generation, cost, mode, budget: None }
     }
 }
 

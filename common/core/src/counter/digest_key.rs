@@ -9,7 +9,7 @@ use std::hash::Hasher;
 
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use super::id::{CounterId, RequestId, SlotId};
+use super::id::{CounterId, HashSlotId, RequestId};
 use super::known_counters;
 use crate::clock::Timestamp;
 
@@ -78,8 +78,8 @@ impl DigestKey {
 
     /// Returns the slot of the counters with this value of the slot descriptor.
     #[must_use]
-    pub fn slot(&self, value: &str) -> SlotId {
-        SlotId(self.digest(DigestDomain::Slot, [value]))
+    pub fn slot(&self, value: &str) -> HashSlotId {
+        HashSlotId(self.digest(DigestDomain::Slot, [value]))
     }
 
     /// Returns the identifier of a request with the caller's `id` and this cost. A retry has both; the same `id` with

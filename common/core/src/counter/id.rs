@@ -18,7 +18,7 @@ pub struct CounterId(u128);
 
 /// Slot of a counter in the store. All counters of one slot are charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SlotId(pub(super) u128);
+pub struct HashSlotId(pub(super) u128);
 
 /// Identifier of a request, by which the store recognises a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +62,7 @@ impl fmt::Debug for CounterId {
     }
 }
 
-impl SlotId {
+impl HashSlotId {
     /// Returns a slot that contains only `counter`.
     #[must_use]
     pub const fn of(counter: CounterId) -> Self {
@@ -96,7 +96,7 @@ impl RequestId {
     }
 }
 
-impl fmt::Display for SlotId {
+impl fmt::Display for HashSlotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
     }

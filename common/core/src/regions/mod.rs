@@ -4,9 +4,9 @@
 //! term ends ([`stored_limit`]). The aggregator of the region writes it ([`limit_store`]); the store enforces it at each charge.
 
 mod entry_id;
-mod region_floor_part;
+mod region_floor_ratio;
 pub mod stored_limit;
 pub mod limit_store;
 
 pub use entry_id::{EntryId, Region};
-pub use region_floor_part::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorPart};
+pub use region_floor_ratio::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorRatio};

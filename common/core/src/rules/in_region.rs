@@ -38,14 +38,14 @@ impl Rule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regions::RegionFloorPart;
+    use crate::regions::RegionFloorRatio;
 
     #[test]
     fn a_global_quota_is_the_floor_of_the_region() {
         let global = Rule { scope: Scope::Global, ..Rule::per("global", &["api_key"], "100/min".parse().unwrap()) };
         let regional = Rule::per("regional", &["api_key"], "70/min".parse().unwrap());
         let mut set = RuleSet::new(1, [global, regional]);
-        set.regions = vec![RegionFloorPart { region: "eu".into(), floor_ppm: 200_000 }];
+        set.regions = vec![RegionFloorRatio { region: "eu".into(), floor_ppm: 200_000 }];
         for (region, floor) in [("eu", 20), ("us", 1)] {
             let set = set.clone().in_region(region).in_region(region);
             let policies = set.rules.iter().map(|rule| rule.policy.expect("a policy"));

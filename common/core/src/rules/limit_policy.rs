@@ -126,7 +126,7 @@ impl LimitPolicy {
     pub fn of(quota: Quota) -> Self {
         Self {
             quota,
-            window: Window::with_default_parts(quota.width_ms()).expect("a quota's width is in range"),
+            window: Window::with_default_sub_windows(quota.width_ms()).expect("a quota's width is in range"),
             algorithm: Algorithm::SlidingWindow(Estimate::Interpolated),
             burst: 0,
             consistency: Consistency::Bounded,
@@ -166,7 +166,7 @@ impl LimitPolicy {
     /// in every region.
     #[doc(hidden)]
     pub fn divide_finely(&mut self) {
-        self.window = Window::with_fine_parts(self.quota.width_ms()).unwrap_or(self.window);
+        self.window = Window::with_fine_sub_windows(self.quota.width_ms()).unwrap_or(self.window);
     }
 
     /// Returns the same policy with another algorithm. A bucket without a burst holds the units that its rate gives in
@@ -193,8 +193,9 @@ impl LimitPolicy {
     #[must_use]
     pub fn with_quota(self, quota: Quota) -> Self {
         let burst = u128::from(self.burst) * u128::from(quota.units()) / u128::from(self.quota.units());
-        let parts = if quota.width_ms() == self.quota.width_ms() { self.window.parts() } else { 0 };
-        let window = Window::new(quota.width_ms(), parts).or_else(|_| Window::with_default_parts(quota.width_ms()));
+        let parts = if quota.width_ms() == self.quota.width_ms() { self.window.sub_windows() } else { 0 };
+        let window =
+            Window::new(quota.width_ms(), parts).or_else(|_| Window::with_default_sub_windows(quota.width_ms()));
         let burst = u64::try_from(burst).unwrap_or(u64::MAX).max(u64::from(self.burst > 0));
         Self { quota, window: window.unwrap_or(self.window), burst, ..self }.counted_by(self.algorithm)
     }
@@ -243,7 +244,7 @@ impl LimitPolicy {
     fn is_exact(&self) -> bool {
         let of_unit = match self.algorithm {
             Algorithm::TokenBucket | Algorithm::LeakyBucket => Rate::of(self.quota.units(), self.quota.width_ms()).ms,
-            _ => self.window.parts().into(),
+            _ => self.window.sub_windows().into(),
         };
         self.burst.checked_mul(of_unit).is_some_and(|level| level <= LEVEL_MAX)
     }

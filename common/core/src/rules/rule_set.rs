@@ -7,7 +7,7 @@ use super::problem::Problem;
 use super::rule::{Matches, Rule};
 use crate::call::Call;
 use crate::decision::{DegradedRemaining, DenyStatus};
-use crate::regions::RegionFloorPart;
+use crate::regions::RegionFloorRatio;
 
 /// Maximum number of rules in a set.
 pub const RULES_LEN_MAX: usize = 10_000;
@@ -37,7 +37,7 @@ pub struct RuleSet {
     /// Remaining units that clients see while the store does not decide.
     pub degraded_remaining: DegradedRemaining,
     /// Regions that share the quotas of rules with a global scope.
-    pub regions: Vec<RegionFloorPart>,
+    pub regions: Vec<RegionFloorRatio>,
     /// The rules in the order of the file.
     pub rules: Vec<Arc<Rule>>,
     /// Warnings: valid parts that are probably not meant.

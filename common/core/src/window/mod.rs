@@ -5,10 +5,10 @@
 //! and can be added and compared. [`Ring`] holds the counts.
 
 mod sub_windows;
-mod ring_slots;
+mod ring_counts;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
 
 pub use ring::{Estimate, Ring};
-pub use sub_windows::{PARTS_MAX, SubWindow, WIDTH_MS_MAX, Window, WindowError};
+pub use sub_windows::{SUB_WINDOWS_MAX, SubWindow, WIDTH_MS_MAX, Window, WindowError};

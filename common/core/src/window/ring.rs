@@ -1,13 +1,13 @@
 //! Ring of sub-window counts: the state of a sliding window.
 //!
-//! The ring has n+1 slots, because at any instant the window extends into the sub-window before its n whole ones. That
+//! The ring has n+1 counts, because at any instant the window extends into the sub-window before its n whole ones. That
 //! oldest sub-window is either counted whole ([`Estimate::Conservative`], never below the true count) or weighted by
 //! the share of it that is still inside ([`Estimate::Interpolated`], the "previous x 17/60" of the approximated sliding
 //! window: Muscat, "Distributed Rate-Limiting Algorithms", 2022). The ring reads no clock and has no quota.
 
 use std::num::{NonZeroU32, NonZeroU64};
 
-use super::ring_slots::RingSlots;
+use super::ring_counts::RingCounts;
 use super::sub_windows::{SubWindow, Window};
 use crate::clock::Timestamp;
 
@@ -27,26 +27,32 @@ pub enum Estimate {
 #[derive(Clone, Debug)]
 pub struct Ring {
     /// Parts of the window; the index fills the space behind their number.
-    parts: NonZeroU32,
-    /// Index of the newest sub-window in `slots`. Older ones precede it, cyclically.
-    newest_slot: u32,
-    part_ms: NonZeroU64,
+    sub_windows: NonZeroU32,
+    /// Index of the newest sub-window in `counts`. Older ones precede it, cyclically.
+    newest_index: u32,
+    sub_window_ms: NonZeroU64,
     newest: SubWindow,
-    slots: RingSlots,
+    counts: RingCounts,
 }
 
 impl Ring {
     /// Creates an empty ring.
     #[must_use]
     pub fn new(window: Window) -> Self {
-        let Window { parts, part_ms } = window;
-        Self { parts, newest_slot: 0, part_ms, newest: 0, slots: RingSlots::new(parts.get() as usize + 1) }
+        let Window { sub_windows, sub_window_ms } = window;
+        Self {
+            sub_windows,
+            newest_index: 0,
+            sub_window_ms,
+            newest: 0,
+            counts: RingCounts::new(sub_windows.get() as usize + 1),
+        }
     }
 
     /// Returns the window of the counts.
     #[must_use]
     pub fn window(&self) -> Window {
-        Window { parts: self.parts, part_ms: self.part_ms }
+        Window { sub_windows: self.sub_windows, sub_window_ms: self.sub_window_ms }
     }
 
     /// Returns the newest sub-window that units were added to or that the ring was rolled to.
@@ -60,11 +66,11 @@ impl Ring {
     #[inline]
     pub fn add(&mut self, sub_window: SubWindow, units: u64) -> bool {
         self.roll_to(sub_window);
-        let slot = self.slot_of(sub_window);
-        if let Some(slot) = slot {
-            self.slots.set(slot, self.slots.get(slot).saturating_add(units));
+        let index = self.index_of(sub_window);
+        if let Some(index) = index {
+            self.counts.set(index, self.counts.get(index).saturating_add(units));
         }
-        slot.is_some()
+        index.is_some()
     }
 
     /// Adds units to the sub-window of an instant, as [`Self::add`] does. In the newest sub-window it divides nothing.
@@ -79,11 +85,11 @@ impl Ring {
     pub fn roll_to(&mut self, sub_window: SubWindow) {
         let steps = sub_window.saturating_sub(self.newest);
         if steps >= self.len() {
-            self.slots.clear();
+            self.counts.clear();
         } else {
             for _ in 0..steps {
-                self.newest_slot = if self.newest_slot == self.parts.get() { 0 } else { self.newest_slot + 1 };
-                self.slots.set(self.newest_slot as usize, 0);
+                self.newest_index = if self.newest_index == self.sub_windows.get() { 0 } else { self.newest_index + 1 };
+                self.counts.set(self.newest_index as usize, 0);
             }
         }
         self.newest = self.newest.max(sub_window);
@@ -91,8 +97,8 @@ impl Ring {
 
     /// Subtracts units from a sub-window, at most to zero.
     pub fn subtract(&mut self, sub_window: SubWindow, units: u64) {
-        if let Some(slot) = self.slot_of(sub_window) {
-            self.slots.set(slot, self.slots.get(slot).saturating_sub(units));
+        if let Some(index) = self.index_of(sub_window) {
+            self.counts.set(index, self.counts.get(index).saturating_sub(units));
         }
     }
 
@@ -100,7 +106,7 @@ impl Ring {
     #[must_use]
     #[inline]
     pub fn get(&self, sub_window: SubWindow) -> u64 {
-        self.slot_of(sub_window).map_or(0, |slot| self.slots.get(slot))
+        self.index_of(sub_window).map_or(0, |index| self.counts.get(index))
     }
 
     /// Returns the sub-windows with a count above zero, oldest first.
@@ -116,10 +122,10 @@ impl Ring {
     pub fn used(&self, now: Timestamp, estimate: Estimate) -> u64 {
         let (current, offset_ms) = self.locate(now);
         let (whole, oldest) = self.whole_and_oldest(current);
-        let part_ms = self.window().part_ms();
+        let sub_window_ms = self.window().sub_window_ms();
         match estimate {
             Estimate::Conservative => whole.saturating_add(oldest),
-            Estimate::Interpolated => whole.saturating_add(share(oldest, part_ms - offset_ms, part_ms)),
+            Estimate::Interpolated => whole.saturating_add(share(oldest, sub_window_ms - offset_ms, sub_window_ms)),
             Estimate::Ignored => whole,
         }
     }
@@ -137,11 +143,11 @@ impl Ring {
             }
             if estimate == Estimate::Interpolated && whole <= units {
                 // oldest * (S - o) < (units - whole + 1) * S, solved for the smallest offset o.
-                let part_ms = self.window().part_ms();
-                let product = u128::from(part_ms) * (u128::from(units - whole) + 1);
+                let sub_window_ms = self.window().sub_window_ms();
+                let product = u128::from(sub_window_ms) * (u128::from(units - whole) + 1);
                 let covered_ms = narrow((product - 1) / u128::from(oldest));
                 if covered_ms > 0 {
-                    return self.window().start_of(current).plus_ms(part_ms - covered_ms).max(from);
+                    return self.window().start_of(current).plus_ms(sub_window_ms - covered_ms).max(from);
                 }
             }
             current += 1;
@@ -156,14 +162,14 @@ impl Ring {
     #[inline]
     pub fn empties_after(&self, units: u64, now: Timestamp, estimate: Estimate) -> Timestamp {
         let (window, (current, _)) = (self.window(), self.locate(now));
-        let oldest_from = window.start_of(current + u64::from(self.parts.get()));
+        let oldest_from = window.start_of(current + u64::from(self.sub_windows.get()));
         oldest_from.plus_ms(match estimate {
             Estimate::Ignored => 0,
-            Estimate::Conservative => window.part_ms(),
+            Estimate::Conservative => window.sub_window_ms(),
             // units * (S - o) < S, solved for the smallest offset o.
             Estimate::Interpolated => {
-                let covered_ms = (window.part_ms() - 1) / self.get(current).saturating_add(units).max(1);
-                window.part_ms() - covered_ms
+                let covered_ms = (window.sub_window_ms() - 1) / self.get(current).saturating_add(units).max(1);
+                window.sub_window_ms() - covered_ms
             }
         })
     }
@@ -206,15 +212,15 @@ impl Ring {
 
     #[inline]
     fn len(&self) -> u64 {
-        u64::from(self.parts.get()) + 1
+        u64::from(self.sub_windows.get()) + 1
     }
 
-    /// Returns the index in `slots` of a sub-window, or `None` outside the ring.
+    /// Returns the index in `counts` of a sub-window, or `None` outside the ring.
     #[inline]
-    fn slot_of(&self, sub_window: SubWindow) -> Option<usize> {
-        let len = self.parts.get() as usize + 1;
+    fn index_of(&self, sub_window: SubWindow) -> Option<usize> {
+        let len = self.sub_windows.get() as usize + 1;
         let back = usize::try_from(self.newest.checked_sub(sub_window)?).ok().filter(|back| *back < len)?;
-        let newest = self.newest_slot as usize;
+        let newest = self.newest_index as usize;
         Some(newest.checked_sub(back).unwrap_or_else(|| newest + len - back))
     }
 
@@ -229,7 +235,7 @@ impl Ring {
     #[inline]
     fn whole_and_oldest(&self, current: SubWindow) -> (u64, u64) {
         let held = if current == self.newest {
-            self.slots.sum()
+            self.counts.sum()
         } else {
             let first = current.saturating_sub(self.len() - 1);
             (first..=self.newest).fold(0, |sum: u64, sub_window| sum.saturating_add(self.get(sub_window)))

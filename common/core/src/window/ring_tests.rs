@@ -26,7 +26,7 @@ fn a_sub_window_counts_until_it_has_left() {
     assert_eq!(ring.used(at(69), Estimate::Conservative), 5);
     assert_eq!(ring.used(at(70), Estimate::Conservative), 0);
     assert!(ring.add(6, 1));
-    assert!(ring.add(0, 1), "the slot before the n whole ones is still held");
+    assert!(ring.add(0, 1), "the sub-window before the n whole ones is still held");
     assert!(ring.add(7, 1));
     assert!(!ring.add(0, 1));
 }
@@ -50,11 +50,11 @@ fn a_clock_that_stepped_back_keeps_the_counts() {
 
 /// Reference for [`Ring::used`]: sums the additions that lie in the window.
 fn used_by_list(window: Window, additions: &[(u64, u64)], now: Timestamp, estimate: Estimate) -> u64 {
-    let (part, parts) = (window.part_ms(), u64::from(window.parts()));
+    let (part, sub_windows) = (window.sub_window_ms(), u64::from(window.sub_windows()));
     let current = now.as_ms() / part;
     let of = |index: u64| -> u64 { additions.iter().filter(|(i, _)| *i == index).map(|(_, units)| units).sum() };
-    let whole: u64 = (0..parts).filter_map(|back| current.checked_sub(back)).map(of).sum();
-    let oldest = current.checked_sub(parts).map_or(0, of);
+    let whole: u64 = (0..sub_windows).filter_map(|back| current.checked_sub(back)).map(of).sum();
+    let oldest = current.checked_sub(sub_windows).map_or(0, of);
     match estimate {
         Estimate::Conservative => whole + oldest,
         Estimate::Interpolated => whole + oldest * (part - now.as_ms() % part) / part,
@@ -66,13 +66,13 @@ proptest! {
     /// never-over: whenever units were added and wherever the clock steps back to, each unit counts for a whole window.
     #[test]
     fn no_unit_leaves_early_after_a_clock_stepped_back(
-        parts in 1_u32..14,
-        part_ms in 1_u64..40,
+        sub_windows in 1_u32..14,
+        sub_window_ms in 1_u64..40,
         waits_ms in prop::collection::vec(0_u64..60, 1..20),
         back_ms in 1_u64..2_000,
         since_ms in 0_u64..600,
     ) {
-        let window = Window::new(part_ms * u64::from(parts), parts).unwrap();
+        let window = Window::new(sub_window_ms * u64::from(sub_windows), sub_windows).unwrap();
         let (mut ring, mut now, mut added) = (Ring::new(window), at(10_000), Vec::new());
         for wait_ms in waits_ms {
             now = now.plus_ms(wait_ms);
@@ -83,20 +83,20 @@ proptest! {
         let inside = added.iter().filter(|at| at.plus_ms(window.width_ms()) > now.plus_ms(since_ms)).count();
         let used = ring.used(now.minus_ms(back_ms).plus_ms(since_ms), Estimate::Conservative);
         prop_assert!(used >= inside as u64, "{} of {} units, {:?}", used, inside, ring);
-        let latest = window.width_ms() + part_ms;
+        let latest = window.width_ms() + sub_window_ms;
         let left = ring.used(now.minus_ms(back_ms).plus_ms(latest), Estimate::Conservative);
         prop_assert_eq!(left, 0, "all leave within a window and a sub-window");
     }
 
     #[test]
     fn a_ring_equals_the_list_of_all_additions(
-        parts in 1_u32..14,
-        part_ms in 1_u64..40,
+        sub_windows in 1_u32..14,
+        sub_window_ms in 1_u64..40,
         steps in prop::collection::vec((0_u64..30, 0_u64..9), 1..60),
         room in 0_u64..40,
         which in 0_usize..3,
     ) {
-        let window = Window::new(part_ms * u64::from(parts), parts).unwrap();
+        let window = Window::new(sub_window_ms * u64::from(sub_windows), sub_windows).unwrap();
         let estimate = [Estimate::Interpolated, Estimate::Conservative, Estimate::Ignored][which];
         let mut ring = Ring::new(window);
         let mut additions = Vec::new();

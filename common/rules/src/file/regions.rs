@@ -4,14 +4,14 @@ use crate::percent::parse_percent;
 use crate::rule_name::is_name_char;
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::call::NAME_LEN_MAX;
-use tollgate_core::regions::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorPart};
+use tollgate_core::regions::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorRatio};
 use tollgate_core::rules::{Charging, Quota, Rule, Scope, show_units};
 
 /// Whole of a quota, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
 const FLOOR_FORM: &str = "a part of each global quota, 0% to 100% in steps of 0.0001%";
 
-pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<RegionFloorPart> {
+pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<RegionFloorRatio> {
     let before = reader.problems.len();
     let (entries, line) = (reader.mapping(node, "`regions`"), line_of(node));
     let regions: Vec<_> = entries.iter().map(|(name, node)| read_region(reader, name, node)).collect();
@@ -37,7 +37,7 @@ pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<
     regions
 }
 
-fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> RegionFloorPart {
+fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> RegionFloorRatio {
     // Unlike the name of a rule, it has no space: the flag `--region` takes none.
     let is_name = (1..=NAME_LEN_MAX).contains(&name.len()) && name.chars().all(|c| is_name_char(c) && c != ' ');
     if !is_name {
@@ -46,7 +46,7 @@ fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> Regi
     }
     let fields = reader.fields(node, "a region", &["floor"]);
     let floor = fields.get("floor").and_then(|node| reader.parse_by(node, "`floor`", FLOOR_FORM, parse_percent));
-    RegionFloorPart { region: name.into(), floor_ppm: floor.unwrap_or(FLOOR_PPM_DEFAULT) }
+    RegionFloorRatio { region: name.into(), floor_ppm: floor.unwrap_or(FLOOR_PPM_DEFAULT) }
 }
 
 /// Refuses a rule with a global scope that no regions share, or that has not one quota for all callers. `regions` are absent if
@@ -54,7 +54,7 @@ fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> Regi
 pub(super) fn check_global(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
-    regions: Option<&[RegionFloorPart]>,
+    regions: Option<&[RegionFloorRatio]>,
     rule: &Rule,
 ) {
     if rule.scope != Scope::Global {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::hint;
 use crate::settings::{Layer, Level};
 use crate::yaml::{Node, YamlReader, line_of};
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, TIER};
 
 /// Settings by tier or key, each with its line.
@@ -17,7 +17,7 @@ pub(super) struct FileContext {
     pub(super) defaults: Layer,
     /// Settings of each tier, below those of the rules.
     pub(super) tiers: Exceptions,
-    pub(super) regions: Option<Vec<RegionFloorPart>>,
+    pub(super) regions: Option<Vec<RegionFloorRatio>>,
 }
 
 impl FileContext {

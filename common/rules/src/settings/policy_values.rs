@@ -45,8 +45,12 @@ pub(super) fn algorithm_text(policy: &LimitPolicy) -> String {
     match (policy.algorithm, estimate_text(policy.algorithm)) {
         (Algorithm::SlidingLog, _) => format!("{name}, exact"),
         (_, Some(estimate)) => {
-            let (parts, part_ms) = (policy.window.parts(), policy.window.part_ms());
-            let part = if part_ms % 1_000 == 0 { format!("{} s", part_ms / 1_000) } else { format!("{part_ms} ms") };
+            let (parts, sub_window_ms) = (policy.window.sub_windows(), policy.window.sub_window_ms());
+            let part = if sub_window_ms % 1_000 == 0 {
+                format!("{} s", sub_window_ms / 1_000)
+            } else {
+                format!("{sub_window_ms} ms")
+            };
             format!("{name}, {parts} x {part}, {estimate}")
         }
         _ => name.to_owned(),

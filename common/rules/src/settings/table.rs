@@ -113,7 +113,7 @@ pub(super) static TABLE: [Setting; 24] = [
             (!is_sliding_window(algorithm)).then(|| format!("a `{name}` has no `sub_windows`; remove them"))
         })
         .of_policy(|policy, shown| {
-            shown.json("sub_windows", is_sliding_window(policy.algorithm).then(|| policy.window.parts()));
+            shown.json("sub_windows", is_sliding_window(policy.algorithm).then(|| policy.window.sub_windows()));
         }),
     Setting::new("estimate", EVERYWHERE)
         .parser(Policy(read_estimate))

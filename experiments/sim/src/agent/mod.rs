@@ -165,8 +165,8 @@ impl<'c> AgentLife<'c> {
             }
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
-            AgentEvent::StepReplies(round, step, answer) => self.step_replies(env, round, step, &answer),
-            AgentEvent::RoundOverdue(round) => self.round_overdue(env, round),
+            AgentEvent::StepReplies(pipeline, step, answer) => self.step_replies(env, pipeline, step, &answer),
+            AgentEvent::PipelineOverdue(pipeline) => self.pipeline_overdue(env, pipeline),
             AgentEvent::DeadlinePasses(ticket) => self.deadline_passes(env, ticket),
             AgentEvent::Resumes => self.resume(env),
         }

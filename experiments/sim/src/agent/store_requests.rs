@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeResults};
-use tollgate_engine::{GATHER_MAX, GatherRound, GatheredStep, RoundSteps, StoreRequest, use_stripe};
+use tollgate_engine::{GATHER_MAX, GatheredStep, PipelineNumber, PipelineSteps, StoreRequest, use_stripe};
 
 use super::life::AgentLife;
 use super::operations::as_ms;
@@ -42,7 +42,7 @@ impl<'c> AgentLife<'c> {
             return env.request(self.index, self.life, ticket, StoreCommand::Charge(steps));
         }
         match self.requests.gatherer.push(&steps.remove(0), ticket) {
-            Ok(round) => self.send_round(env, round),
+            Ok(pipeline) => self.send_pipeline(env, pipeline),
             Err(error) => self.finish(env, ticket, Err(error)),
         }
     }
@@ -57,37 +57,37 @@ impl<'c> AgentLife<'c> {
             return ticket;
         }
         match self.requests.gatherer.push(&steps.remove(0), ticket) {
-            Ok(round) => self.send_round(env, round),
+            Ok(pipeline) => self.send_pipeline(env, pipeline),
             Err(error) => self.store_replies(env, ticket, Err(error)),
         }
         ticket
     }
 
-    /// Others have waited for the answers to the steps of a round as long as they may.
-    pub(super) fn round_overdue(&mut self, env: &mut Environment<'c>, round: GatherRound) {
-        let next = self.requests.gatherer.overdue(round);
-        self.send_round(env, next);
+    /// Others have waited for the answers to the steps of a pipeline as long as they may.
+    pub(super) fn pipeline_overdue(&mut self, env: &mut Environment<'c>, pipeline: PipelineNumber) {
+        let next = self.requests.gatherer.overdue(pipeline);
+        self.send_pipeline(env, next);
     }
 
-    fn send_round(&mut self, env: &mut Environment<'c>, round: Option<RoundSteps<Ticket>>) {
-        let Some(RoundSteps { round, steps }) = round else { return };
+    fn send_pipeline(&mut self, env: &mut Environment<'c>, pipeline: Option<PipelineSteps<Ticket>>) {
+        let Some(PipelineSteps { pipeline, steps }) = pipeline else { return };
         for step in steps {
             let ticket = env.ticket();
-            env.request(self.index, self.life, ticket, StoreCommand::Step(round, step));
+            env.request(self.index, self.life, ticket, StoreCommand::Step(pipeline, step));
         }
-        self.later(env, as_ms(GATHER_MAX), AgentEvent::RoundOverdue(round));
+        self.later(env, as_ms(GATHER_MAX), AgentEvent::PipelineOverdue(pipeline));
     }
 
     /// The answer to a step arrives, which several calls may have waited for.
     pub(super) fn step_replies(
         &mut self,
         env: &mut Environment<'c>,
-        round: GatherRound,
+        pipeline: PipelineNumber,
         step: GatheredStep<Ticket>,
         answer: &Result<ChargeResults, StoreError>,
     ) {
-        let next = self.requests.gatherer.answered(round, 1);
-        self.send_round(env, next);
+        let next = self.requests.gatherer.answered(pipeline, 1);
+        self.send_pipeline(env, next);
         for (ticket, answer) in step.split(answer) {
             let answer = answer.map(|results| StoreAnswer { results, ..StoreAnswer::default() });
             self.store_replies(env, ticket, answer);

@@ -28,11 +28,11 @@ fn fixed_window(admitted: &[u64], now: u64) -> bool {
 
 /// A9: four sub-windows of 3 s; the oldest counts by the share of it that is still inside, rounded down.
 fn sliding_window(admitted: &[u64], now: u64) -> bool {
-    let part_ms = WIDTH_MS / 4;
-    let current = now / part_ms;
-    let whole = inside(admitted, (current - 3) * part_ms, now + 1);
-    let oldest = inside(admitted, (current - 4) * part_ms, (current - 3) * part_ms);
-    whole + oldest * (part_ms - now % part_ms) / part_ms < QUOTA
+    let sub_window_ms = WIDTH_MS / 4;
+    let current = now / sub_window_ms;
+    let whole = inside(admitted, (current - 3) * sub_window_ms, now + 1);
+    let oldest = inside(admitted, (current - 4) * sub_window_ms, (current - 3) * sub_window_ms);
+    whole + oldest * (sub_window_ms - now % sub_window_ms) / sub_window_ms < QUOTA
 }
 
 /// Tokens, replayed from the first call on: 4 in 12 s, 3 at once; a token is 12,000, a millisecond brings 4.

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::scenario::{Part, Plan, Run, shrink};
+use crate::scenario::{Plan, Rest, Run, shrink};
 use strum::VariantArray;
 use tollgate_servers::scaled;
 use tollgate_sim::PlantedBug;
@@ -40,8 +40,8 @@ fn name_of(broken: &str) -> &str {
 }
 
 /// Returns a small part of a plan that breaks the same invariant.
-fn shrunk(plan: &Plan, broken: &str, bug: Option<PlantedBug>) -> Part {
-    let breaks = |part: &Part| run_plan(&part.of(plan), bug).is_err_and(|other| name_of(&other) == name_of(broken));
+fn shrunk(plan: &Plan, broken: &str, bug: Option<PlantedBug>) -> Rest {
+    let breaks = |part: &Rest| run_plan(&part.of(plan), bug).is_err_and(|other| name_of(&other) == name_of(broken));
     shrink(plan, &breaks)
 }
 
@@ -89,7 +89,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
             let run = run(seed, None).unwrap_or_else(|broken| panic!("{}", report(seed, &broken)));
             return println!("seed {seed}: {run:?}");
         };
-        let part: Part = part.parse().unwrap_or_else(|error| panic!("TOLLGATE_KEEP: {error}"));
+        let part: Rest = part.parse().unwrap_or_else(|error| panic!("TOLLGATE_KEEP: {error}"));
         let run = run_plan(&part.of(&Plan::draw(seed)), None);
         return println!("{part}: {:?}", run.unwrap_or_else(|broken| panic!("{broken}")));
     }
@@ -205,7 +205,7 @@ fn a_failing_seed_is_shrunk() {
         let plan = Plan::draw(seed);
         let broken = run_plan(&plan, Some(bug)).expect_err("the bug is found");
         let part = shrunk(&plan, &broken, Some(bug));
-        let repeated: Part = part.to_string().parse().expect("its text is that of a part");
+        let repeated: Rest = part.to_string().parse().expect("its text is that of a part");
         assert_eq!(repeated, part);
         let again = run_plan(&repeated.of(&plan), Some(bug)).expect_err("the part breaks it, too");
         println!("{bug:?}: {broken}\nshrunk: {again}\n{}\n{part}", part.summary(&plan));

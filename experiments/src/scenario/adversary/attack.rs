@@ -30,7 +30,7 @@ struct BurstTrain {
 pub(super) struct AttackSpace {
     pub(super) quota: u64,
     pub(super) width_ms: u64,
-    pub(super) part_ms: u64,
+    pub(super) sub_window_ms: u64,
     pub(super) end_ms: u64,
     pub(super) agents: usize,
     pub(super) calls_max: u64,
@@ -69,15 +69,15 @@ impl AttackSpace {
     /// Returns the attacks until `end_ms` on a rule of this policy, with so many quotas of calls.
     pub(super) fn of(policy: &LimitPolicy, agents: usize, end_ms: u64, quotas: u64) -> Self {
         let (quota, window) = (policy.quota.units(), policy.window);
-        let (width_ms, part_ms) = (window.width_ms(), window.part_ms());
-        Self { quota, width_ms, part_ms, end_ms, agents, calls_max: quotas * quota }
+        let (width_ms, sub_window_ms) = (window.width_ms(), window.sub_window_ms());
+        Self { quota, width_ms, sub_window_ms, end_ms, agents, calls_max: quotas * quota }
     }
 
     pub(super) fn random(&self, rng: &mut Rng) -> Attack {
         let mut trains: Vec<BurstTrain> = (0..rng.usize(1..=3)).map(|_| self.random_train(rng)).collect();
         // Half of the attacks repeat a train just within a window.
         if rng.bool() {
-            let within_ms = self.width_ms - uneven(self.part_ms, rng);
+            let within_ms = self.width_ms - uneven(self.sub_window_ms, rng);
             let again = BurstTrain { first_ms: trains[0].first_ms + within_ms, ..trains[0].clone() };
             trains.push(again);
         }
@@ -117,16 +117,16 @@ impl AttackSpace {
     }
 
     fn near_edge(&self, at_ms: u64, rng: &mut Rng) -> u64 {
-        (at_ms / self.part_ms * self.part_ms + rng.u64(0..=2 * EDGE_MS)).saturating_sub(EDGE_MS)
+        (at_ms / self.sub_window_ms * self.sub_window_ms + rng.u64(0..=2 * EDGE_MS)).saturating_sub(EDGE_MS)
     }
 
     fn change(&self, attack: &mut Attack, rng: &mut Rng) {
         let place = rng.usize(0..attack.trains.len().max(1));
         let Some(train) = attack.trains.get_mut(place) else { return attack.trains.push(self.random_train(rng)) };
-        let shift_ms = [uneven(self.width_ms, rng), 1, self.part_ms, self.width_ms][rng.usize(0..4)];
+        let shift_ms = [uneven(self.width_ms, rng), 1, self.sub_window_ms, self.width_ms][rng.usize(0..4)];
         match rng.u8(0..10) {
             0 | 1 => train.first_ms = shifted(train.first_ms, shift_ms, rng),
-            2 => train.first_ms = self.near_edge(train.first_ms + rng.u64(0..=self.part_ms), rng),
+            2 => train.first_ms = self.near_edge(train.first_ms + rng.u64(0..=self.sub_window_ms), rng),
             3 => train.size = [uneven(2 * self.quota, rng), self.quota, train.size + 1][rng.usize(0..3)],
             4 => train.bursts = [1, uneven(BURSTS_MAX, rng), train.bursts + 1][rng.usize(0..3)],
             5 => train.gap_ms = shifted(train.gap_ms, uneven(train.gap_ms.max(2), rng), rng).max(1),
@@ -178,8 +178,14 @@ mod tests {
 
     #[test]
     fn attacks_keep_to_their_time_and_their_calls() {
-        let space =
-            AttackSpace { quota: 100, width_ms: 60_000, part_ms: 5_000, end_ms: 180_000, agents: 3, calls_max: 500 };
+        let space = AttackSpace {
+            quota: 100,
+            width_ms: 60_000,
+            sub_window_ms: 5_000,
+            end_ms: 180_000,
+            agents: 3,
+            calls_max: 500,
+        };
         let mut rng = Rng::with_seed(1);
         let mut attack = space.random(&mut rng);
         for _ in 0..10_000 {

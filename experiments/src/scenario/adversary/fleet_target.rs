@@ -137,8 +137,8 @@ impl FleetTarget {
         if !self.is_lost {
             return Vec::new();
         }
-        let (quota, part_ms) = (self.policy.quota.units(), self.policy.window.part_ms());
-        let edge_ms = (LOST_MS - WIDTH_MS).next_multiple_of(part_ms);
+        let (quota, sub_window_ms) = (self.policy.quota.units(), self.policy.window.sub_window_ms());
+        let edge_ms = (LOST_MS - WIDTH_MS).next_multiple_of(sub_window_ms);
         let before = [(edge_ms - 20, quota, 0), (LOST_MS - 20, quota, 0)];
         let alone = (0..self.agents).map(|agent| (LOST_MS + 1, quota, agent));
         vec![Attack::of_bursts(before.into_iter().chain(alone))]

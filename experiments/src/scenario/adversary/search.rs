@@ -101,7 +101,8 @@ mod tests {
     /// The search finds the most calls at one instant.
     #[test]
     fn a_search_finds_a_known_worst_case() {
-        let space = AttackSpace { quota: 10, width_ms: 1_000, part_ms: 100, end_ms: 3_000, agents: 1, calls_max: 50 };
+        let space =
+            AttackSpace { quota: 10, width_ms: 1_000, sub_window_ms: 100, end_ms: 3_000, agents: 1, calls_max: 50 };
         let evaluate = |attacks: &[Attack], _| {
             let outcome = |attack: &Attack| {
                 let calls = attack.calls(1);

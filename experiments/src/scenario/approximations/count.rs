@@ -30,7 +30,7 @@ impl Count {
 
     /// Returns the number of counters that a call reads.
     pub(super) fn reads(&self) -> u32 {
-        self.ring.window().parts() + u32::from(self.estimate != Estimate::Ignored)
+        self.ring.window().sub_windows() + u32::from(self.estimate != Estimate::Ignored)
     }
 
     pub(super) fn at(&self, now: Timestamp) -> u64 {

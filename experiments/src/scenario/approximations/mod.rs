@@ -155,7 +155,7 @@ fn table(counts: &[Count], errors: &[Errors], limit: u64) -> ResultTable {
             format!("{:.1}%", errors.denied_percent()),
         ]
     };
-    let rows = counts.iter().zip(errors).filter(|(count, _)| shown(count.ring.window().parts()));
+    let rows = counts.iter().zip(errors).filter(|(count, _)| shown(count.ring.window().sub_windows()));
     ResultTable {
         caption: format!(
             "Errors in calls, at the instants of the calls; the limit is {limit} a minute. passed: part of the calls past the limit \

@@ -46,7 +46,7 @@ pub(super) fn contenders(sub_windows: &[u32]) -> Vec<Contender> {
 
 /// Returns the number of sub-windows of a minute that rules have by default.
 pub(super) fn default_parts() -> u32 {
-    Window::with_default_parts(MINUTE_MS).map_or(1, Window::parts)
+    Window::with_default_sub_windows(MINUTE_MS).map_or(1, Window::sub_windows)
 }
 
 impl Contender {

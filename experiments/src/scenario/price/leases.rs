@@ -5,7 +5,7 @@ use tollgate::RuleSet;
 use tollgate_core::rules::Quota;
 use tollgate_sim::{Faults, SimSettings};
 
-use super::settings::{LeasePlace, PriceSettings};
+use super::settings::{LeaseCase, PriceSettings};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
 use crate::scenario::fleet::{Fleet, FleetTally};
 
@@ -20,16 +20,16 @@ pub(super) struct LeaseCell {
     pub(super) off: FleetTally,
 }
 
-pub(super) fn measure(settings: &PriceSettings, place: LeasePlace, seed: u64) -> LeaseCell {
-    let [on, off] = ["on", "off"].map(|leases| tally(settings, place, leases, seed));
+pub(super) fn measure(settings: &PriceSettings, case: LeaseCase, seed: u64) -> LeaseCell {
+    let [on, off] = ["on", "off"].map(|leases| tally(settings, case, leases, seed));
     LeaseCell { on, off }
 }
 
 /// Returns the numbers of the measured minutes. Calls come as a Poisson process. Each caller has its own order of the agents, so that
 /// all agents have the same load.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn tally(settings: &PriceSettings, place: LeasePlace, leases: &str, seed: u64) -> FleetTally {
-    let LeasePlace { quota, agents, skew } = place;
+fn tally(settings: &PriceSettings, case: LeaseCase, leases: &str, seed: u64) -> FleetTally {
+    let LeaseCase { quota, agents, skew } = case;
     let rule = format!("version: 1\nrules: [{{ name: key, per: [api_key], quota: {quota}/min, leases: {leases} }}]");
     let rules: RuleSet = tollgate_rules::from_yaml("rule", &rule, 1).expect("a valid rule");
     let sim = SimSettings {
@@ -80,8 +80,8 @@ fn zipf(parts: usize, exponent: f64) -> Vec<f64> {
 
 /// Draws a part by the cumulated weights of all.
 fn drawn(rng: &mut Rng, cumulated: &[f64]) -> usize {
-    let place = rng.f64() * cumulated[cumulated.len() - 1];
-    cumulated.partition_point(|end| *end <= place).min(cumulated.len() - 1)
+    let case = rng.f64() * cumulated[cumulated.len() - 1];
+    cumulated.partition_point(|end| *end <= case).min(cumulated.len() - 1)
 }
 
 #[cfg(test)]

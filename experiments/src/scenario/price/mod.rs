@@ -20,7 +20,7 @@ use super::result::ScenarioFindings;
 use super::setting_error::SettingError;
 use leases::LeaseCell;
 use record_sizes::RecordSizes;
-use settings::LeasePlace;
+use settings::LeaseCase;
 pub(in crate::scenario) use settings::PriceSettings;
 use simulated::{Simulated, stranded_percent, under_percent};
 use sizing::{Load, Sizing};
@@ -78,19 +78,19 @@ impl Experiment for PriceSettings {
     }
 
     fn names(&self) -> Vec<String> {
-        let cells = vec![LeaseCell::default(); self.places().count()];
+        let cells = vec![LeaseCell::default(); self.cases().count()];
         let simulated = Simulated { cells, sizes: vec![RecordSizes::default(); self.loads.len()] };
         self.numbers(&simulated).into_keys().collect()
     }
 
     fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-        let places: Vec<LeasePlace> = self.places().collect();
+        let cases: Vec<LeaseCase> = self.cases().collect();
         let mut rates: Vec<u64> = self.loads.iter().map(Load::of_agent).collect();
         rates.sort_unstable();
         rates.dedup();
-        bar.set_length((places.len() + rates.len()) as u64);
-        let cells = run_all(&places, |place| {
-            let cell = leases::measure(self, *place, seed);
+        bar.set_length((cases.len() + rates.len()) as u64);
+        let cells = run_all(&cases, |case| {
+            let cell = leases::measure(self, *case, seed);
             bar.inc(1);
             cell
         });
@@ -99,7 +99,7 @@ impl Experiment for PriceSettings {
             bar.inc(1);
             sizes
         });
-        let of_load = |load: &Load| rates.iter().position(|rate| *rate == load.of_agent()).map(|place| sizes[place]);
+        let of_load = |load: &Load| rates.iter().position(|rate| *rate == load.of_agent()).map(|case| sizes[case]);
         let sizes = self.loads.iter().filter_map(of_load).collect();
         let simulated = Simulated { cells, sizes };
         ScenarioFindings {
@@ -120,11 +120,11 @@ impl PriceSettings {
 
     /// Returns the cell of a quota and a fleet with even traffic.
     fn even_cell<'s>(&self, simulated: &'s Simulated, quota: u64, agents: usize) -> &'s LeaseCell {
-        let is_meant = |place: &LeasePlace| {
-            place.quota == quota && place.agents == agents && place.skew.total_cmp(&self.skews[0]).is_eq()
+        let is_meant = |case: &LeaseCase| {
+            case.quota == quota && case.agents == agents && case.skew.total_cmp(&self.skews[0]).is_eq()
         };
-        let place = self.places().position(|place| is_meant(&place));
-        &simulated.cells[place.expect("the place is one of the cells")]
+        let case = self.cases().position(|case| is_meant(&case));
+        &simulated.cells[case.expect("the case is one of the cells")]
     }
 
     fn sizing(&self, simulated: &Simulated, position: usize, deployment: Deployment) -> Sizing {
@@ -139,7 +139,7 @@ impl PriceSettings {
 
     fn numbers(&self, simulated: &Simulated) -> IndexMap<String, f64> {
         let mut numbers = IndexMap::new();
-        for (LeasePlace { quota, agents, skew }, cell) in self.places().zip(&simulated.cells) {
+        for (LeaseCase { quota, agents, skew }, cell) in self.cases().zip(&simulated.cells) {
             let mut number = |name: &str, value| {
                 numbers.insert(format!("{quota}/min, {}, skew {skew}: {name}", figures::agents(agents)), value)
             };

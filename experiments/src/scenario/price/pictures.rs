@@ -4,7 +4,7 @@ use tollgate_sim::figures::ratio;
 
 use super::PriceSettings;
 use super::leases::LeaseCell;
-use super::settings::LeasePlace;
+use super::settings::LeaseCase;
 use super::simulated::stranded_percent;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
@@ -13,8 +13,8 @@ pub(super) fn plots(settings: &PriceSettings, cells: &[LeaseCell]) -> Vec<Plot> 
     let even = settings.skews[0];
     let point = |cell: &LeaseCell| (ratio(cell.on.requests, cell.on.calls), stranded_percent(cell));
     let curve = |quota: &u64| {
-        let is_drawn = |place: &LeasePlace| place.quota == *quota && place.skew.total_cmp(&even).is_eq();
-        let drawn = settings.places().zip(cells).filter(|(place, _)| is_drawn(place));
+        let is_drawn = |case: &LeaseCase| case.quota == *quota && case.skew.total_cmp(&even).is_eq();
+        let drawn = settings.cases().zip(cells).filter(|(case, _)| is_drawn(case));
         let mut points: Vec<(f64, f64)> = drawn.map(|(_, cell)| point(cell)).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Series { name: format!("{quota}/min"), role: SeriesRole::Measured, points }

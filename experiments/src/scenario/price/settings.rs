@@ -26,7 +26,7 @@ pub(in crate::scenario) struct PriceSettings {
 
 /// Fleet, traffic and rule of a cell.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct LeasePlace {
+pub(super) struct LeaseCase {
     pub(super) quota: u64,
     pub(super) agents: usize,
     pub(super) skew: f64,
@@ -37,11 +37,11 @@ impl PriceSettings {
         (self.units_per_minute / quota).max(1)
     }
 
-    /// Returns the places of the cells, in their order. A single agent has no skew.
-    pub(super) fn places(&self) -> impl Iterator<Item = LeasePlace> {
+    /// Returns the cases of the cells, in their order. A single agent has no skew.
+    pub(super) fn cases(&self) -> impl Iterator<Item = LeaseCase> {
         let skews = |agents| if agents == 1 { &self.skews[..1] } else { &self.skews[..] };
         let of_fleet =
-            move |quota, agents| skews(agents).iter().map(move |skew| LeasePlace { quota, agents, skew: *skew });
+            move |quota, agents| skews(agents).iter().map(move |skew| LeaseCase { quota, agents, skew: *skew });
         let of_quota = move |quota| self.agents.iter().flat_map(move |agents| of_fleet(quota, *agents));
         self.quotas.iter().flat_map(move |quota| of_quota(*quota))
     }

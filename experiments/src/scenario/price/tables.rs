@@ -4,7 +4,7 @@ use tollgate_sim::figures::{self, count, ratio};
 
 use super::PriceSettings;
 use super::leases::LeaseCell;
-use super::settings::LeasePlace;
+use super::settings::LeaseCase;
 use super::simulated::{Simulated, stranded_percent, under_percent};
 use crate::scenario::ResultTable;
 
@@ -21,7 +21,7 @@ pub(super) fn tables(settings: &PriceSettings, simulated: &Simulated) -> Vec<Res
 }
 
 fn price(settings: &PriceSettings, cells: &[LeaseCell], quota: u64) -> ResultTable {
-    let row = |(LeasePlace { agents, skew, .. }, cell): (LeasePlace, &LeaseCell)| {
+    let row = |(LeaseCase { agents, skew, .. }, cell): (LeaseCase, &LeaseCell)| {
         vec![
             format!("{}, skew {skew}", figures::agents(agents)),
             format!("{:.2}", ratio(cell.off.requests, cell.off.calls)),
@@ -41,7 +41,7 @@ fn price(settings: &PriceSettings, cells: &[LeaseCell], quota: u64) -> ResultTab
     ResultTable {
         caption: format!("Quota of {quota}/min{}", if is_first { explained } else { String::new() }),
         header: ["fleet", "off", "on", "admitted", "under", "stranded"].map(str::to_owned).to_vec(),
-        rows: settings.places().zip(cells).filter(|(place, _)| place.quota == quota).map(row).collect(),
+        rows: settings.cases().zip(cells).filter(|(case, _)| case.quota == quota).map(row).collect(),
     }
 }
 

@@ -89,13 +89,13 @@ fn possible(settings: &GlobalQuotaSettings, cut: &RegionCut, outcome: &RegionsOu
         if at_ms < cut.from_ms + for_ms { held(region).max(settings.floor) } else { settings.floor }
     };
     let of_cut_off = cut.regions.iter().map(|region| {
-        let part = Part { from_ms: cut.from_ms, until_ms: cut.until_ms, regions: &[*region] };
-        part.admitted(outcome, |at_ms| reserved(*region, at_ms, term_ms))
+        let span = Span { from_ms: cut.from_ms, until_ms: cut.until_ms, regions: &[*region] };
+        span.admitted(outcome, |at_ms| reserved(*region, at_ms, term_ms))
     });
     let reachable: Vec<usize> = (0..REGIONS.len()).filter(|region| !cut.regions.contains(region)).collect();
     let kept_ms = expires_after_ms(term_ms, MINUTE_MS);
-    let part = Part { from_ms: cut.from_ms, until_ms: cut.until_ms, regions: &reachable };
-    let of_reachable = part.admitted(outcome, |at_ms| {
+    let span = Span { from_ms: cut.from_ms, until_ms: cut.until_ms, regions: &reachable };
+    let of_reachable = span.admitted(outcome, |at_ms| {
         let reserved: u64 = cut.regions.iter().map(|region| reserved(*region, at_ms, kept_ms)).sum();
         settings.quota.saturating_sub(reserved)
     });
@@ -103,18 +103,18 @@ fn possible(settings: &GlobalQuotaSettings, cut: &RegionCut, outcome: &RegionsOu
 }
 
 /// Regions with one exact limiter for all of them, for a time.
-struct Part<'a> {
+struct Span<'a> {
     from_ms: u64,
     until_ms: u64,
     regions: &'a [usize],
 }
 
-impl Part<'_> {
+impl Span<'_> {
     /// Returns the number of its calls that are admitted. Those of the minute before were admitted as in the run.
     fn admitted(&self, outcome: &RegionsOutcome, units_at: impl Fn(u64) -> u64) -> u64 {
         let of_time = |of: &[RegionCall], from_ms: u64, until_ms: u64| -> Vec<u64> {
-            let of_part = of.iter().filter(|(_, region)| self.regions.contains(region)).map(|(at_ms, _)| *at_ms);
-            of_part.filter(|at_ms| (from_ms..until_ms).contains(at_ms)).collect()
+            let of_span = of.iter().filter(|(_, region)| self.regions.contains(region)).map(|(at_ms, _)| *at_ms);
+            of_span.filter(|at_ms| (from_ms..until_ms).contains(at_ms)).collect()
         };
         let mut list = exact_list(1);
         for at_ms in of_time(&outcome.admitted[0], self.from_ms.saturating_sub(MINUTE_MS), self.from_ms) {

@@ -28,7 +28,7 @@ pub(super) trait Limiter {
 
     fn call(&mut self, net: &mut PeerNetwork<Self::Message>, call: ArrivedCall);
 
-    fn receive(&mut self, _net: &mut PeerNetwork<Self::Message>, _to: Place, _message: Self::Message) {}
+    fn receive(&mut self, _net: &mut PeerNetwork<Self::Message>, _to: Side, _message: Self::Message) {}
 
     /// A timer of a node fires.
     fn wake(&mut self, _net: &mut PeerNetwork<Self::Message>, _node: usize) {}
@@ -38,7 +38,7 @@ pub(super) trait Limiter {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Side {
     Node(usize),
     Store,
 }
@@ -123,7 +123,7 @@ pub(super) struct PeerNetwork<M> {
 }
 
 enum NetworkEvent<M> {
-    Arrives(Place, M),
+    Arrives(Side, M),
     /// Nodes at which the same message arrives.
     ArrivesAtAll(Vec<usize>, M),
     Wakes(usize),
@@ -167,7 +167,7 @@ impl<M: Clone> PeerNetwork<M> {
     pub(super) fn send(&mut self, cause: Cause, to: usize, counts: u64, message: M) {
         self.enter(cause, 1, counts);
         let delay_ms = self.rng.u64(1..=self.delays.peer);
-        self.after(delay_ms, NetworkEvent::Arrives(Place::Node(to), message));
+        self.after(delay_ms, NetworkEvent::Arrives(Side::Node(to), message));
     }
 
     /// Sends a message with one count to all nodes, but to its sender.
@@ -188,20 +188,20 @@ impl<M: Clone> PeerNetwork<M> {
         self.traffic.store_requests += 1;
         self.traffic.call_bytes += REQUEST_BYTES;
         let delay_ms = self.store_delay_ms();
-        self.after(delay_ms, NetworkEvent::Arrives(Place::Store, message));
+        self.after(delay_ms, NetworkEvent::Arrives(Side::Store, message));
     }
 
     /// Sends the store's answer to a node.
     pub(super) fn reply(&mut self, to: usize, message: M) {
         let delay_ms = self.store_delay_ms();
-        self.after(delay_ms, NetworkEvent::Arrives(Place::Node(to), message));
+        self.after(delay_ms, NetworkEvent::Arrives(Side::Node(to), message));
     }
 
     /// Sends a message with one count to a broker, which is in the place of the store.
     pub(super) fn publish(&mut self, message: M) {
         self.enter(Cause::Call, 1, 1);
         let delay_ms = self.rng.u64(1..=self.delays.peer);
-        self.after(delay_ms, NetworkEvent::Arrives(Place::Store, message));
+        self.after(delay_ms, NetworkEvent::Arrives(Side::Store, message));
     }
 
     pub(super) fn wake_after(&mut self, ms: u64, node: usize) {
@@ -255,7 +255,7 @@ impl<M: Clone> PeerNetwork<M> {
                 NetworkEvent::Arrives(place, message) => limiter.receive(self, place, message),
                 NetworkEvent::ArrivesAtAll(nodes, message) => {
                     for node in nodes {
-                        limiter.receive(self, Place::Node(node), message.clone());
+                        limiter.receive(self, Side::Node(node), message.clone());
                     }
                 }
                 NetworkEvent::Wakes(node) => limiter.wake(self, node),

@@ -86,9 +86,9 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
 }
 
 /// Calls of one unit that pass at this instant, one after the other.
-fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, place: Option<u32>) -> u64 {
+fn admitted(policy: &LimitPolicy, known: Known, authority: Authority, rank: Option<u32>) -> u64 {
     let (mut view, part) = (view(policy, known), FleetPart::OneOf(NonZeroU32::new(AGENTS).unwrap()));
-    let facts = Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority, part, place };
+    let facts = Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority, part, rank };
     let mut is_admitted = || {
         let charge = ChargeFacts { policy, generation: 1, view: &view, cost: 1, enforcement: Enforcement::Normal };
         match plan(&charge, &facts) {
@@ -150,12 +150,12 @@ fn an_agent_of_a_fleet_larger_than_the_quota_has_one_unit_or_is_placed() {
         (Consistency::Strict, Some(2), 0),
         (Consistency::Strict, None, 0),
     ];
-    for (consistency, place, expected) in cases {
+    for (consistency, rank, expected) in cases {
         let mut policy = policy(2, OnFailure::Share);
         policy.set_consistency(consistency);
         for authority in [fresh(0), no_signals()] {
-            let seen = admitted(&policy, Known::Nothing, authority, place);
-            assert_eq!(seen, expected, "{consistency:?} {place:?}");
+            let seen = admitted(&policy, Known::Nothing, authority, rank);
+            assert_eq!(seen, expected, "{consistency:?} {rank:?}");
         }
     }
 }
@@ -169,7 +169,7 @@ fn a_signal_knows_no_quota_of_a_global_rule() {
     global.global_quota = NonZeroU64::new(180);
     let part = FleetPart::OneOf(NonZeroU32::MIN);
     let facts =
-        Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority: Authority::Store, part, place: None };
+        Facts { now: TimeBounds::exactly(NOW), at: NOW, own_now: NOW, authority: Authority::Store, part, rank: None };
     let denied = |policy| denied_by_signal(policy, &view(policy, Known::BySignal(95)), &facts, 1).is_some();
     assert_eq!((denied(&regional), denied(&global)), (true, false));
     for (threshold_permille, expected) in [(0, [30, 30]), (250, [22, 15]), (500, [15, 0])] {

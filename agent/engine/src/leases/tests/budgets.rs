@@ -1,6 +1,6 @@
 //! Global rules: leases, cached denials and shown quotas follow the units that the region has been granted.
 
-use tollgate_core::regions::RegionFloorPart;
+use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::Scope;
 
 use super::*;
@@ -11,7 +11,7 @@ fn global(generation: u64, quota: &str) -> RuleSet {
     let mut rule = per_key(quota);
     rule.scope = Scope::Global;
     let mut set = RuleSet::new(generation, [rule]);
-    set.regions = vec![RegionFloorPart { region: "eu".into(), floor_ppm: 200_000 }];
+    set.regions = vec![RegionFloorRatio { region: "eu".into(), floor_ppm: 200_000 }];
     set
 }
 

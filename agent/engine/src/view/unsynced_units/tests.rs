@@ -2,7 +2,7 @@
 
 use super::*;
 
-const AGEING: Ageing = Ageing { part_ms: 100, kept_ms: 60_000 };
+const AGEING: Ageing = Ageing { sub_window_ms: 100, kept_ms: 60_000 };
 
 const fn at(ms: u64) -> Timestamp {
     Timestamp::from_ms(ms)
@@ -89,7 +89,7 @@ fn the_release_of_a_request_removes_the_slots_of_all_its_decisions() {
 fn slots_that_are_too_many_are_backfilled() {
     let mut unsynced = UnsyncedUnits::default();
     let calls = SLOTS_LEN_MAX as u64 + 1;
-    (0..calls).for_each(|number| unsynced.add_slots(new(number, 1), Ageing { part_ms: 1, ..AGEING }));
+    (0..calls).for_each(|number| unsynced.add_slots(new(number, 1), Ageing { sub_window_ms: 1, ..AGEING }));
     (0..calls).for_each(|number| unsynced.remove_slots(id(number)));
     assert_eq!(
         (unsynced.size().units, unsynced.slots.len()),
@@ -124,7 +124,7 @@ fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
 fn a_long_outage_needs_few_entries_and_a_call_carries_few() {
     let mut unsynced = UnsyncedUnits::default();
     for ms in 0..10_000 {
-        unsynced.add(new(ms, 1), Ageing { part_ms: 1_000, ..AGEING });
+        unsynced.add(new(ms, 1), Ageing { sub_window_ms: 1_000, ..AGEING });
     }
     assert!(unsynced.size().entries <= OPEN_LEN_MAX + 10 && !unsynced.fits_in_call());
     assert_eq!(unsynced.size().units, 10_000);
@@ -135,8 +135,8 @@ fn a_long_outage_needs_few_entries_and_a_call_carries_few() {
 fn past_the_cap_no_unit_is_lost() {
     let mut unsynced = UnsyncedUnits::default();
     let bursts = OPEN_LEN_MAX as u64 + 2;
-    (0..bursts).for_each(|ms| unsynced.add(new(ms, 1), Ageing { part_ms: 1, ..AGEING }));
-    (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), Ageing { part_ms: 5_000, ..AGEING }));
+    (0..bursts).for_each(|ms| unsynced.add(new(ms, 1), Ageing { sub_window_ms: 1, ..AGEING }));
+    (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), Ageing { sub_window_ms: 5_000, ..AGEING }));
     assert!(unsynced.size().entries <= OPEN_LEN_MAX + 1);
     assert_eq!(unsynced.size().units, bursts + 20);
 }

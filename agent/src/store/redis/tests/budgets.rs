@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, CounterId, DigestKey, SlotId, StoreError};
+use tollgate_core::counter::{Charge, CounterId, DigestKey, HashSlotId, StoreError};
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{LimitWrite, StoredLimit};
 use tollgate_redis::{RedisSettings, RegionLimits, counter_key, floor_key, key_claim_key, limit_key};
 
-use super::{SHARED, Slots, ask, ask_within, by_hand_on, on, own_prefix, shared, take};
+use super::{HashSlots, SHARED, ask, ask_within, by_hand_on, on, own_prefix, shared, take};
 use crate::store::conformance::HandClock;
 use crate::store::{ChargeStore, RedisStore};
 
@@ -30,7 +30,7 @@ fn foreign_limits_are_errors_until_they_are_written_again() {
     let store = shared(&prefix);
     let limits = limits_beside(&store);
     let global = Charge { budget: Some("rule".into()), ..ask(1, 5) };
-    let limit_key = limit_key(&counter_key(&prefix, SlotId::of(COUNTER)));
+    let limit_key = limit_key(&counter_key(&prefix, HashSlotId::of(COUNTER)));
     let now = on(limits.time()).expect("Redis answers");
     let write = |units, until| LimitWrite {
         limit: StoredLimit { units, until, window_ms: 60_000, as_of: 1, ..StoredLimit::default() },
@@ -70,7 +70,7 @@ fn the_units_of_a_foreign_value_are_unknown() {
     let prefix = own_prefix();
     let store = shared(&prefix);
     let limits = limits_beside(&store);
-    let key = counter_key(&prefix, SlotId::of(COUNTER));
+    let key = counter_key(&prefix, HashSlotId::of(COUNTER));
     let write = LimitWrite { limit: StoredLimit::default(), ..LimitWrite::default() };
     let used = || on(limits.write_limit("rule", COUNTER, &write)).expect("Redis answers").1.used;
     assert_eq!(used(), 0);
@@ -93,7 +93,7 @@ fn one_digest_key_holds_the_region() {
     let clock = Arc::new(HandClock::at(1_000_000));
     let settings = RedisSettings::new(&SHARED.url()).prefixed(own_prefix());
     let keys = [DigestKey::default(), DigestKey::new([7; 16])].map(|key| settings.clone().with_digest_key(&key));
-    let stores = keys.each_ref().map(|settings| by_hand_on(settings, Slots::Together, clock.clone()));
+    let stores = keys.each_ref().map(|settings| by_hand_on(settings, HashSlots::Together, clock.clone()));
     let limits = [0, 1].map(|key| {
         RegionLimits::on(stores[key].gathered.steps.connection.clone(), &keys[key]).at_test_time(clock.clone())
     });

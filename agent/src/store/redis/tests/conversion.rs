@@ -30,7 +30,7 @@ fn replaced_after(store: &RedisStore, charge: &Charge, meanwhile: impl FnOnce())
 
 #[test]
 fn a_unit_that_is_charged_during_a_conversion_is_not_lost() {
-    let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Together, Arc::new(HandClock::at(NOW)));
     let old = ask(1, 10);
     let new = newer(&old, 5);
     assert!(take(&store, &old).expect("Redis answers")[0].charged);
@@ -42,7 +42,7 @@ fn a_unit_that_is_charged_during_a_conversion_is_not_lost() {
 
 #[test]
 fn two_agents_that_convert_at_once_convert_once() {
-    let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Together, Arc::new(HandClock::at(NOW)));
     let old = ask(1, 10);
     let new = newer(&old, 5);
     assert!(take(&store, &old).expect("Redis answers")[0].charged);
@@ -52,7 +52,7 @@ fn two_agents_that_convert_at_once_convert_once() {
 
 #[test]
 fn a_counter_that_vanishes_during_a_conversion_starts_anew() {
-    let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Together, Arc::new(HandClock::at(NOW)));
     let old = ask(1, 10);
     assert!(take(&store, &old).expect("Redis answers")[0].charged);
     assert!(!replaced_after(&store, &newer(&old, 5), || store.lose(old.counter)));
@@ -63,7 +63,7 @@ fn a_counter_that_vanishes_during_a_conversion_starts_anew() {
 #[test]
 fn two_agents_that_see_the_clock_step_back_re_base_once() {
     let clock = Arc::new(HandClock::at(NOW));
-    let store = by_hand(Slots::Together, clock.clone());
+    let store = by_hand(HashSlots::Together, clock.clone());
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         clock.set(NOW);
         let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
@@ -84,7 +84,7 @@ fn two_agents_that_see_the_clock_step_back_re_base_once() {
 /// A value that never fits is given up, and nothing is charged: here a call contradicts itself.
 #[test]
 fn a_step_gives_up_and_has_charged_nothing() {
-    let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Together, Arc::new(HandClock::at(NOW)));
     let old = ask(1, 10);
     assert!(take(&store, &old).expect("Redis answers")[0].charged);
     let new = newer(&old, 10);
@@ -96,7 +96,7 @@ fn a_step_gives_up_and_has_charged_nothing() {
 /// Agents follow a new rule one after the other; units are neither lost nor admitted twice.
 #[test]
 fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
-    for slots in [Slots::Together, Slots::Multi] {
+    for slots in [HashSlots::Together, HashSlots::Multi] {
         let prefix = own_prefix();
         let settings = RedisSettings::new(&SHARED.url()).prefixed(prefix).with_slots(slots);
         let agents: Vec<_> = (0..4)
@@ -136,7 +136,7 @@ fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
 /// Two policies of a rule may alternate on a counter: a step follows each of them without a replacement.
 #[test]
 fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
-    let store = by_hand(Slots::Together, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Together, Arc::new(HandClock::at(NOW)));
     let socket = store.gathered.steps.connection.socket().expect("it is connected");
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");

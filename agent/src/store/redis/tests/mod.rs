@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
-use tollgate_core::counter::{CounterId, RequestId, SlotId};
+use tollgate_core::counter::{CounterId, HashSlotId, RequestId};
 use tollgate_core::window::{Estimate, Window};
 use tollgate_redis::RegionLimits;
 use tollgate_servers::{Redis, wait_for};
@@ -24,7 +24,7 @@ use tollgate_servers::{Redis, wait_for};
 use super::gathered_steps::GatheredSteps;
 use super::steps;
 use super::value;
-use super::{RedisSettings, RedisStore, Slots};
+use super::{HashSlots, RedisSettings, RedisStore};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;
 use crate::store::{ChargeStore, StoreError};
@@ -74,11 +74,11 @@ fn wait_for_answer(store: &RedisStore) -> Timestamp {
 
 /// An enforced charge of 1 unit against so many in this window, by the server's own time.
 fn ask_within(counter: u128, units: u64, width_ms: u64) -> Charge {
-    let window = Window::with_default_parts(width_ms).expect("a window");
+    let window = Window::with_default_sub_windows(width_ms).expect("a window");
     let counter = CounterId::from_u128(counter);
     Charge {
         counter,
-        slot: SlotId::of(counter),
+        slot: HashSlotId::of(counter),
         request: None,
         limit: Limit { algorithm: Algorithm::SlidingWindow(Estimate::Conservative), units, window, burst: 0 },
         generation: 1,
@@ -103,7 +103,7 @@ fn left(store: &RedisStore, one: &Charge) -> u64 {
 
 fn key(store: &RedisStore, counter: u128) -> String {
     let counter = CounterId::from_u128(counter);
-    store.gathered.steps.counter(SlotId::of(counter), counter)
+    store.gathered.steps.counter(HashSlotId::of(counter), counter)
 }
 
 impl Loses for RedisStore {
@@ -116,11 +116,11 @@ impl Loses for RedisStore {
 }
 
 /// A store of its own on the shared server that goes by this clock.
-fn by_hand(slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
+fn by_hand(slots: HashSlots, clock: Arc<conformance::HandClock>) -> RedisStore {
     by_hand_on(&RedisSettings::new(&SHARED.url()).prefixed(own_prefix()), slots, clock)
 }
 
-fn by_hand_on(settings: &RedisSettings, slots: Slots, clock: Arc<conformance::HandClock>) -> RedisStore {
+fn by_hand_on(settings: &RedisSettings, slots: HashSlots, clock: Arc<conformance::HandClock>) -> RedisStore {
     let settings = settings.clone().with_slots(slots);
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = RedisStore::new(&settings, pace).expect("an address");
@@ -134,7 +134,7 @@ fn by_hand_on(settings: &RedisSettings, slots: Slots, clock: Arc<conformance::Ha
 #[test]
 fn it_is_a_store_of_a_region() {
     let region = |clock: Arc<conformance::HandClock>| {
-        let mut store = by_hand(Slots::Together, clock.clone());
+        let mut store = by_hand(HashSlots::Together, clock.clone());
         // Also where every simple step shares a script.
         store.gathered.shared_len_min = Some(1);
         let store = Arc::new(store);
@@ -150,14 +150,14 @@ fn it_is_a_store_of_a_region() {
 /// A1, A9, A10, A12, B4: as every store.
 #[test]
 fn it_is_a_store() {
-    conformance::run(conformance::Container::Remote, |clock| by_hand(Slots::Together, clock));
+    conformance::run(conformance::Container::Remote, |clock| by_hand(HashSlots::Together, clock));
 }
 
 /// A1, A9, A10, A12, B4: as every store, by the script of many steps.
 #[test]
 fn it_is_a_store_of_many_steps() {
     conformance::run(conformance::Container::Remote, |clock| {
-        let mut store = by_hand(Slots::Together, clock);
+        let mut store = by_hand(HashSlots::Together, clock);
         store.gathered.shared_len_min = Some(1);
         store
     });
@@ -166,5 +166,5 @@ fn it_is_a_store_of_many_steps() {
 /// A1, A9, A10, A12, B4: as every store, when the counters of a call lie in several slots.
 #[test]
 fn it_is_a_store_in_several_slots() {
-    conformance::run(conformance::Container::RemoteSlots, |clock| by_hand(Slots::Multi, clock));
+    conformance::run(conformance::Container::RemoteSlots, |clock| by_hand(HashSlots::Multi, clock));
 }

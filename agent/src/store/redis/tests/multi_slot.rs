@@ -11,7 +11,7 @@ use conformance::HandClock;
 const NOW: u64 = 1_000_000_000_000;
 
 fn agent(redis: &Redis, prefix: &str) -> RedisStore {
-    let settings = RedisSettings::new(&redis.url()).prefixed(prefix).with_slots(Slots::Multi);
+    let settings = RedisSettings::new(&redis.url()).prefixed(prefix).with_slots(HashSlots::Multi);
     let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
     wait_for_answer(&store);
     store
@@ -143,7 +143,7 @@ fn the_other_slots_are_refunded_when_one_fails() {
 fn a_refund_after_the_hold_is_void() {
     for (waits_ms, remaining) in [(0, 10), (999, 10), (1_000, 8), (5_000, 8)] {
         let clock = Arc::new(HandClock::at(NOW));
-        let store = by_hand(Slots::Multi, clock.clone());
+        let store = by_hand(HashSlots::Multi, clock.clone());
         let (token, expires_at) = (new_token(), Timestamp::from_ms(NOW + 500));
         let two = Charge { cost: 2, ..until(&ask(1, 10), NOW + 500) };
         assert!(part(&store, &two, StepScope::OneSlot { token, expires_at })[0].charged);
@@ -158,7 +158,7 @@ fn a_refund_after_the_hold_is_void() {
 /// The refund of a charge that was never made creates no counter.
 #[test]
 fn a_refund_creates_no_key() {
-    let store = by_hand(Slots::Multi, Arc::new(HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Multi, Arc::new(HandClock::at(NOW)));
     part(&store, &ask(1, 10), StepScope::RefundSlot { token: new_token() });
     take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
         .expect("Redis answers");
@@ -169,7 +169,7 @@ fn a_refund_creates_no_key() {
 #[test]
 fn units_are_not_held_longer_after_the_clock_stepped_back() {
     let clock = Arc::new(HandClock::at(NOW));
-    let store = by_hand(Slots::Multi, clock.clone());
+    let store = by_hand(HashSlots::Multi, clock.clone());
     let one = ask(1, 10);
     let charge = |token, now| {
         let expires_at = Timestamp::from_ms(now + 50);

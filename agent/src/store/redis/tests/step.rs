@@ -22,11 +22,11 @@ fn monitored(redis: &Redis, during: impl FnOnce()) -> Vec<String> {
 #[test]
 fn a_call_is_one_command() {
     let redis = Redis::start();
-    for (slots, commands) in [(Slots::Together, 5), (Slots::Multi, 10)] {
+    for (slots, commands) in [(HashSlots::Together, 5), (HashSlots::Multi, 10)] {
         let settings = RedisSettings::new(&redis.url()).prefixed(format!("{slots:?}:")).with_slots(slots);
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");
-        let beside = Charge { slot: SlotId::of(CounterId::from_u128(2)), ..ask(3, 30) };
+        let beside = Charge { slot: HashSlotId::of(CounterId::from_u128(2)), ..ask(3, 30) };
         let mut sent = monitored(&redis, || {
             for call in 0..5 {
                 let id = Some(RequestId::from_u128(call));
@@ -177,7 +177,7 @@ fn it_may_be_reached_over_a_unix_socket() {
 
 #[test]
 fn an_evaluation_charges_nothing_and_creates_no_counter() {
-    for slots in [Slots::Together, Slots::Multi] {
+    for slots in [HashSlots::Together, HashSlots::Multi] {
         let store = by_hand(slots, Arc::new(conformance::HandClock::at(1_000_000_000_000)));
         let mode = ChargeMode::Evaluate { expires_at: Timestamp::from_ms(u64::MAX) };
         let evaluated = [1, 2].map(|counter| Charge { mode, ..ask(counter, 10) });

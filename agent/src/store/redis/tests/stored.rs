@@ -12,7 +12,7 @@ fn stored(store: &RedisStore, counter: u128) -> Vec<u8> {
 #[test]
 fn a_value_is_written_alike_by_script_and_agent() {
     let clock = Arc::new(conformance::HandClock::at(NOW));
-    let store = by_hand(Slots::Together, clock.clone());
+    let store = by_hand(HashSlots::Together, clock.clone());
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         for quota in [100, 100_000, 1 << 40] {
             let counter = counter + 100 * u128::from(quota);
@@ -37,7 +37,7 @@ fn a_value_is_written_alike_by_script_and_agent() {
 /// A year fits into the value of any kind that may be so wide.
 #[test]
 fn a_window_may_be_a_year_wide() {
-    let store = by_hand(Slots::Together, Arc::new(conformance::HandClock::at(NOW)));
+    let store = by_hand(HashSlots::Together, Arc::new(conformance::HandClock::at(NOW)));
     let year_ms = 366 * 24 * 3_600_000;
     let kinds = [
         Algorithm::SlidingWindow(Estimate::Interpolated),
@@ -66,7 +66,7 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
         Charge { limit, ..ask(counter, 1) }
     };
     let clock = Arc::new(conformance::HandClock::at(NOW));
-    let (store, pure) = (by_hand(Slots::Together, clock.clone()), MemoryStore::new(clock.clone()));
+    let (store, pure) = (by_hand(HashSlots::Together, clock.clone()), MemoryStore::new(clock.clone()));
     let call = [
         ask(1, 10),
         Charge { cost: 700_000_000_000_000, ..huge(2, Algorithm::SlidingWindow(Estimate::Conservative), BURST) },
@@ -89,7 +89,7 @@ fn a_burst_that_fills_for_ages_is_charged_like_any_other() {
 #[test]
 fn every_key_expires() {
     let redis = Redis::start();
-    for slots in [Slots::Together, Slots::Multi] {
+    for slots in [HashSlots::Together, HashSlots::Multi] {
         let settings = RedisSettings::new(&redis.url()).prefixed(format!("{slots:?}:")).with_slots(slots);
         let store = RedisStore::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         on(store.ping()).expect("Redis answers");
@@ -119,7 +119,7 @@ fn every_key_expires() {
 fn counters_of_one_slot_share_a_hash_tag() {
     let redis = Redis::start_with(&["--cluster-enabled", "yes"]);
     let store = store(&redis.url(), "tag:");
-    let slot = SlotId::of(CounterId::from_u128(77));
+    let slot = HashSlotId::of(CounterId::from_u128(77));
     let place = |key: &str| redis.command(&format!("CLUSTER KEYSLOT {key}"));
     let (mut places, mut keys) = (Vec::new(), Vec::new());
     for counter in 70..80 {

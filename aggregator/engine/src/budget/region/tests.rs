@@ -256,7 +256,7 @@ fn a_process_takes_care_of_its_part_only() {
     let partition = X.partition(8);
     let part = |own: &[u32]| {
         let own: BTreeSet<_> = own.iter().copied().collect();
-        RegionPart { partitions: 8, counted: own.clone(), own }
+        RegionPartitions { partitions: 8, counted: own.clone(), own }
     };
     let other = (partition + 1) % 8;
     for (own, asks, sets_floors) in [(partition, true, partition == 0), (other, false, other == 0)] {

@@ -88,7 +88,7 @@ fn every_algorithm_has_its_own_settings() {
         ("quota: 10/min, algorithm: leaky_bucket", Algorithm::LeakyBucket, 12),
         ("quota: 10/30s, algorithm: concurrency", Algorithm::Concurrency, 12),
     ] {
-        assert_eq!((one(settings).algorithm, one(settings).window.parts()), (algorithm, parts), "{settings}");
+        assert_eq!((one(settings).algorithm, one(settings).window.sub_windows()), (algorithm, parts), "{settings}");
     }
 }
 
@@ -103,10 +103,10 @@ rules:
   - { name: d, per: [ip], quota: 7/7s }
 ",
     );
-    assert_eq!((policy(&set, 0).window.parts(), policy(&set, 0).burst), (1, 0));
+    assert_eq!((policy(&set, 0).window.sub_windows(), policy(&set, 0).burst), (1, 0));
     assert_eq!((policy(&set, 1).algorithm, policy(&set, 1).burst), (Algorithm::SlidingLog, 0));
-    assert_eq!((policy(&set, 2).window.parts(), policy(&set, 2).burst), (12, 20));
-    assert_eq!((policy(&set, 3).window.parts(), policy(&set, 3).burst), (7, 14));
+    assert_eq!((policy(&set, 2).window.sub_windows(), policy(&set, 2).burst), (12, 20));
+    assert_eq!((policy(&set, 3).window.sub_windows(), policy(&set, 3).burst), (7, 14));
 }
 
 #[test]

@@ -52,12 +52,15 @@ rules:
         "strict is conservative by default"
     );
     assert_eq!(
-        (policy(key).on_failure, policy(key).deadline.as_millis(), policy(key).window.parts()),
+        (policy(key).on_failure, policy(key).deadline.as_millis(), policy(key).window.sub_windows()),
         (OnFailure::Open, 8, 12)
     );
     assert_eq!((policy(login).algorithm, login.per.len(), login.matches.len()), (Algorithm::SlidingLog, 1, 2));
     assert!(matches!(policy(login).on_failure, OnFailure::Limit(quota) if quota.units() == 3));
-    assert_eq!((all.per.len(), policy(all).window.parts(), policy(all).consistency), (0, 4, Consistency::Bounded));
+    assert_eq!(
+        (all.per.len(), policy(all).window.sub_windows(), policy(all).consistency),
+        (0, 4, Consistency::Bounded)
+    );
     assert!(set.is_secret("api_key") && !set.is_secret("ip") && !set.is_secret("endpoint"));
 }
 

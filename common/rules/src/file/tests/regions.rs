@@ -53,9 +53,12 @@ fn a_global_rule_has_fine_sub_windows_unless_the_file_says_otherwise() {
     ] {
         let set = accepted(&format!("{above}{}", rule(settings)));
         let policy = set.rules[0].policy.expect("a policy");
-        assert_eq!(policy.window.parts(), parts, "{above}{settings}");
+        assert_eq!(policy.window.sub_windows(), parts, "{above}{settings}");
     }
-    assert_eq!(accepted("rules: [{ name: a, per: [ip], quota: 1/min }]").rules[0].policy.unwrap().window.parts(), 12);
+    assert_eq!(
+        accepted("rules: [{ name: a, per: [ip], quota: 1/min }]").rules[0].policy.unwrap().window.sub_windows(),
+        12
+    );
 }
 
 #[test]

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use tollgate_aggregator_engine::budget::coordinator::Coordinator;
-use tollgate_aggregator_engine::budget::region::{RegionBudgets, RegionEffect, RegionInput, RegionMember, RegionPart};
+use tollgate_aggregator_engine::budget::region::{
+    RegionBudgets, RegionEffect, RegionInput, RegionMember, RegionPartitions,
+};
 use tollgate_core::counter::Partition;
 
 use super::event::{Event, LedgerMember, WriteAnswer};
@@ -80,8 +82,11 @@ impl RegionsWorld {
             LedgerMember::Region(region, _) => {
                 let is_away = self.regions[region].settings.bus_away_until(self.now_ms).is_some();
                 let own: BTreeSet<Partition> = [0].into();
-                let part =
-                    RegionPart { partitions: 1, counted: if is_away { BTreeSet::new() } else { own.clone() }, own };
+                let part = RegionPartitions {
+                    partitions: 1,
+                    counted: if is_away { BTreeSet::new() } else { own.clone() },
+                    own,
+                };
                 self.poll(member, RegionInput::Assigned(&part));
                 self.poll(member, RegionInput::StoreTime(self.store_time(region).clock));
                 self.poll(member, RegionInput::Tick);

@@ -1,7 +1,7 @@
 //! capped: every map and queue stays within its cap, back-pressure holds, and each row of an agent is in the log or counted
 //! as dropped.
 //!
-//! Excused: rows of agents that ended, of a topic that was recreated, and of callers that share an overflow counter.
+//! Excused: rows of agents that ended, of a topic that was recreated, and of callers that the sketch counts.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -110,7 +110,7 @@ impl Capped {
         // One node at each step, since to count a table takes a lock of each of its shards.
         self.turn = self.turn.wrapping_add(1);
         let counters_max = facts.counters_max();
-        // Tables are split in shards, each of which rounds its part of the cap up; overflow counters come on top.
+        // Tables are split in shards, each of which rounds its part of the cap up; the sketch comes on top.
         let sharded_max = counters_max + 128;
         let waiting_max = WAITING_LEN_MAX * sim.bus().partitions as usize;
         let agents = sim.agents();

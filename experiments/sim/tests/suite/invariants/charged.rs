@@ -4,7 +4,7 @@
 //! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
 //! while the breaker of an agent is closed, it admits no call before the store has charged it. A request
 //! id that was charged before counts as charged. Excused: rules in shadow or with `on_failure: open`, callers on a list, callers that
-//! share an overflow counter, calls of an agent that takes the store for down, and those of an agent that was paused in its
+//! the sketch counts, calls of an agent that takes the store for down, and those of an agent that was paused in its
 //! backfill: a counter with more units than a call carries is decided without the store until they are sent.
 //!
 //! The store is never charged by a rule under `consistency: eventual`.

@@ -4,7 +4,7 @@
 //!
 //! Only the rule that the answer shows is known to have been decided by `on_failure`. Excused: runs in which the
 //! store's clock stepped back, because local usage is kept in store time; calls with a request id; callers on a list;
-//! and callers that share an overflow counter.
+//! and callers that the sketch counts.
 
 use std::collections::HashMap;
 

@@ -34,7 +34,7 @@ impl Facts {
         self.counters_max
     }
 
-    /// Returns true if callers may share an overflow counter, which is not named by their descriptors.
+    /// Returns true if the sketch may count callers, which have no counters of their own then.
     pub(crate) fn overflows(&self) -> bool {
         self.counters_max < 1_000
     }

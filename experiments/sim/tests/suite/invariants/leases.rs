@@ -99,7 +99,7 @@ impl Leases {
         }
         let (now, shown) = (sim.store().time(sim.now()), self.shown);
         // After a step back, a counter may be ahead of the clock. It then charges a later sub-window.
-        let may_be_ahead = |window: Window| now < shown.plus_ms(window.part_ms());
+        let may_be_ahead = |window: Window| now < shown.plus_ms(window.sub_window_ms());
         let applied = facts.applied(answered.generation, &answered.call);
         // The others are counted in any case.
         for applied in applied.into_iter().filter(|applied| !applied.counts_denials()) {
@@ -109,8 +109,8 @@ impl Leases {
             let windows = facts.policies(rule, &answered.call).into_iter().map(|policy| policy.window);
             let places = [applied.policy.window].into_iter().chain(windows).flat_map(|window| {
                 // A counter that was re-based after a step of the clock is charged in an earlier sub-window than others of the call.
-                let parts = if by_lease { 0 } else { window.parts().into() };
-                let ahead = if by_lease && may_be_ahead(window) { window.parts().into() } else { 0 };
+                let parts = if by_lease { 0 } else { window.sub_windows().into() };
+                let ahead = if by_lease && may_be_ahead(window) { window.sub_windows().into() } else { 0 };
                 let own = place(window);
                 let earlier = (own.saturating_sub(parts)..=own).rev();
                 earlier.chain(own + 1..=own + ahead).map(move |place| (window, place))

@@ -10,8 +10,8 @@
 //! room; one that a rule of `charge: each` denies after the other rules have charged it;
 //! and several calls of one request that are not all admitted. After a release that failed, the slots of its counter
 //! are not balanced, nor are they after a call that was denied or held back: what it was charged is given back, at a
-//! time that the agent chooses. Agents that crash take their unsynced units with them. Callers that share an overflow
-//! counter and agents with their own table are not balanced.
+//! time that the agent chooses. Agents that crash take their unsynced units with them. Callers that the sketch
+//! counts and agents with their own table are not balanced.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

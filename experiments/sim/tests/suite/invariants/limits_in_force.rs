@@ -84,7 +84,8 @@ impl InForce {
     /// most a sub-window after the change.
     pub(crate) fn is_settled_from(&self) -> Timestamp {
         let others = self.earlier.iter().filter(|(_, limit)| limit.window != self.limit.window);
-        let settled = others.map(|(ended, limit)| ended.plus_ms(limit.window.part_ms() + self.limit.window.width_ms()));
+        let settled =
+            others.map(|(ended, limit)| ended.plus_ms(limit.window.sub_window_ms() + self.limit.window.width_ms()));
         settled.max().unwrap_or_default()
     }
 

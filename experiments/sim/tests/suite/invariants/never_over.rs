@@ -8,7 +8,7 @@
 //! units is not compared, because the quota may have been lowered below the units in the window. A refund of units from
 //! before a step back of the clock counts at its own time, and one of units that the store has lost counts nothing. Units
 //! that the store loses count again once they are opened again, unless the counter has changed its window meanwhile.
-//! Excused: callers that share an overflow counter, up to twice the quota; interpolated windows, bursts over a window, and
+//! Excused: callers that the sketch counts, up to twice the quota; interpolated windows, bursts over a window, and
 //! `concurrency`. Lines of credit are counters like others.
 
 use std::collections::{HashMap, HashSet};

@@ -70,9 +70,9 @@ impl Recount {
             let Some(counter) = row.counter.map(|index| &batch.counters[index as usize]) else { continue };
             let window = counter.window;
             let Some(recounted) = self.counters.get_mut(&counter.id) else { continue };
-            let latest = (appended_ms + CLOCK_ERROR_MAX_MS) / window.part_ms();
+            let latest = (appended_ms + CLOCK_ERROR_MAX_MS) / window.sub_window_ms();
             let sub_window = row.sub_window.min(latest);
-            recounted.oldest = recounted.oldest.max(sub_window.saturating_sub(window.parts().into()));
+            recounted.oldest = recounted.oldest.max(sub_window.saturating_sub(window.sub_windows().into()));
             let units = recounted.units.entry(sub_window).or_default();
             *units = units.saturating_add_signed(row.cost);
             self.touched.insert(counter.id);
@@ -101,7 +101,7 @@ impl Recount {
             };
         };
         let newest = ring.newest();
-        let oldest = newest.saturating_sub(recounted.window.parts().into()).max(recounted.oldest);
+        let oldest = newest.saturating_sub(recounted.window.sub_windows().into()).max(recounted.oldest);
         for sub_window in oldest..=newest {
             let (units, truth) = (ring.get(sub_window), recounted.units.get(&sub_window).copied().unwrap_or(0));
             if units != truth {

@@ -5,7 +5,7 @@
 //! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a
 //! loss of its data excuse a denial for 250 ms. Where no unit ever comes back, a refund excuses it for 250 ms, and the
 //! others for a sub-window or 10 s. Under the interpolated estimate, a denial of the store is held for a moment. Not
-//! checked are callers that share an overflow counter, and agents that keep their own table, which is not the store.
+//! checked are callers that the sketch counts, and agents that keep their own table, which is not the store.
 
 use std::collections::HashMap;
 
@@ -157,5 +157,5 @@ fn stale_ms_max(applied: &Applied) -> u64 {
     let has_one_policy = applied.rule.by_tier.is_empty() && applied.rule.quota_from.is_none();
     let is_unsettled = !applied.rule.goes_by_call_cost() && has_one_policy;
     let keeps_units = is_unsettled && policy.may_lease() && policy.global_quota.is_none();
-    if keeps_units { policy.window.part_ms().clamp(STALE_MS_MAX, RESYNC_MS) } else { STALE_MS_MAX }
+    if keeps_units { policy.window.sub_window_ms().clamp(STALE_MS_MAX, RESYNC_MS) } else { STALE_MS_MAX }
 }

@@ -1,7 +1,7 @@
 //! wake-up: an agent that sleeps wakes in time. Rows are handed to the bus once the batch has lingered and the previous
 //! round is acknowledged, refused or given up; a store that is needed is probed, at the pace that its relapses allow.
 //!
-//! Excused: rows of calls to which no rule applies, and of callers that share an overflow counter, because their
+//! Excused: rows of calls to which no rule applies, and of callers that the sketch counts, because their
 //! partition is not known here; and agents that are not scheduled, or were not a moment ago.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,7 +7,7 @@ mod traffic;
 mod incident;
 mod incidents;
 mod plan;
-mod part;
+mod rest;
 mod shrink;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,8 +20,8 @@ use tollgate_sim::{Faults, PlantedBug, Simulation, StoreState};
 use crate::invariants::{Invariants, START, Totals};
 use clients::Clients;
 use incidents::Incidents;
-pub(crate) use part::Part;
 pub(crate) use plan::Plan;
+pub(crate) use rest::Rest;
 pub(crate) use shrink::shrink;
 
 /// Quiet time at the end, after which everything must be settled, in ms. A store that relapsed is probed twice a second.

@@ -7,19 +7,19 @@
 use strum::VariantArray;
 
 use super::Plan;
-use super::part::{Hazard, Part};
+use super::rest::{Hazard, Rest};
 
 const RUNS_MAX: usize = 600;
 
 struct Search<'a> {
-    breaks: &'a dyn Fn(&Part) -> bool,
-    part: Part,
+    breaks: &'a dyn Fn(&Rest) -> bool,
+    part: Rest,
     runs: usize,
 }
 
 /// Returns a small part of a plan of which `breaks` is true, as it is of the whole.
-pub(crate) fn shrink(plan: &Plan, breaks: &dyn Fn(&Part) -> bool) -> Part {
-    let mut search = Search { breaks, part: Part::whole(plan), runs: 0 };
+pub(crate) fn shrink(plan: &Plan, breaks: &dyn Fn(&Rest) -> bool) -> Rest {
+    let mut search = Search { breaks, part: Rest::whole(plan), runs: 0 };
     // Requests are most of a plan, so the others are left out of shorter runs.
     search.shorten();
     search.leave_out(|part| &mut part.requests);
@@ -36,7 +36,7 @@ pub(crate) fn shrink(plan: &Plan, breaks: &dyn Fn(&Part) -> bool) -> Part {
 
 impl Search<'_> {
     /// Changes the part if it breaks the invariant still; returns false if it does not.
-    fn holds(&mut self, change: impl FnOnce(&mut Part)) -> bool {
+    fn holds(&mut self, change: impl FnOnce(&mut Rest)) -> bool {
         let mut smaller = self.part.clone();
         change(&mut smaller);
         if self.runs >= RUNS_MAX || smaller == self.part {
@@ -61,7 +61,7 @@ impl Search<'_> {
     }
 
     /// Leaves places out of a list: large pieces first.
-    fn leave_out(&mut self, list: fn(&mut Part) -> &mut Vec<usize>) {
+    fn leave_out(&mut self, list: fn(&mut Rest) -> &mut Vec<usize>) {
         let mut len = list(&mut self.part).len();
         while len > 0 {
             let mut from = 0;

@@ -180,10 +180,10 @@ impl Traffic {
     ) -> u64 {
         let edge = window.start_of(window.sub_window(START.plus_ms(from_ms)) + 1).ms_since(START);
         let (quiet_from, mut at_ms) =
-            (edge.saturating_sub(rng.u64(window.part_ms() / 8..=window.part_ms() / 2)), from_ms);
+            (edge.saturating_sub(rng.u64(window.sub_window_ms() / 8..=window.sub_window_ms() / 2)), from_ms);
         while at_ms < quiet_from {
             self.one(settings, at_ms, agent, caller, endpoint);
-            at_ms += 1 + poisson_gap_ms(rng, window.part_ms() / 10);
+            at_ms += 1 + poisson_gap_ms(rng, window.sub_window_ms() / 10);
         }
         edge
     }

@@ -27,7 +27,7 @@ impl StoreStep for OwnAlgorithm {
 
     fn bytes(&self) -> u64 {
         match self.limit.algorithm {
-            Algorithm::SlidingWindow(_) => 8 * (u64::from(self.limit.window.parts()) + 2),
+            Algorithm::SlidingWindow(_) => 8 * (u64::from(self.limit.window.sub_windows()) + 2),
             Algorithm::SlidingLog => 8 * self.limit.units,
             _ => 16,
         }

@@ -3,7 +3,7 @@
 //! Source 000, "Chatty servers", with counts that are pushed: N - 1 messages for an admission.
 
 use super::counts::{RING_BYTES, Rings};
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct Broadcast {
@@ -30,8 +30,8 @@ impl Limiter for Broadcast {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<AdmittedCaller>, to: Place, message: AdmittedCaller) {
-        if let Place::Node(node) = to {
+    fn receive(&mut self, net: &mut PeerNetwork<AdmittedCaller>, to: Side, message: AdmittedCaller) {
+        if let Side::Node(node) = to {
             self.rings.add(node, message.0, net.now(), 1);
         }
     }

@@ -2,7 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side};
 use crate::scenario::ways::workload::ArrivedCall;
 
 /// A step of a store on one counter.
@@ -30,7 +30,7 @@ impl<S: StoreStep> Limiter for CentralStore<S> {
         net.ask(CentralMessage::Check(call));
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<CentralMessage>, _to: Place, message: CentralMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<CentralMessage>, _to: Side, message: CentralMessage) {
         match message {
             CentralMessage::Check(call) => {
                 let answer = self.0.step(call.caller, net.now());

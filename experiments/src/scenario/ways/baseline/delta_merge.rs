@@ -4,7 +4,7 @@
 //! The wait is 200 ms. The clocks of the nodes agree.
 
 use super::shared_counts::{SUB_INTERVAL_MS, SharedCountMessage, SharedCounts};
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const WAIT_MS: u64 = 200;
@@ -29,11 +29,11 @@ impl Limiter for DeltaMerge {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<SharedCountMessage>, to: Place, message: SharedCountMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<SharedCountMessage>, to: Side, message: SharedCountMessage) {
         match (to, message) {
-            (Place::Store, SharedCountMessage::Add(caller, at, units)) => self.0.add(caller, at, units),
-            (Place::Store, SharedCountMessage::Read(node, caller, at)) => self.0.read(net, node, caller, at),
-            (Place::Node(node), SharedCountMessage::Count(caller, at, units)) => {
+            (Side::Store, SharedCountMessage::Add(caller, at, units)) => self.0.add(caller, at, units),
+            (Side::Store, SharedCountMessage::Read(node, caller, at)) => self.0.read(net, node, caller, at),
+            (Side::Node(node), SharedCountMessage::Count(caller, at, units)) => {
                 self.0.replace(node, caller, at, units);
             }
             _ => {}

@@ -8,7 +8,7 @@ use tollgate_core::rules::Quota;
 
 use super::counts::{FIXED_BYTES, FixedCount};
 use super::gossip;
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct GossipMax {
@@ -42,8 +42,8 @@ impl Limiter for GossipMax {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<Self::Message>, to: Place, message: Self::Message) {
-        let Place::Node(node) = to else { return };
+    fn receive(&mut self, net: &mut PeerNetwork<Self::Message>, to: Side, message: Self::Message) {
+        let Side::Node(node) = to else { return };
         for MinuteCount { caller, count } in message.iter() {
             self.counts[node][*caller].merge(*count, net.now(), self.quota);
         }

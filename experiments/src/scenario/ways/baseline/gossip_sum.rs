@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::counts::{RING_BYTES, Rings};
 use super::gossip;
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 /// Number of rounds in which a changed count is sent.
@@ -83,8 +83,8 @@ impl Limiter for GossipSum {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<Self::Message>, to: Place, message: Self::Message) {
-        let Place::Node(node) = to else { return };
+    fn receive(&mut self, net: &mut PeerNetwork<Self::Message>, to: Side, message: Self::Message) {
+        let Side::Node(node) = to else { return };
         for heard in message.iter() {
             let new = self.raise(node, *heard);
             if new > 0 {

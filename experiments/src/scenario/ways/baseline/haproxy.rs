@@ -6,7 +6,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct HaproxyPeers {
@@ -60,8 +60,8 @@ impl Limiter for HaproxyPeers {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, _net: &mut PeerNetwork<PushedEntry>, to: Place, message: PushedEntry) {
-        if let Place::Node(node) = to {
+    fn receive(&mut self, _net: &mut PeerNetwork<PushedEntry>, to: Side, message: PushedEntry) {
+        if let Side::Node(node) = to {
             self.entries[node][message.caller] = message.entry;
         }
     }

@@ -9,7 +9,7 @@ use tollgate_core::rules::Quota;
 use tollgate_sim::oracle::Oracle;
 
 use super::counts::FixedCount;
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const FLUSH_MS: u64 = 10_000;
@@ -92,7 +92,7 @@ impl Limiter for LocalBudget {
         }
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<LogMessage>, _to: Place, message: LogMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<LogMessage>, _to: Side, message: LogMessage) {
         let now = net.now();
         match message {
             LogMessage::Check(call) => {

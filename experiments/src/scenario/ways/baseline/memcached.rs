@@ -6,7 +6,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
 
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const TRIES_MAX: u32 = 5;
@@ -59,7 +59,7 @@ impl Limiter for Memcached {
         net.ask(CasMessage::Gets(call, 1));
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<CasMessage>, _to: Place, message: CasMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<CasMessage>, _to: Side, message: CasMessage) {
         match message {
             CasMessage::Gets(call, tries) => {
                 net.reply(call.node, CasMessage::Got(call, tries, self.buckets[call.caller]));

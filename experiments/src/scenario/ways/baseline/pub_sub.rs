@@ -3,7 +3,7 @@
 //! Source 002, "Why use gossip […] instead of a centralized pub/sub". N messages for an admission, and two ways instead of one.
 
 use super::counts::{RING_BYTES, Rings};
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 pub(super) struct PubSub {
@@ -33,10 +33,10 @@ impl Limiter for PubSub {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<PublishedAdmission>, to: Place, message: PublishedAdmission) {
+    fn receive(&mut self, net: &mut PeerNetwork<PublishedAdmission>, to: Side, message: PublishedAdmission) {
         match to {
-            Place::Store => net.send_to_all(Some(message.node), &message),
-            Place::Node(node) => self.rings.add(node, message.caller, net.now(), 1),
+            Side::Store => net.send_to_all(Some(message.node), &message),
+            Side::Node(node) => self.rings.add(node, message.caller, net.now(), 1),
         }
     }
 

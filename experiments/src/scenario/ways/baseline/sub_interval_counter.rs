@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use tollgate_core::window::SubWindow;
 
 use super::shared_counts::{SUB_INTERVAL_MS, SharedCountMessage, SharedCounts};
-use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Place, Trial};
+use crate::scenario::ways::network::{CounterBytes, Limiter, PeerNetwork, Side, Trial};
 use crate::scenario::ways::workload::ArrivedCall;
 
 const ADDED_MS_MAX: u64 = 50;
@@ -45,9 +45,9 @@ impl Limiter for SubIntervalCounter {
         net.answer(call, is_admitted);
     }
 
-    fn receive(&mut self, net: &mut PeerNetwork<SharedCountMessage>, to: Place, message: SharedCountMessage) {
+    fn receive(&mut self, net: &mut PeerNetwork<SharedCountMessage>, to: Side, message: SharedCountMessage) {
         match (to, message) {
-            (Place::Store, SharedCountMessage::Add(caller, at, units)) => {
+            (Side::Store, SharedCountMessage::Add(caller, at, units)) => {
                 self.shared.add(caller, at, units);
                 let added = self.added.entry((caller, at)).or_default();
                 *added += 1;
@@ -56,11 +56,11 @@ impl Limiter for SubIntervalCounter {
                     net.send_to_all(None, &SharedCountMessage::IsComplete(caller, at));
                 }
             }
-            (Place::Store, SharedCountMessage::Read(node, caller, at)) => self.shared.read(net, node, caller, at),
-            (Place::Node(node), SharedCountMessage::IsComplete(caller, at)) => {
+            (Side::Store, SharedCountMessage::Read(node, caller, at)) => self.shared.read(net, node, caller, at),
+            (Side::Node(node), SharedCountMessage::IsComplete(caller, at)) => {
                 net.ask(SharedCountMessage::Read(node, caller, at));
             }
-            (Place::Node(node), SharedCountMessage::Count(caller, at, units)) => {
+            (Side::Node(node), SharedCountMessage::Count(caller, at, units)) => {
                 self.shared.replace(node, caller, at, units);
             }
             _ => {}

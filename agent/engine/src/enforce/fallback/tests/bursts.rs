@@ -50,7 +50,7 @@ impl BurstCase {
     /// Asks without the store.
     fn admits(&mut self, at: Timestamp, cost: u64, authority: Authority) -> bool {
         let part = FleetPart::OneOf(NonZeroU32::new(self.agents).unwrap());
-        let facts = Facts { now: TimeBounds::exactly(at), at, own_now: at, authority, part, place: None };
+        let facts = Facts { now: TimeBounds::exactly(at), at, own_now: at, authority, part, rank: None };
         let (policy, view, enforcement) = (&self.policy, &self.view, Enforcement::Normal);
         let charge = ChargeFacts { policy, generation: 1, view, cost, enforcement };
         match plan(&charge, &facts) {

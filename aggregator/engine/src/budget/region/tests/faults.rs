@@ -6,8 +6,11 @@ use super::*;
 /// the demand wants what its predecessor wanted.
 #[test]
 fn a_region_keeps_its_units_while_the_calls_are_not_counted() {
-    let part =
-        |counted: &[u32]| RegionPart { partitions: 1, own: [0].into(), counted: counted.iter().copied().collect() };
+    let part = |counted: &[u32]| RegionPartitions {
+        partitions: 1,
+        own: [0].into(),
+        counted: counted.iter().copied().collect(),
+    };
     let mut holder = process(7, 42, &[]);
     poll(&mut holder, 0, RegionInput::Assigned(&part(&[0])));
     let records = granted(&mut holder);

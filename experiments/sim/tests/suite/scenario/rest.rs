@@ -13,7 +13,7 @@ use super::incident::Incident;
 
 /// Rest of a plan. Requests and incidents are given by their places in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct Rest {
     pub(crate) agents: usize,
     pub(crate) until_ms: u64,
     pub(crate) requests: Vec<usize>,
@@ -43,7 +43,7 @@ pub(crate) enum Hazard {
     Retries,
 }
 
-impl Part {
+impl Rest {
     pub(crate) fn whole(plan: &Plan) -> Self {
         Self {
             agents: plan.settings.agents.len(),
@@ -70,7 +70,7 @@ impl Part {
     }
 }
 
-impl Part {
+impl Rest {
     /// Returns what is left of a plan, for people.
     pub(crate) fn summary(&self, plan: &Plan) -> String {
         let part = self.of(plan);
@@ -119,7 +119,7 @@ impl Hazard {
     }
 }
 
-impl Display for Part {
+impl Display for Rest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { agents, until_ms, requests, incidents, without } = self;
         write!(f, "agents={agents} until={until_ms} requests={} incidents={}", ranges(requests), ranges(incidents))?;
@@ -128,7 +128,7 @@ impl Display for Part {
     }
 }
 
-impl FromStr for Part {
+impl FromStr for Rest {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {

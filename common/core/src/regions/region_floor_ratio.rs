@@ -9,14 +9,14 @@ pub const REGIONS_LEN_MAX: usize = 64;
 
 /// Region of a rule set, and the part of each global quota that is reserved for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RegionFloorPart {
+pub struct RegionFloorRatio {
     /// Name of the region.
     pub region: Region,
     /// Part of a quota, in millionths.
     pub floor_ppm: u32,
 }
 
-impl RegionFloorPart {
+impl RegionFloorRatio {
     /// Returns the units of a quota that are reserved for the region: at least one.
     #[must_use]
     pub fn units_of(&self, quota: u64) -> u64 {
@@ -34,7 +34,7 @@ mod tests {
         for (quota, floor_ppm, expected) in
             [(1_000, 100_000, 100), (100, 10_000, 1), (19, 100_000, 1), (7, 0, 1), (u64::MAX, 1_000_000, u64::MAX)]
         {
-            assert_eq!(RegionFloorPart { region: "eu".into(), floor_ppm }.units_of(quota), expected);
+            assert_eq!(RegionFloorRatio { region: "eu".into(), floor_ppm }.units_of(quota), expected);
         }
     }
 }

@@ -2,37 +2,37 @@
 //! reckon with.
 //!
 //! Agents have different signals at the same time. An agent that has a newer one than the others would take a part of
-//! units that the others may still admit by the older one. So an agent also keeps to its part as it was in this epoch
-//! and in the one before. A budget ends with its epochs, and when the store's clock steps back.
+//! units that the others may still admit by the older one. So an agent also keeps to its part as it was in this period
+//! and in the one before. A budget ends with its periods, and when the store's clock steps back.
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 
-/// Length of an epoch, in ms: longer than the signals of two agents usually differ.
-const EPOCH_MS: u64 = 250;
+/// Length of an period, in ms: longer than the signals of two agents usually differ.
+const PERIOD_MS: u64 = 250;
 
-/// Units that may be admitted by the parts of the last two epochs.
+/// Units that may be admitted by the parts of the last two periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SignalBudget {
+pub(crate) struct SignalParts {
     /// Epoch of the last admission.
-    epoch: u64,
-    /// Units left of the part at the first admission in that epoch, and in the one before.
+    period: u64,
+    /// Units left of the part at the first admission in that period, and in the one before.
     left: [u64; 2],
 }
 
-impl SignalBudget {
-    /// Holds an admission by this agent's part to the budget. A denial ends with the two epochs at the latest.
+impl SignalParts {
+    /// Holds an admission by this agent's part to the budget. A denial ends with the two periods at the latest.
     pub(crate) fn held(&self, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
         let left = self.left(now);
         if let Some(remaining) = left.checked_sub(cost) {
             return Verdict { remaining: verdict.remaining.min(remaining), ..verdict };
         }
-        let retry_at = now.plus_ms(2 * EPOCH_MS);
+        let retry_at = now.plus_ms(2 * PERIOD_MS);
         Verdict { admitted: false, remaining: left, retry_at, reset_at: verdict.reset_at.max(retry_at), delay_ms: 0 }
     }
 
     fn left(&self, now: Timestamp) -> u64 {
-        match (now.as_ms() / EPOCH_MS).checked_sub(self.epoch) {
+        match (now.as_ms() / PERIOD_MS).checked_sub(self.period) {
             Some(0) => self.left[0].min(self.left[1]),
             Some(1) => self.left[0],
             _ => u64::MAX,
@@ -40,13 +40,13 @@ impl SignalBudget {
     }
 
     pub(crate) fn spend(&mut self, now: Timestamp, part: u64, units: u64) {
-        let epoch = now.as_ms() / EPOCH_MS;
-        match epoch.checked_sub(self.epoch) {
+        let period = now.as_ms() / PERIOD_MS;
+        match period.checked_sub(self.period) {
             Some(0) => {}
             Some(1) => self.left = [part, self.left[0]],
             _ => self.left = [part, u64::MAX],
         }
-        self.epoch = epoch;
+        self.period = period;
         self.left = self.left.map(|left| if left == u64::MAX { left } else { left.saturating_sub(units) });
     }
 }
@@ -55,10 +55,10 @@ impl SignalBudget {
 mod tests {
     use super::*;
 
-    /// A budget holds an agent to its parts and takes nothing from the parts of later epochs.
+    /// A budget holds an agent to its parts and takes nothing from the parts of later periods.
     #[test]
     fn calls_in_each_epoch_use_a_part_that_stays_as_large() {
-        let mut budget = SignalBudget::default();
+        let mut budget = SignalParts::default();
         for call in 0..400 {
             let now = Timestamp::from_ms(1_000_000 + 50 * call);
             let verdict = Verdict { admitted: true, remaining: 24, retry_at: now, reset_at: now, delay_ms: 0 };
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn a_part_counts_in_its_epoch_and_the_next() {
         let at = |ms: u64| Timestamp::from_ms(1_000_000 + ms);
-        let mut budget = SignalBudget::default();
+        let mut budget = SignalParts::default();
         assert_eq!(budget.left(at(0)), u64::MAX);
         budget.spend(at(10), 3, 1);
         assert_eq!((budget.left(at(11)), budget.left(at(260)), budget.left(at(500))), (2, 2, u64::MAX));
         budget.spend(at(260), 2, 1);
         assert_eq!((budget.left(at(261)), budget.left(at(510))), (1, 1));
         budget.spend(at(510), 9, 1);
-        assert_eq!(budget.left(at(511)), 0, "one was left of the epoch before");
+        assert_eq!(budget.left(at(511)), 0, "one was left of the period before");
     }
 }
