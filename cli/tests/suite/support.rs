@@ -121,7 +121,15 @@ impl Up {
 }
 
 impl Drop for Up {
+    /// Ends the process. If a test fails and the process had ended by itself, its end is printed.
     fn drop(&mut self) {
+        if std::thread::panicking()
+            && let Ok(Some(status)) = self.child.try_wait()
+        {
+            let mut log = String::new();
+            let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut log));
+            eprintln!("the process at {} had ended, {status}: {log}", self.address);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -6,7 +6,7 @@ use std::thread::ScopedJoinHandle;
 
 use tollgate_servers::{Redis, free_port};
 
-use super::fleet_of_processes::{Member, alone, check};
+use super::fleet_of_processes::{Member, check};
 use crate::support::{Client, Up, file};
 
 const LOOPS: usize = 8;
@@ -49,7 +49,6 @@ fn decisions(connect: impl Fn() -> Client + Sync, keys: usize) -> (BTreeMap<Stri
 /// counter.
 #[test]
 fn counts_in_memory_decide_every_call_on_a_busy_machine() {
-    let _alone = alone();
     let up = Up::start(&["--limit", "1000000/min per api_key"]);
     let (sources, denied) = decisions(|| up.client(), 1);
     println!("{sources:?}, {denied} denied");
@@ -63,7 +62,6 @@ fn counts_in_memory_decide_every_call_on_a_busy_machine() {
 /// 100/min, in the first seconds of an agent that is alone, whether it is told so or not.
 #[test]
 fn a_busy_machine_denies_no_legitimate_calls() {
-    let _alone = alone();
     let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, consistency: bounded }]";
     let rules = file("busy.yaml", rules).display().to_string();
     for more in [&["--agents-expected", "1"][..], &[]] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, free_port};
 
-use super::fleet_of_processes::{Fleet, Member, alone, check};
+use super::fleet_of_processes::{Fleet, Member, check};
 use crate::support::{Answer, file, wait_for};
 
 const RULES: &str = "
@@ -67,7 +67,6 @@ fn the_emergency_switch_reaches_all_agents() {
 /// restart, also without Redis, and off after it was switched off.
 #[test]
 fn the_emergency_switch_is_on_after_a_restart_without_kafka() {
-    let _alone = alone();
     let mut redis = Redis::start();
     let rules = file("emergency-state.yaml", RULES);
     let state = rules.with_file_name("emergency-state");

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Kafka, Redis, free_port};
 
-use super::fleet_of_processes::{Member, alone, check};
+use super::fleet_of_processes::{Member, check};
 use crate::support::{Client, file, finish, tollgate, wait_for};
 
 const RULES: &str = "
@@ -168,7 +168,6 @@ fn assert_fleet_remains(name: &str, found_by: usize, kafka: Option<Kafka>) {
 /// of them or one has found it empty.
 #[test]
 fn agents_that_find_redis_empty_for_a_moment_remain_three() {
-    let _alone = alone();
     for (name, found_by) in [("empty-for-all", 3), ("empty-for-one", 1)] {
         assert_fleet_remains(name, found_by, None);
     }
@@ -177,7 +176,6 @@ fn agents_that_find_redis_empty_for_a_moment_remain_three() {
 /// I10: the same after the end of Kafka, from which the agents knew each other, too.
 #[test]
 fn agents_that_lose_kafka_and_find_redis_empty_remain_three() {
-    let _alone = alone();
     assert_fleet_remains("empty-without-kafka", 3, Some(Kafka::start()));
 }
 
@@ -186,7 +184,6 @@ fn agents_that_lose_kafka_and_find_redis_empty_remain_three() {
 /// Each agent counts one step and says so in one line.
 #[test]
 fn an_empty_redis_whose_clock_is_behind_locks_nobody_out() {
-    let _alone = alone();
     let mut redis = Redis::start_with_clock();
     let rules = file("empty-and-behind.yaml", CLOCK_RULES).display().to_string();
     let mut agents = ["gw-1", "gw-2"].map(|node| agent(&redis, None, &rules, node));

@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -17,20 +16,11 @@ use tollgate_servers::{Kafka, Redis, free_port};
 use super::log::Units;
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
-/// Lock that keeps two fleets from running at once and slowing each other down.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-/// Waits until no other fleet runs.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Servers, and the rules that all agents enforce.
 pub(crate) struct Fleet {
     pub(crate) redis: Redis,
     pub(crate) kafka: Kafka,
     pub(crate) rules: PathBuf,
-    _alone: MutexGuard<'static, ()>,
 }
 
 /// Process that can be killed and restarted at the same address.
@@ -46,9 +36,8 @@ impl Fleet {
     }
 
     pub(crate) fn start_over(redis: fn() -> Redis, name: &str, rules: &str) -> Self {
-        let alone = alone();
         let rules = file(&format!("{name}.yaml"), rules);
-        Self { redis: redis(), kafka: Kafka::start(), rules, _alone: alone }
+        Self { redis: redis(), kafka: Kafka::start(), rules }
     }
 
     /// Starts an agent of this name and waits until it is ready.

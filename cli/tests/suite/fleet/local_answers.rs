@@ -4,7 +4,7 @@
 use serde_json::Value;
 use tollgate_servers::{Redis, free_port};
 
-use super::fleet_of_processes::{Member, alone};
+use super::fleet_of_processes::Member;
 use crate::support::{Client, file, wait_for};
 
 /// The deadline is one that a busy machine keeps.
@@ -46,7 +46,6 @@ impl Gateway {
 /// stranded.
 #[test]
 fn answers_explanations_and_metrics_show_the_local_answers() {
-    let _alone = alone();
     let (redis, rules) = (Redis::start(), file("local-answers.yaml", RULES));
     let http = format!("127.0.0.1:{}", free_port());
     let args =

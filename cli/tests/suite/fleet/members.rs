@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, free_port};
 
-use super::fleet_of_processes::{Fleet, Member, alone, check};
+use super::fleet_of_processes::{Fleet, Member, check};
 use crate::support::{Client, Up, file, tollgate, wait_for};
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, consistency: strict, deadline: 1s }]";
@@ -37,7 +37,6 @@ fn counted_after(by: &Member, agents: u64) -> Duration {
 /// E7: another agent counts a new agent, and stops counting a killed one within 15 s.
 #[test]
 fn agents_know_within_15_s_how_many_they_are() {
-    let _alone = alone();
     let redis = Redis::start();
     let first = agent(&redis, "gw-1");
     let alone = counted_after(&first, 1);
@@ -55,7 +54,6 @@ fn agents_know_within_15_s_how_many_they_are() {
 /// I11: a killed agent serves immediately after its restart: the first connection is answered, by the store.
 #[test]
 fn an_agent_that_was_killed_serves_at_once_when_it_is_back() {
-    let _alone = alone();
     let redis = Redis::start();
     let mut agent = agent(&redis, "gw-1");
     assert_eq!(agent.client().check("k1").json()["remaining"], 999);

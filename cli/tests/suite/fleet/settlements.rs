@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_servers::{Redis, free_port};
 
-use super::fleet_of_processes::{Member, alone};
+use super::fleet_of_processes::Member;
 use crate::support::{Answer, Client, Up, file, wait_for};
 
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 100/min, consistency: strict, deadline: 1s }]";
@@ -115,7 +115,6 @@ fn settle_bucket(agents: &mut [Client; 2], kind: &str) {
 /// a settlement may only add, at most one quota; an id with one changed character is refused.
 #[test]
 fn a_settlement_neither_locks_a_caller_nor_gives_quota_without_end() {
-    let _alone = alone();
     let rules = file("settlements.yaml", RULES).display().to_string();
     let up = Up::start(&["--rules", &rules]);
     settle(&mut [up.client(), up.client()]);
@@ -127,7 +126,6 @@ fn a_settlement_neither_locks_a_caller_nor_gives_quota_without_end() {
 /// B8, never-over: a bucket gives the units of a call back once, for as long as they may be in it.
 #[test]
 fn a_settlement_of_a_bucket_that_is_repeated_for_windows_refunds_once() {
-    let _alone = alone();
     let rules = file("buckets.yaml", BUCKETS).display().to_string();
     let up = Up::start(&["--rules", &rules]);
     let redis = Redis::start();

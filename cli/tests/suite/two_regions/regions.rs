@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use serde_json::Value;
@@ -13,16 +12,12 @@ use crate::support::{Client, Up, file, tollgate, wait_for};
 
 pub(crate) const KEY: &str = "k";
 
-/// Lock that keeps tests from slowing each other down.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 /// The ledger is in the Kafka of the first region, which the second one reaches by a proxy.
 pub(crate) struct TwoRegions {
     pub(crate) link: Proxy,
     pub(crate) home: RegionServers,
     pub(crate) far: RegionServers,
     rules: PathBuf,
-    _alone: MutexGuard<'static, ()>,
 }
 
 pub(crate) struct RegionServers {
@@ -71,13 +66,12 @@ rules:
             quota(),
             width_ms() / 1_000
         );
-        let alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let link = Proxy::start();
         let (home, far) = thread::scope(|scope| {
             let far = scope.spawn(|| RegionServers::start("us", Kafka::start()));
             (RegionServers::start("eu", Kafka::start_behind(&link)), far.join().expect("no panic"))
         });
-        Self { link, home, far, _alone: alone, rules: file(&format!("{name}.yaml"), &rules) }
+        Self { link, home, far, rules: file(&format!("{name}.yaml"), &rules) }
     }
 
     /// Starts aggregators and agents, and waits until both regions know the terms.
