@@ -2,4 +2,5 @@
 
 mod support;
 mod scenarios;
+mod documented_figures;
 mod live;

@@ -117,7 +117,9 @@ fn every_key_expires() {
 /// D4: the counters of a call that share a slot have one slot of a cluster, and so have all keys beside them.
 #[test]
 fn counters_of_one_slot_share_a_hash_tag() {
-    let redis = Redis::start_with(&["--cluster-enabled", "yes"]);
+    // The default port of the cluster's bus is one of outgoing connections.
+    let bus_port = tollgate_servers::free_port().to_string();
+    let redis = Redis::start_with(&["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
     let store = store(&redis.url(), "tag:");
     let slot = HashSlotId::of(CounterId::from_u128(77));
     let place = |key: &str| redis.command(&format!("CLUSTER KEYSLOT {key}"));
