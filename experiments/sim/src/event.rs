@@ -40,7 +40,7 @@ pub(super) enum AgentEvent {
     StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
     /// The answer of the store to a step arrives, or the connection is lost.
     StepReplies(PipelineNumber, GatheredStep<Ticket>, Result<ChargeResults, StoreError>),
-    /// Others have waited for the answers to the steps of this round as long as they may.
+    /// Others have waited for the answers to the steps of this pipeline as long as they may.
     PipelineOverdue(PipelineNumber),
     /// The timer of a request fires.
     DeadlinePasses(Ticket),
@@ -101,7 +101,7 @@ pub(super) enum StoreCommand {
     Witness(u64),
     /// Charges, by step.
     Charge(Vec<Vec<Charge>>),
-    /// A step of calls, which name their requests, and its round.
+    /// A step of calls, which name their requests, and its pipeline.
     Step(PipelineNumber, GatheredStep<Ticket>),
 }
 

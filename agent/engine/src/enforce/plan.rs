@@ -88,12 +88,12 @@ pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
             ((fallback::alone(policy, view, facts, covered, cost), Source::Fallback), covered)
         }
     };
-    // The part that the signal alone leaves to this agent. The budget holds it to those of the last epochs.
+    // The part that the signal alone leaves to this agent. It is also held to those of the last periods.
     let is_divided = policy.consistency == Consistency::Strict && policy.on_failure == OnFailure::Share;
     let part =
         (is_divided && source == Source::Signal && verdict.admitted).then(|| verdict.remaining.saturating_add(cost));
     if let (Some(_), Some(remote)) = (part, view.remote.as_deref()) {
-        verdict = remote.budget.held(facts.now.earliest, cost, verdict);
+        verdict = remote.parts.held(facts.now.earliest, cost, verdict);
     }
     let pace = pace::pace(policy, facts, view).filter(|_| verdict.admitted);
     if let Some(limit) = &pace {

@@ -45,8 +45,8 @@ pub(crate) struct RemoteCount {
     /// signal, and says nothing about a counter that the store has re-based since.
     pub(crate) charged_at: Timestamp,
     pub(crate) flow: Flow,
-    /// Budget of a strict counter. It outlives the signal.
-    pub(crate) budget: SignalParts,
+    /// Of a strict counter. They outlive the signal.
+    pub(crate) parts: SignalParts,
 }
 
 impl CounterView {

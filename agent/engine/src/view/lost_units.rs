@@ -125,8 +125,8 @@ mod tests {
             let mut admitted = Ring::new(policy.window);
             admitted.add(policy.window.sub_window(at(ms)), 1);
             let flow = Flow::new(std::iter::empty(), 1);
-            let (newest_at, charged_at, budget) = (at(ms), at(ms), SignalParts::default());
-            Box::new(RemoteCount { admitted, newest_at, charged_at, flow, budget })
+            let (newest_at, charged_at, parts) = (at(ms), at(ms), SignalParts::default());
+            Box::new(RemoteCount { admitted, newest_at, charged_at, flow, parts })
         });
         view
     }

@@ -1,27 +1,27 @@
-//! Budget of a strict counter while signals divide its units: what this agent may admit by parts that other agents still
-//! reckon with.
+//! Parts of a strict counter while signals divide its units: the units that this agent may admit by parts that other agents
+//! still reckon with.
 //!
 //! Agents have different signals at the same time. An agent that has a newer one than the others would take a part of
 //! units that the others may still admit by the older one. So an agent also keeps to its part as it was in this period
-//! and in the one before. A budget ends with its periods, and when the store's clock steps back.
+//! and in the one before. The parts end with their periods, and when the store's clock steps back.
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 
-/// Length of an period, in ms: longer than the signals of two agents usually differ.
+/// Length of a period, in ms: longer than the signals of two agents usually differ.
 const PERIOD_MS: u64 = 250;
 
 /// Units that may be admitted by the parts of the last two periods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SignalParts {
-    /// Epoch of the last admission.
+    /// Period of the last admission.
     period: u64,
     /// Units left of the part at the first admission in that period, and in the one before.
     left: [u64; 2],
 }
 
 impl SignalParts {
-    /// Holds an admission by this agent's part to the budget. A denial ends with the two periods at the latest.
+    /// Holds an admission by this agent's part to those of the last periods. A denial ends with the two periods at the latest.
     pub(crate) fn held(&self, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
         let left = self.left(now);
         if let Some(remaining) = left.checked_sub(cost) {
@@ -55,32 +55,32 @@ impl SignalParts {
 mod tests {
     use super::*;
 
-    /// A budget holds an agent to its parts and takes nothing from the parts of later periods.
+    /// Earlier parts hold an agent, and take nothing from the parts of later periods.
     #[test]
-    fn calls_in_each_epoch_use_a_part_that_stays_as_large() {
-        let mut budget = SignalParts::default();
+    fn calls_in_each_period_use_a_part_that_stays_as_large() {
+        let mut parts = SignalParts::default();
         for call in 0..400 {
             let now = Timestamp::from_ms(1_000_000 + 50 * call);
             let verdict = Verdict { admitted: true, remaining: 24, retry_at: now, reset_at: now, delay_ms: 0 };
-            assert!(budget.held(now, 1, verdict).admitted, "call {call}");
-            budget.spend(now, 25, 1);
+            assert!(parts.held(now, 1, verdict).admitted, "call {call}");
+            parts.spend(now, 25, 1);
         }
         let now = Timestamp::from_ms(1_000_000 + 50 * 400);
         let verdict = Verdict { admitted: true, remaining: 70, retry_at: now, reset_at: now, delay_ms: 0 };
-        let held = budget.held(now, 30, verdict);
+        let held = parts.held(now, 30, verdict);
         assert_eq!((held.admitted, held.retry_at.ms_since(now)), (false, 500));
     }
 
     #[test]
-    fn a_part_counts_in_its_epoch_and_the_next() {
+    fn a_part_counts_in_its_period_and_the_next() {
         let at = |ms: u64| Timestamp::from_ms(1_000_000 + ms);
-        let mut budget = SignalParts::default();
-        assert_eq!(budget.left(at(0)), u64::MAX);
-        budget.spend(at(10), 3, 1);
-        assert_eq!((budget.left(at(11)), budget.left(at(260)), budget.left(at(500))), (2, 2, u64::MAX));
-        budget.spend(at(260), 2, 1);
-        assert_eq!((budget.left(at(261)), budget.left(at(510))), (1, 1));
-        budget.spend(at(510), 9, 1);
-        assert_eq!(budget.left(at(511)), 0, "one was left of the period before");
+        let mut parts = SignalParts::default();
+        assert_eq!(parts.left(at(0)), u64::MAX);
+        parts.spend(at(10), 3, 1);
+        assert_eq!((parts.left(at(11)), parts.left(at(260)), parts.left(at(500))), (2, 2, u64::MAX));
+        parts.spend(at(260), 2, 1);
+        assert_eq!((parts.left(at(261)), parts.left(at(510))), (1, 1));
+        parts.spend(at(510), 9, 1);
+        assert_eq!(parts.left(at(511)), 0, "one was left of the period before");
     }
 }

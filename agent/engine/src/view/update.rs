@@ -23,7 +23,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
     match event {
         ViewEvent::Planned { now, at, cost, part, pace, covered } => {
             if let (Some(part), Some(remote)) = (part, view.remote.as_deref_mut()) {
-                remote.budget.spend(now, part, cost);
+                remote.parts.spend(now, part, cost);
             }
             let local = view.local(policy);
             local.uncovered.forget_covered(covered, now, policy.window.width_ms());
@@ -113,8 +113,8 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             let mut admitted = signal.admitted.clone();
             // Counts from before a step back of the store's clock.
             admitted.rebase(latest, Estimate::Conservative);
-            let budget = view.remote.as_ref().map(|remote| remote.budget).unwrap_or_default();
-            view.remote = Some(Box::new(RemoteCount { admitted, newest_at, charged_at, flow, budget }));
+            let parts = view.remote.as_ref().map(|remote| remote.parts).unwrap_or_default();
+            view.remote = Some(Box::new(RemoteCount { admitted, newest_at, charged_at, flow, parts }));
         }
     }
 }

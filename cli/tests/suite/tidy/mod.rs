@@ -1,7 +1,7 @@
 //! Tests of the text of sources and documents: comment style, file names, type names, file sizes, dependencies, paths and
 //! links.
 //!
-//! Each test collects all offenders and prints them with file and line. Rules about imports are in `layout.rs`.
+//! Each test collects all offenders and prints them with file and line. Rules about imports are in `layout`.
 
 mod documents;
 mod retired_words;

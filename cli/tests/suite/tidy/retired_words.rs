@@ -4,7 +4,7 @@
 use super::{assert_none, defined_type, source_files};
 
 /// Words in the names of types, and the types that may have them.
-const TYPES_WITH: [(&str, &[&str]); 8] = [
+const TYPES_WITH: [(&str, &[&str]); 7] = [
     // Of a quota, by an agent.
     ("Part", &["FleetPart", "SharedPart", "SignalParts"]),
     // Of a counter, in the table.
@@ -36,8 +36,6 @@ const TYPES_WITH: [(&str, &[&str]); 8] = [
     ("Known", &["KnownCall", "KnownCalls", "KnownCallMut", "KnownDenial", "KnownRow", "KnownRows"]),
     // Life of an agent, or time between two ends of leases.
     ("Epoch", &["LeaseEpoch", "LeaseEpochs"]),
-    // Only a record of `signals`, which is a `SignalBatch`.
-    ("Heartbeat", &[]),
 ];
 
 /// Returns true if the camel-case name contains the word, alone or in the plural.

@@ -58,8 +58,8 @@ impl Environment<'_> {
 
     fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: Result<StoreAnswer, StoreError>) {
         let event = match &message.command {
-            StoreCommand::Step(round, step) => {
-                AgentEvent::StepReplies(*round, step.clone(), answer.map(|answer| answer.results))
+            StoreCommand::Step(pipeline, step) => {
+                AgentEvent::StepReplies(*pipeline, step.clone(), answer.map(|answer| answer.results))
             }
             _ => AgentEvent::StoreReplies(message.ticket, answer),
         };
