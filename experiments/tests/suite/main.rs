@@ -1,6 +1,6 @@
 //! Tests of the binary `tollgate-lab`.
 
 mod support;
-mod scenarios;
 mod documented_figures;
+mod scenarios;
 mod live;

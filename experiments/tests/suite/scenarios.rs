@@ -1,6 +1,6 @@
 //! `tollgate-lab list`, `run` and `report`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -8,6 +8,7 @@ use serde_json::Value;
 use tollgate_servers::finish;
 use tollgate_servers::scaled;
 
+use crate::documented_figures::wrong_figures;
 use crate::support::{file, lab};
 
 const FALSE_DENIALS: &str = include_str!("../../scenarios/false-denials.toml");
@@ -129,6 +130,7 @@ fn the_report_is_one_page_with_its_pictures() {
     let run = finish(lab(&["report", "--out", folder.to_str().unwrap()]).args(&names));
     assert_eq!((run.exit, &*run.err), (0, ""));
     let page = fs::read_to_string(run.out.trim()).expect("the printed path is the page");
+    let mut results = BTreeMap::new();
     for name in names {
         let result = fs::read(folder.join(format!("{name}.json"))).unwrap();
         let result: Value = serde_json::from_slice(&result).expect("a result as JSON");
@@ -142,7 +144,9 @@ fn the_report_is_one_page_with_its_pictures() {
             let drawing = drawing.expect("a style");
             assert!(drawing.contains("<polyline") && page.contains(drawing), "{}", plot["title"]);
         }
+        results.insert(name, result);
     }
+    assert_eq!(wrong_figures(&results), [""; 0], "docs/experiments.md");
     assert!(page.contains("Not run. ") && page.contains("tollgate-lab report --live"), "the section on real servers");
     for picture in ["approximations-fixed-window", "lag-burst", "ways-worst-minute"] {
         let shown = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pictures");
