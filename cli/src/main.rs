@@ -138,3 +138,30 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Man(args)) => man::run(&args, command()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// A variable that is exported for one command fits every other one.
+    #[test]
+    fn flags_with_one_variable_take_the_same_values() {
+        fn collect(command: &clap::Command, forms: &mut HashMap<String, Vec<String>>) {
+            for arg in command.get_arguments() {
+                let Some(variable) = arg.get_env() else { continue };
+                let form = format!("{:?} {:?}", arg.get_action(), arg.get_value_names());
+                let forms = forms.entry(variable.to_string_lossy().into_owned()).or_default();
+                if !forms.contains(&form) {
+                    forms.push(form);
+                }
+            }
+            command.get_subcommands().for_each(|command| collect(command, forms));
+        }
+        let mut forms = HashMap::new();
+        collect(&command(), &mut forms);
+        forms.retain(|_, forms| forms.len() > 1);
+        assert!(forms.is_empty(), "give one of the flags another variable: {forms:#?}");
+    }
+}

@@ -4,12 +4,12 @@
 //! which is written once: with the first row, in the [`RowBuffer`](crate::row_buffer::RowBuffer). A locked instruction
 //! would cost more than the row, because the processor waits there for everything that it has written.
 //!
-//! **Ownership.** The thread that has the stripe alone writes slots and `tail`; the publishing thread reads the slots
-//! between `taken` and `tail` and then writes `taken`. Slots before `taken` are free. Threads that share a stripe use
-//! no ring. Slots come in chunks, and the thread takes the first free chunk: while few rows wait, they use the same few
+//! **Ownership.** The thread that has the stripe alone writes cells and `tail`; the publishing thread reads the cells
+//! between `taken` and `tail` and then writes `taken`. Cells before `taken` are free. Threads that share a stripe use
+//! no ring. Cells come in chunks, and the thread takes the first free chunk: while few rows wait, they use the same few
 //! chunks, which stay in the caches of the processor.
 //!
-//! **Ends.** A subject ends with its list: when the list is full, and with the rules. The place of a subject in an
+//! **Ends.** A subject ends with its list: when the list is full, and with the rules. The number of a subject in an
 //! older list is then no longer valid, and its call adds its subject to the new one.
 
 use std::iter;
@@ -23,14 +23,14 @@ use tollgate_core::decision::Source;
 /// Maximum number of rows that wait: those of about 10 ms. Rows past it go to the buffer, whole. One chunk more may be
 /// in use.
 pub(crate) const KNOWN_ROWS_LEN_MAX: usize = (CHUNKS - 1) * CHUNK_LEN;
-/// Slots are allocated in chunks, when they are first used.
+/// Cells are allocated in chunks, when they are first used.
 const CHUNKS: usize = 128;
 const CHUNK_LEN: usize = 1_024;
 /// Maximum number of subjects in a list, and of the bytes of their texts past which it gets no further one.
 const SUBJECTS_LEN_MAX: usize = 16_384;
 const SUBJECTS_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Bits of a slot's second number: the time in ms (for some centuries), the index of the subject, and the result.
+/// Bits of a cell's second number: the time in ms (for some centuries), the index of the subject, and the result.
 const AT_BITS: u32 = 44;
 const SUBJECT_BITS: u32 = 16;
 const SOURCE_BITS: u32 = 3;
@@ -38,7 +38,7 @@ const SOURCE_BITS: u32 = 3;
 /// Number of the next list of any engine in the process. The first is 1.
 static NEXT_LIST: AtomicU32 = AtomicU32::new(1);
 
-/// Place of a subject, which its call remembers.
+/// Number of a subject in a list, which its call remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SubjectNumber {
     list: NonZeroU32,
@@ -129,18 +129,18 @@ impl KnownRows {
     /// Adds a row, from the thread that has the stripe alone. Returns none, and adds nothing, if the list of the
     /// subject has ended or the ring is full.
     #[inline]
-    pub(crate) fn add(&self, now: Timestamp, place: SubjectNumber, row: KnownRow) -> Option<AddedRow> {
-        let (tail, rest) = (self.tail.load(Ordering::Relaxed), encode(place.index, row)?);
+    pub(crate) fn add(&self, now: Timestamp, number: SubjectNumber, row: KnownRow) -> Option<AddedRow> {
+        let (tail, rest) = (self.tail.load(Ordering::Relaxed), encode(number.index, row)?);
         let taken = self.taken.0.load(Ordering::Acquire);
-        if place.list.get() != self.list.load(Ordering::Relaxed) || tail - taken >= KNOWN_ROWS_LEN_MAX {
+        if number.list.get() != self.list.load(Ordering::Relaxed) || tail - taken >= KNOWN_ROWS_LEN_MAX {
             return None;
         }
         if tail.is_multiple_of(CHUNK_LEN) {
             self.take_chunk(taken / CHUNK_LEN, tail / CHUNK_LEN);
         }
-        let slot = &self.chunk(tail)[tail % CHUNK_LEN];
-        slot.call.store(row.call, Ordering::Relaxed);
-        slot.rest.store(rest, Ordering::Relaxed);
+        let cell = &self.chunk(tail)[tail % CHUNK_LEN];
+        cell.call.store(row.call, Ordering::Relaxed);
+        cell.rest.store(rest, Ordering::Relaxed);
         self.tail.store(tail + 1, Ordering::Release);
         // If the publishing thread takes the rows before just now, it may be seen late: it looks again a little later.
         let waiting = tail + 1 - self.taken.0.load(Ordering::Relaxed);
@@ -150,7 +150,7 @@ impl KnownRows {
         Some(AddedRow { waiting })
     }
 
-    /// Ends the list of subjects: no call knows its place any more.
+    /// Ends the list of subjects: no call knows its number any more.
     pub(crate) fn end_list(&self) {
         self.list.store(0, Ordering::Relaxed);
     }
@@ -173,12 +173,12 @@ impl KnownRows {
     /// thread calls it.
     pub(crate) fn rows(&self, through: usize) -> impl Iterator<Item = (usize, KnownRow)> {
         (self.taken.0.load(Ordering::Relaxed)..through).map(|position| {
-            let slot = &self.chunk(position)[position % CHUNK_LEN];
-            decode(slot.call.load(Ordering::Relaxed), slot.rest.load(Ordering::Relaxed))
+            let cell = &self.chunk(position)[position % CHUNK_LEN];
+            decode(cell.call.load(Ordering::Relaxed), cell.rest.load(Ordering::Relaxed))
         })
     }
 
-    /// Frees the slots of so many of the oldest rows. Only the publishing thread calls it.
+    /// Frees the cells of so many of the oldest rows. Only the publishing thread calls it.
     pub(crate) fn free(&self, len: usize) {
         self.taken.0.store(self.taken.0.load(Ordering::Relaxed) + len, Ordering::Release);
         // Rows that are added from now on see that the ring is empty, or are seen.
@@ -202,7 +202,7 @@ impl KnownRows {
     }
 }
 
-/// Returns the second number of a slot; none for a time that it cannot hold.
+/// Returns the second number of a cell; none for a time that it cannot hold.
 #[inline]
 fn encode(subject: u16, row: KnownRow) -> Option<u64> {
     let (at, result) = (row.at.as_ms(), row.source as u64 | u64::from(row.admitted) << SOURCE_BITS);
@@ -233,9 +233,9 @@ mod tests {
         let (ring, mut list) = (KnownRows::default(), SubjectList::default());
         let mut added = Vec::new();
         for (call, source) in (0..).zip(Source::ALL) {
-            let (place, row) = (list.add(&ring, 1, 7), KnownRow { source, ..row(call) });
-            assert_eq!(ring.add(NOW, place, row), Some(AddedRow { waiting: added.len() + 1 }));
-            added.push((usize::from(place.index), row));
+            let (number, row) = (list.add(&ring, 1, 7), KnownRow { source, ..row(call) });
+            assert_eq!(ring.add(NOW, number, row), Some(AddedRow { waiting: added.len() + 1 }));
+            added.push((usize::from(number.index), row));
         }
         assert_eq!((ring.rows(ring.added()).collect::<Vec<_>>(), ring.opened_at()), (added, Some(NOW)));
         ring.free(ring.added());
@@ -245,9 +245,9 @@ mod tests {
     #[test]
     fn a_full_ring_takes_no_row_until_some_are_freed() {
         let (ring, mut list) = (KnownRows::default(), SubjectList::default());
-        let place = list.add(&ring, 1, 7);
-        let fill = |from: u64| (from..u64::MAX).take_while(|call| ring.add(NOW, place, row(*call)).is_some()).count();
-        assert_eq!((fill(0), ring.add(NOW, place, row(0))), (KNOWN_ROWS_LEN_MAX, None));
+        let number = list.add(&ring, 1, 7);
+        let fill = |from: u64| (from..u64::MAX).take_while(|call| ring.add(NOW, number, row(*call)).is_some()).count();
+        assert_eq!((fill(0), ring.add(NOW, number, row(0))), (KNOWN_ROWS_LEN_MAX, None));
         ring.free(10);
         assert_eq!(fill(KNOWN_ROWS_LEN_MAX as u64), 10);
         let calls: Vec<_> = ring.rows(ring.added()).map(|(_, row)| row.call).collect();
@@ -257,10 +257,10 @@ mod tests {
     #[test]
     fn few_waiting_rows_use_the_same_chunks() {
         let (ring, mut list) = (KnownRows::default(), SubjectList::default());
-        let place = list.add(&ring, 1, 7);
+        let number = list.add(&ring, 1, 7);
         let mut taken = Vec::new();
         for call in 0..20 * CHUNK_LEN as u64 {
-            assert!(ring.add(NOW, place, row(call)).is_some());
+            assert!(ring.add(NOW, number, row(call)).is_some());
             if ring.waiting() == CHUNK_LEN + 7 {
                 taken.extend(ring.rows(ring.added()).map(|(_, row)| row.call));
                 ring.free(CHUNK_LEN + 7);
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_subject_ends_with_its_list_and_its_rules() {
         let (ring, mut list) = (KnownRows::default(), SubjectList::default());
-        let is_valid = |place| ring.add(NOW, place, row(1)).is_some();
+        let is_valid = |number| ring.add(NOW, number, row(1)).is_some();
         let (first, of_other_rules) = (list.add(&ring, 1, 7), list.add(&ring, 1, 8));
         assert_eq!((is_valid(first), is_valid(of_other_rules), of_other_rules.index), (false, true, 0));
         for _ in 1..SUBJECTS_LEN_MAX {
@@ -285,6 +285,6 @@ mod tests {
         let after_long_text = list.add(&ring, 1, 8);
         assert_eq!((is_valid(of_other_list), is_valid(after_long_text)), (false, true));
         let late = KnownRow { at: Timestamp::from_ms(1 << AT_BITS), ..row(1) };
-        assert_eq!(ring.add(NOW, after_long_text, late), None, "a time that no slot can hold");
+        assert_eq!(ring.add(NOW, after_long_text, late), None, "a time that no cell can hold");
     }
 }

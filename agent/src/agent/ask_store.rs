@@ -64,25 +64,25 @@ impl<S: ChargeStore> Shared<S> {
             return self.engine.late_answer(self.clock.now(), request, Err(StoreError::Unreachable));
         };
         match self.late_requests.take_permit() {
-            Some(place) => self.follow(charge(store.clone(), &request), request, place),
+            Some(permit) => self.follow(charge(store.clone(), &request), request, permit),
             None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::Busy)),
         }
     }
 
     fn await_late_answer(&self, request: StoreRequest, charging: ChargeInFlight) {
         match self.late_requests.take_permit() {
-            Some(place) => self.follow(charging, request, place),
+            Some(permit) => self.follow(charging, request, permit),
             None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::AnswerLost)),
         }
     }
 
     /// Takes the answer to a request, whenever it comes.
-    fn follow(&self, charging: ChargeInFlight, request: StoreRequest, place: LatePermit) {
+    fn follow(&self, charging: ChargeInFlight, request: StoreRequest, permit: LatePermit) {
         let (engine, clock) = (self.engine.clone(), self.clock.clone());
         self.runtime.spawn(async move {
             let answer = timeout(LATE_ANSWER_WAIT_MAX, charging).await;
             engine.late_answer(clock.now(), request, answer.unwrap_or(Err(StoreError::AnswerLost)));
-            drop(place);
+            drop(permit);
         });
     }
 }
@@ -233,7 +233,7 @@ mod tests {
     }
 
     /// capped, I12: past the cap on late requests, a request counts as lost, and what was admitted is to be backfilled. The
-    /// others count as lost after the greatest time for which an answer is awaited, and free their places.
+    /// others count as lost after the greatest time for which an answer is awaited, and give back their permits.
     #[tokio::test(start_paused = true)]
     async fn past_the_caps_of_late_answers_a_request_counts_as_lost() {
         let agent = agent(usize::MAX);

@@ -9,7 +9,7 @@ use tollgate_engine::LATE_REQUESTS_MAX;
 #[derive(Debug, Default)]
 pub(super) struct LateRequests(pub(super) AtomicUsize);
 
-/// Place of one request among those that wait for late answers. It is free when this is dropped.
+/// Permit of one request to wait for a late answer. It is given back when this is dropped.
 pub(super) struct LatePermit(Arc<LateRequests>);
 
 impl LateRequests {

@@ -27,7 +27,7 @@ pub(crate) struct ValidateArgs {
     /// The rules, as YAML
     file: PathBuf,
     /// Number of agents for which the bounds of an outage of Redis are shown
-    #[arg(long, value_name = "NUMBER", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
+    #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
     agents: NonZeroU32,
     /// Format of the output
     #[arg(long, default_value = "text")]

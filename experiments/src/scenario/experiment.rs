@@ -43,3 +43,15 @@ impl RegisteredExperiment {
         Self { name, scenario, read: |value| Ok(Arc::new(S::deserialize(ValueDeserializer::from(value))?)) }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// Runs an experiment, which has the numbers that it names.
+    pub(in crate::scenario) fn findings_of(settings: &impl Experiment) -> ScenarioFindings {
+        let findings = settings.run(1, &ProgressBar::hidden());
+        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        findings
+    }
+}

@@ -1,9 +1,7 @@
 //! `tollgate-lab live`: the form of its report. Its figures depend on the machine.
 //!
-//! It is a suite of its own, and its runs follow each other: beside other tests, a fleet under load gets too little of the
-//! machine to keep any bound.
-
-use std::sync::{Mutex, PoisonError};
+//! `.config/nextest.toml` runs the measurements one after another and alone: beside other tests, a fleet under load gets too
+//! little of the machine to keep any bound.
 
 use serde_json::{Value, json};
 use tollgate_lab::live::failure::ServerFault;
@@ -18,8 +16,6 @@ const FAILURE: [&str; 2] = ["live", "failure"];
 /// Folder in which `scripts/servers` installs Kafka.
 const KAFKA_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/kafka");
 
-/// Held by the run that has the machine.
-static MACHINE: Mutex<()> = Mutex::new(());
 /// Latency above which the machine has stalled, in ms. Then only the printed bounds hold.
 const STALLED_MS: f64 = 1_000.0;
 
@@ -27,7 +23,6 @@ const STALLED_MS: f64 = 1_000.0;
 /// until the decision.
 #[test]
 fn the_lag_of_every_call_is_measured_over_real_servers() {
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let (redis, kafka) = (Redis::start(), Kafka::start());
     let (url, brokers) = (redis.url(), kafka.brokers());
     let small = ["--agents", "2", "--rate", "500", "--seconds", "3", "--warm-up", "1"];
@@ -72,7 +67,6 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
 /// N5: callers at real servers get the answers that the simulation predicts, as far as the machine answers in time.
 #[test]
 fn accuracy_is_measured_beside_its_prediction() {
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let (redis, kafka) = (Redis::start(), Kafka::start());
     let (url, brokers) = (redis.url(), kafka.brokers());
     let run = |format| {
@@ -132,7 +126,6 @@ fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
 /// limits of time belong to the experiment, so this test does not assert them.
 #[test]
 fn faults_are_measured_over_servers_of_its_own() {
-    let _machine = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let faults = ["pause", "late-20ms", "aggregator-kill"];
     let args = ["--fault", &faults.join(","), "--kafka-dir", KAFKA_DIR, "--format", "json"];
     let done = finish(lab(&FAILURE).args(args));

@@ -32,17 +32,17 @@ const CALLS_LEN_MAX: usize = 10_000;
 
 struct Caller {
     answer: oneshot::Sender<StepResult>,
-    /// Place of the call among those that may wait.
-    _place: OwnedSemaphorePermit,
+    /// Permit of the call to wait.
+    _permit: OwnedSemaphorePermit,
 }
 
 /// Steps of whole calls, which are sent in pipelines.
 #[derive(Clone)]
 pub(super) struct GatheredSteps {
     pub(super) steps: Steps,
-    /// Least number of steps that share a script; none if the keys of a script must have one slot.
+    /// Least number of steps that share a script; none if the keys of a script must have one hash slot.
     pub(super) shared_len_min: Option<usize>,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     gatherer: Arc<Mutex<Gatherer<Caller>>>,
 }
 
@@ -56,7 +56,7 @@ struct PipelineInProgress {
 impl GatheredSteps {
     pub(super) fn new(steps: Steps, slots: HashSlots) -> Self {
         let shared_len_min = (slots == HashSlots::Together).then_some(2);
-        Self { steps, shared_len_min, places: Arc::new(Semaphore::new(CALLS_LEN_MAX)), gatherer: Arc::default() }
+        Self { steps, shared_len_min, permits: Arc::new(Semaphore::new(CALLS_LEN_MAX)), gatherer: Arc::default() }
     }
 
     /// Evaluates and charges these counters in one step. Steps with a charge that does not expire (backfill, refund, re-opening) are
@@ -66,9 +66,9 @@ impl GatheredSteps {
         if charges.iter().any(|charge| charge.mode.expires_at().is_none()) {
             return self.steps.run_on(&socket, charges, StepScope::WholeCall).await;
         }
-        let place = self.places.clone().try_acquire_owned().map_err(|_| StoreError::Busy)?;
+        let permit = self.permits.clone().try_acquire_owned().map_err(|_| StoreError::Busy)?;
         let (answer, answered) = oneshot::channel();
-        let sent = self.gatherer.lock().push(charges, Caller { answer, _place: place })?;
+        let sent = self.gatherer.lock().push(charges, Caller { answer, _permit: permit })?;
         self.send(&socket, sent);
         answered.await.unwrap_or(Err(StoreError::AnswerLost))
     }

@@ -1,4 +1,4 @@
-//! Calls whose counters lie in several slots: a step for each slot, all at once, and a refund of the others when one denies.
+//! Calls whose counters lie in several hash slots: a step for each, all at once, and a refund of the others when one denies.
 //!
 //! A step charges tentatively until twice the time has passed that the call had left, by the server's own time; then
 //! the units are confirmed, and their refund is void. Units are not leased, because a lease could not be refunded. So
@@ -28,25 +28,25 @@ struct HashSlotsCall {
     steps: Steps,
     socket: Arc<Socket>,
     token: TentativeToken,
-    /// The charges of each slot, in the order of the call.
+    /// The charges of each hash slot, in the order of the call.
     slots: Vec<Vec<Charge>>,
-    /// Places in the call of the charges of `slots`.
-    places: Vec<usize>,
+    /// Indexes in the call of the charges of `slots`.
+    indexes: Vec<usize>,
 }
 
-/// Evaluates and charges the counters of a call, those of each slot in one step.
+/// Evaluates and charges the counters of a call, those of each hash slot in one step.
 pub(super) async fn charge(gathered: &GatheredSteps, charges: &[Charge]) -> StepResult {
     if charges.iter().all(|charge| charge.slot == charges[0].slot) {
         return gathered.run(charges).await;
     }
     let steps = &gathered.steps;
     let socket = steps.connection.awaited_socket().await?;
-    let mut places: Vec<usize> = (0..charges.len()).collect();
-    places.sort_by_key(|place| charges[*place].slot);
-    let by_slot = places.chunk_by(|one, other| charges[*one].slot == charges[*other].slot);
-    let unleased = |place: &usize| Charge { mode: charges[*place].mode.without_lease(), ..charges[*place].clone() };
+    let mut indexes: Vec<usize> = (0..charges.len()).collect();
+    indexes.sort_by_key(|index| charges[*index].slot);
+    let by_slot = indexes.chunk_by(|one, other| charges[*one].slot == charges[*other].slot);
+    let unleased = |index: &usize| Charge { mode: charges[*index].mode.without_lease(), ..charges[*index].clone() };
     let slots = by_slot.map(|slot| slot.iter().map(unleased).collect()).collect();
-    let call = HashSlotsCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, places };
+    let call = HashSlotsCall { steps: steps.clone(), socket: socket.clone(), token: new_token(), slots, indexes };
     let (sender, receiver) = oneshot::channel();
     socket.spawn(call.run(sender));
     receiver.await.unwrap_or(Err(StoreError::AnswerLost))
@@ -104,8 +104,8 @@ impl HashSlotsCall {
         let charges_and_results = self.slots.iter().flatten().zip(results.iter().flatten().flatten());
         let combined = charges_and_results
             .map(|(charge, result)| ChargeResult { charged: charge.mode.is_charged(all_charged), ..*result });
-        let mut in_order: SmallVec<[(usize, ChargeResult); 4]> = self.places.iter().copied().zip(combined).collect();
-        in_order.sort_unstable_by_key(|(place, _)| *place);
+        let mut in_order: SmallVec<[(usize, ChargeResult); 4]> = self.indexes.iter().copied().zip(combined).collect();
+        in_order.sort_unstable_by_key(|(index, _)| *index);
         in_order.into_iter().map(|(_, result)| result).collect()
     }
 }

@@ -1,8 +1,6 @@
 //! `tollgate up --regions`, and the switches of its regions.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -70,37 +68,12 @@ fn budgets_follow_the_calls_and_the_operator() {
     let rules = file("up-move.yaml", TWO);
     let up = start("2", &["--link-delay", "5ms", "--rules", rules.to_str().unwrap()]);
     let mut client = up.client();
-    // Calls come without a pause: a region without demand would give its units back.
-    let (calling, is_called) = (up.client(), AtomicBool::new(true));
-    std::thread::scope(|scope| {
-        let caller = scope.spawn(|| call_while(&is_called, calling));
-        let stop = StopOnDrop(&is_called);
-        units_of_eu_move(&up, &mut client);
-        drop(stop);
-        caller.join().expect("the caller");
-    });
-}
-
-/// Sets a flag to false, also by a panic: the calls end then, and the panic is reported.
-struct StopOnDrop<'a>(&'a AtomicBool);
-
-impl Drop for StopOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-fn call_while(is_called: &AtomicBool, mut client: Client) {
-    while is_called.load(Ordering::Relaxed) {
-        client.check("k");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn units_of_eu_move(up: &Up, client: &mut Client) {
+    // Calls come until the process ends: a region without demand would give its units back.
+    let mut calling = up.client();
+    std::thread::spawn(move || while calling.try_check("k").is_some() {});
     // The region comes to hold many times its floor of 10 units.
-    wait_for("units of eu", || held(up, "eu").filter(|held| *held >= 100));
-    let (exit, table, _) = regions(up, &[]);
+    wait_for("units of eu", || held(&up, "eu").filter(|held| *held >= 100));
+    let (exit, table, _) = regions(&up, &[]);
     assert_eq!(exit, 0);
     for expected in ["region", "held", "coordinator: aggregator-eu", " eu ", " us "] {
         assert!(table.contains(expected), "{expected}: {table}");
@@ -111,7 +84,7 @@ fn units_of_eu_move(up: &Up, client: &mut Client) {
         body["usage"]["rules"][0]["regions"][region]["used"].as_u64()
     };
     wait_for("the usage of both regions", || used(0).zip(used(1)));
-    let (_, table, _) = regions(up, &[]);
+    let (_, table, _) = regions(&up, &[]);
     for expected in ["usage in the last window, which limits nothing", "used by region", "demand", " all "] {
         assert!(table.contains(expected), "{expected}: {table}");
     }
@@ -122,7 +95,7 @@ fn units_of_eu_move(up: &Up, client: &mut Client) {
     assert!(explained["budget"].as_u64().is_some_and(|units| units >= 10), "{explained}");
     assert!(explained["demand"].as_u64() >= Some(100) && explained["budget_moves"].as_u64() > Some(0), "{explained}");
     assert!(explained["budget_age_ms"].as_u64().is_some_and(|age_ms| age_ms < 60_000), "{explained}");
-    let (exit, said, _) = regions(up, &["move", "eu", "us"]);
+    let (exit, said, _) = regions(&up, &["move", "eu", "us"]);
     let moved = "eu gives back its units beside its floors (counters: 1), once they have left its window,\nand us asks for them; after one term the demand decides again";
     assert_eq!((exit, said.trim_end()), (0, moved));
     // J2: the counters of a region have its budget.
@@ -132,7 +105,7 @@ fn units_of_eu_move(up: &Up, client: &mut Client) {
     assert!(counter["demand"].as_u64() >= counter["admitted"].as_u64(), "{counter}");
     // Nobody calls in us: its units are those of eu.
     wait_for("units of us, and the floor of eu", || {
-        let (eu, us) = (held(up, "eu")?, held(up, "us")?);
+        let (eu, us) = (held(&up, "eu")?, held(&up, "us")?);
         (eu == 10 && us >= 100).then_some(())
     });
 }

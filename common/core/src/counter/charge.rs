@@ -13,7 +13,7 @@ use crate::clock::Timestamp;
 pub struct Charge {
     /// The counter.
     pub counter: CounterId,
-    /// Slot of the counter. All charges of one slot are applied in one atomic step of the store.
+    /// Hash slot of the counter. All charges of one hash slot are applied in one atomic step of the store.
     pub slot: HashSlotId,
     /// Identifier of the request, if the caller gave one. The store charges a request once, however often it is
     /// retried.
@@ -112,7 +112,7 @@ pub struct ChargeResult {
 pub type ChargeResults = SmallVec<[ChargeResult; 2]>;
 
 impl Charge {
-    /// An enforced charge on a counter that has a slot of its own.
+    /// An enforced charge on a counter that has a hash slot of its own.
     #[must_use]
     pub fn enforce(counter: CounterId, limit: Limit, generation: u64, cost: u64, expires_at: Timestamp) -> Self {
         let mode = ChargeMode::Enforce { expires_at };

@@ -16,7 +16,7 @@ pub type Partition = u32;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CounterId(u128);
 
-/// Slot of a counter in the store. All counters of one slot are charged in one step.
+/// Hash slot of a counter in the store. All counters of one hash slot are charged in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HashSlotId(pub(super) u128);
 
@@ -63,13 +63,13 @@ impl fmt::Debug for CounterId {
 }
 
 impl HashSlotId {
-    /// Returns a slot that contains only `counter`.
+    /// Returns a hash slot that contains only `counter`.
     #[must_use]
     pub const fn of(counter: CounterId) -> Self {
         Self(counter.0)
     }
 
-    /// Returns true if the slot contains only `counter`.
+    /// Returns true if the hash slot contains only `counter`.
     #[must_use]
     pub const fn is_of(self, counter: CounterId) -> bool {
         self.0 == counter.0

@@ -180,6 +180,7 @@ fn table(settings: &FalseDenialSettings, contenders: &[Contender], cells: &[Cell
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::experiment::tests::findings_of;
 
     /// Parameters other than those of the program's file.
     fn small() -> FalseDenialSettings {
@@ -200,9 +201,8 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = settings.run(1, &ProgressBar::hidden());
+        let findings = findings_of(&settings);
         assert!(findings.finding.starts_with("At 1.5 of the quota,"), "{}", findings.finding);
-        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let [denials, _] = &findings.plots[..] else { panic!("two plots") };
         assert!(denials.title.starts_with("Demand of 1.5 times 5/min: interpolated 6 denies "), "{}", denials.title);
     }

@@ -111,6 +111,7 @@ impl LagSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::experiment::tests::findings_of;
 
     /// Parameters other than those of the program's file.
     pub(super) fn small() -> LagSettings {
@@ -131,13 +132,12 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = settings.run(1, &ProgressBar::hidden());
+        let findings = findings_of(&settings);
         assert!(
             findings.finding.contains("`eventual` adds the calls of the delay: a burst of 1.5 "),
             "{}",
             findings.finding
         );
-        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let fresh_s = findings.numbers["2 agents: largest delay with fresh signals, s"];
         assert!((0.0..8.0).contains(&fresh_s), "stale after 8 s: {fresh_s}");
         assert_eq!((findings.tables.len(), findings.plots.len()), (3, 5));

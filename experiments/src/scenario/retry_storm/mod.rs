@@ -154,15 +154,15 @@ fn table(settings: &RetryStormSettings, outcomes: &[StormOutcome]) -> ResultTabl
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::experiment::tests::findings_of;
 
     /// K1, K2.
     #[test]
     fn each_finding_has_its_numbers() {
         let settings =
             RetryStormSettings { agents: 2, jobs: 10, quota: 100, poll_ms: 100, round_trip_ms: 20, seconds: 5 };
-        let findings = settings.run(1, &ProgressBar::hidden());
+        let findings = findings_of(&settings);
         assert!(findings.finding.starts_with("10 jobs that call again at once make "), "{}", findings.finding);
-        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         let calls = |clients| findings.numbers[&format!("{clients}: {CALLS_PER_UNIT}")];
         assert!(calls(AT_ONCE) > 2.0 * calls("backoff") && calls("backoff") > calls(RETRY_AFTER), "{findings:?}");
         let waiting = |case| findings.numbers[&format!("{case}: {WAITING}")];

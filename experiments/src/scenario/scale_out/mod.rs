@@ -90,6 +90,7 @@ impl Experiment for ScaleOutSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::experiment::tests::findings_of;
 
     /// Parameters other than those of the program's file.
     pub(super) fn small() -> ScaleOutSettings {
@@ -116,9 +117,8 @@ mod tests {
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = small();
-        let findings = settings.run(1, &ProgressBar::hidden());
+        let findings = findings_of(&settings);
         assert!(findings.finding.starts_with("While a fleet grows from 2 to 6 agents"), "{}", findings.finding);
-        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
         for known in ["strict: smallest known fleet at the peak", "strict: largest known fleet at the end"] {
             assert!((2.0..=6.0).contains(&findings.numbers[known]), "{known}");
         }

@@ -131,13 +131,13 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::experiment::tests::findings_of;
 
     /// B2, O6: each size of the fleet has its numbers, with the signs that the designs have.
     #[test]
     fn each_finding_has_its_numbers() {
         let settings = WaySettings::small();
-        let findings = settings.run(1, &ProgressBar::hidden());
-        assert_eq!(settings.names(), findings.numbers.keys().cloned().collect::<Vec<_>>());
+        let findings = findings_of(&settings);
         assert!(
             findings.finding.starts_with("Among 5 agents, the fullest minute holds up to "),
             "{}",
