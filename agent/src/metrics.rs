@@ -109,10 +109,16 @@ impl Collector for AgentCollector {
         encode_family(&mut encoder, "lease_units", "Units that the store has leased to this agent.", leased)?;
         let stranded = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.lease_units_stranded.get()));
         encode_family(&mut encoder, "lease_units_stranded", "Leased units that were not spent in time.", stranded)?;
-        let drawn = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.line_units_drawn.get()));
-        encode_family(&mut encoder, "line_units_drawn", "Units admitted before the store had charged them.", drawn)?;
-        let burned = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.line_units_burned.get()));
-        encode_family(&mut encoder, "line_units_burned", "Units of allowances that were never charged.", burned)?;
+
+        let parts = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.late_part_units.get()));
+        encode_family(
+            &mut encoder,
+            "late_part_units",
+            "Units admitted by the agent's part while Redis was late.",
+            parts,
+        )?;
+        let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.late_denials.get()));
+        encode_family(&mut encoder, "late_denials", "Calls denied because Redis was late.", denials)?;
         let letters =
             READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be.";

@@ -100,8 +100,8 @@ mod tests {
         for (body, expected) in [
             (json!({ "allowed": true, "source": "local", "by": "lease" }), "source       local\nby           lease"),
             (
-                json!({ "allowed": true, "source": "local", "by": "allowance" }),
-                "source       local\nby           allowance",
+                json!({ "allowed": true, "source": "fallback", "by": "part" }),
+                "source       fallback\nby           part",
             ),
             (
                 json!({ "allowed": false, "source": "local", "by": "cached_denial" }),

@@ -39,7 +39,7 @@ pub(crate) struct Counts {
     pub(crate) calls: AtomicU64,
     pub(crate) admitted: AtomicU64,
     pub(crate) leased: AtomicU64,
-    pub(crate) allowances: AtomicU64,
+    pub(crate) parts: AtomicU64,
     pub(crate) degraded: AtomicU64,
 }
 
@@ -80,7 +80,7 @@ pub(crate) async fn call(limiter: &mut Limiter, rank: usize, counts: &Counts) {
     counts.admitted.fetch_add(decision.allowed.into(), Ordering::Relaxed);
     counts.leased.fetch_add((decision.by == Some(LocalAnswer::Lease)).into(), Ordering::Relaxed);
     counts.degraded.fetch_add((decision.source == Source::Fallback).into(), Ordering::Relaxed);
-    counts.allowances.fetch_add((decision.by == Some(LocalAnswer::Allowance)).into(), Ordering::Relaxed);
+    counts.parts.fetch_add((decision.by == Some(LocalAnswer::Part)).into(), Ordering::Relaxed);
 }
 
 pub(crate) fn draw(rng: &mut Rng, weights: &[f64]) -> usize {

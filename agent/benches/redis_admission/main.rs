@@ -174,7 +174,7 @@ async fn measure() -> ExitCode {
         load(FULL, false, None, false),
     ];
     let mut missed = Vec::new();
-    println!("                      calls/s admitted  leased allowed scripts  us each x INCR  x same max");
+    println!("                      calls/s admitted  leased   parts scripts  us each x INCR  x same max");
     let mut ratios = HashMap::new();
     for load in loads.iter().filter(|load| load.name.contains(&filter)) {
         let warm_up = Duration::from_secs(warm_up_s);
@@ -201,7 +201,7 @@ async fn measure() -> ExitCode {
             calls / measured as f64,
             100.0 * admitted / calls,
             100.0 * of(&counts.leased) / admitted,
-            100.0 * of(&counts.allowances) / admitted,
+            100.0 * of(&counts.parts) / admitted,
             scripts as f64 / admitted,
             cpu_us / admitted,
             cpu_us / admitted / incr_us,
@@ -228,7 +228,7 @@ async fn measure() -> ExitCode {
         }
         ratios.insert(load.name, ratio);
     }
-    println!("leased, allowed: admissions by leases and by allowances. scripts, us: for an admitted call.");
+    println!("leased, parts: admissions by leases, and of late calls by parts. scripts, us: for an admitted call.");
     println!("x INCR: in pipelines of {PIPELINE}. x same: one INCR for each of the same calls at the same rate.");
     if let Some((sparse, full)) = ratios.get(SPARSE).zip(ratios.get(FULL)) {
         let ratio = sparse / full;

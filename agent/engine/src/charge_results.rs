@@ -24,7 +24,6 @@ impl Engine {
             results.drain(..carried.len().min(results.len()));
         }
         for (charge, result) in own.iter().zip(&mut results) {
-            // A line of credit is never denied, and its counter has no view.
             let denial = if !result.charged && !result.verdict.admitted {
                 hold(charge, result);
                 Some(*result)

@@ -5,23 +5,21 @@
 //! the counters without them. A counter that several calls share is charged once, with the sum of their costs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
 use tollgate_core::decision::Decision;
-use tollgate_core::rules::{Consistency, MatchScope, Positions};
+use tollgate_core::rules::{MatchScope, Positions};
 
 use crate::active_rules::ActiveRules;
 use crate::decide::verdicts_of;
 use crate::enforce::StoreAccess;
 use crate::engine::{Context, Engine};
-use crate::joint_charge::{join, part_of};
-use crate::leases::Sending;
+use crate::joint_charge::part_of;
+use crate::leases::{Payments, Sending};
 use crate::matched_rule::{Charges, MatchedRule};
-use crate::planned_call::PlannedCall;
+use crate::planned_call::{PlannedCall, Verdicts};
 use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
 
@@ -68,6 +66,7 @@ impl Engine {
         }
         drop(table);
         let decision = self.answer(context, call, &planned, false);
+        planned.decided();
         if planned.is_deferred { CheckedAlone::Deferred(decision, planned) } else { CheckedAlone::Decided(decision) }
     }
 
@@ -88,58 +87,6 @@ impl Engine {
         calls.iter().map(plan).collect()
     }
 
-    /// Begins the charges of planned calls. Returns them and the shortest deadline of the rules that are charged. If another
-    /// call is denied already, the enforced charges are only evaluated.
-    pub(crate) fn begin_check(&self, context: &Context<'_>, planned: &[PlannedCall<'_>]) -> (Charges, Duration) {
-        let asking = || planned.iter().filter(|planned| planned.has_charges());
-        let expiries = asking().map(|planned| Self::expiry(context, planned));
-        let (deadline, expires_at) = expiries.min().unwrap_or_default();
-        let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
-        let mut charges = Charges::new();
-        for planned in asking() {
-            self.add_charges(context, planned, is_denied, expires_at, &mut charges);
-        }
-        (charges, deadline)
-    }
-
-    /// Returns the shortest deadline of the rules of a call for which the store is asked, and the instant at which it
-    /// ends. The instant is counted from the latest that the store's clock may show. No caller waits past it.
-    fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
-        let asking = planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
-        let deadline = asking.map(|matched| matched.policy.deadline).min().unwrap_or_default();
-        (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
-    }
-
-    fn add_charges(
-        &self,
-        context: &Context<'_>,
-        planned: &PlannedCall<'_>,
-        is_denied: bool,
-        expires_at: Timestamp,
-        charges: &mut Charges,
-    ) {
-        for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {
-            let mode = match (matched.is_counted_always(), is_denied, matched.wanted) {
-                (true, ..) => ChargeMode::CountOnly { expires_at },
-                (false, true, _) => ChargeMode::Evaluate { expires_at },
-                (false, false, None) => ChargeMode::Enforce { expires_at },
-                (false, false, Some(units_max)) => {
-                    let (units_max, agents) = (units_max.get(), self.fleet.size().get());
-                    ChargeMode::Lease { expires_at, units_max, agents }
-                }
-            };
-            let charge = Charge {
-                request: planned.request,
-                ..matched.charge(context.active.set.generation, matched.cost, mode)
-            };
-            match charges.iter_mut().find(|known| matched.shares(known)) {
-                Some(known) => join(known, &charge, &self.settings.digest_key),
-                None => charges.push(charge),
-            }
-            charges.extend(matched.line_charges(context.active.set.generation, expires_at));
-        }
-    }
-
     /// Decides the calls of a request as if one had come after the other.
     pub(crate) fn finish_check(
         &self,
@@ -156,6 +103,9 @@ impl Engine {
         }
         // Cost of the earlier calls in each charge.
         let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
+        if let Err(error) = answer {
+            planned.iter_mut().filter(|planned| planned.is_deferred).for_each(|planned| planned.error = Some(*error));
+        }
         for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
             let mut at = context.bounds.latest;
             let verdicts = match answer {
@@ -167,8 +117,8 @@ impl Engine {
                         }
                         let mut evaluated = charges.iter().zip(results).zip(&mut before);
                         let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
-                        let result = part_of(result, charge, *before, matched.cost);
-                        *before = before.saturating_add(matched.cost);
+                        let result = part_of(result, charge, *before, matched.unpaid());
+                        *before = before.saturating_add(matched.unpaid());
                         Some(result)
                     };
                     planned.results = planned.matched.iter().filter_map(part).collect();
@@ -184,29 +134,38 @@ impl Engine {
                     let deadline = Self::expiry(context, planned).0;
                     let is_late = error.may_pass() && !self.breaker.is_open_for(deadline);
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
-                    let mut table = self.table.lock(planned.matched.iter().map(|matched| matched.counter));
-                    let may_spend = is_late && may_lease;
-                    let leased = may_spend.then(|| self.spend_leases(context, &planned.matched, &mut table, at));
-                    if let Some((verdicts, leased_at)) = leased.flatten() {
-                        at = leased_at;
-                        verdicts
-                    } else if let Some(verdicts) =
-                        may_spend.then(|| self.draw_lines(context, &mut planned.matched, &mut table, true)).flatten()
-                    {
-                        verdicts
+                    self.end_payments(context, planned);
+                    let matched = &mut planned.matched;
+                    let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+                    let payments = if is_late && may_lease {
+                        self.payments(context, matched, &mut table, None)
                     } else {
-                        self.plan(context, &mut planned.matched, &mut table, store, at).unwrap_or_default()
+                        Payments::new()
+                    };
+                    let verdicts = self.plan(context, matched, &mut table, store, at, &payments).unwrap_or_default();
+                    if is_admitted(&verdicts) {
+                        self.take_payments(matched, &payments, &mut table);
                     }
+                    verdicts
                 }
             };
             planned.set_verdicts(context.bounds, verdicts);
-            planned.at = at;
+            planned.set_instant(at);
         }
+        self.answer_all(context, calls, planned)
+    }
+
+    /// Returns the decisions of the calls of a request, once each call has its verdicts.
+    pub(crate) fn answer_all(
+        &self,
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        planned: &mut [PlannedCall<'_>],
+    ) -> Decisions {
         let held_back = planned.iter().any(|planned| !planned.combined.allowed);
         let decide = |(call, planned)| self.answer(context, call, planned, held_back);
         let decisions = calls.iter().zip(&*planned).map(decide).collect();
-        // Their admissions are entered, or given back: a late answer does not concern them.
-        planned.iter_mut().flat_map(|planned| &mut planned.matched).for_each(|matched| matched.eventual = None);
+        planned.iter_mut().for_each(PlannedCall::decided);
         decisions
     }
 
@@ -237,34 +196,38 @@ impl Engine {
             StoreAccess::Open
         };
         let (latest, may_lease) = (context.bounds.latest, may_lease && store == StoreAccess::Open);
-        if may_lease && let Some((verdicts, at)) = self.spend_leases(context, &planned.matched, &mut table, latest) {
-            planned.set_verdicts(context.bounds, verdicts);
-            planned.at = at;
-            return table;
+        let mut payments = Payments::new();
+        if may_lease {
+            let step_until = Self::expiry(context, planned).1;
+            payments = self.payments(context, &planned.matched, &mut table, Some(step_until));
+            self.note_demand(&mut planned.matched, &mut table);
         }
-        if may_lease && let Some(verdicts) = self.draw_lines(context, &mut planned.matched, &mut table, false) {
-            planned.set_verdicts(context.bounds, verdicts);
-            // As for a call whose answer is late.
-            (planned.is_deferred, planned.error) = (true, Some(StoreError::TimedOut));
-            self.want_leases(context, &mut planned.matched, &mut table);
-            return table;
+        let asks = !self.settings.owns_table && may_ask;
+        let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest, &payments);
+        // If the request is not sent, the views note nothing.
+        if verdicts.as_ref().map_or(asks, is_admitted) {
+            self.take_payments(&mut planned.matched, &payments, &mut table);
         }
-        let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest);
-        if verdicts.is_none() && !self.settings.owns_table && may_ask {
-            for matched in &planned.matched {
-                table.view(matched.counter).ask_store(&matched.policy, context.now, context.bounds);
+        if verdicts.is_none() && asks {
+            for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {
+                table.view(matched.counter).ask_store(context.now, context.bounds);
             }
             if may_lease {
                 self.want_leases(context, &mut planned.matched, &mut table);
             }
         }
+        if planned.matched.iter().any(|matched| matched.follows) {
+            // As for a call whose answer is late.
+            (planned.is_deferred, planned.error) = (true, Some(StoreError::TimedOut));
+        }
         planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
+        planned.set_instant(latest);
         table
     }
 
     /// Returns a call before its plan: its number and its request.
     fn unplanned<'a>(&self, context: &Context<'a>, call: &Call<'_>) -> PlannedCall<'a> {
-        let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost()));
+        let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost(), call.descriptors()));
         PlannedCall { request, ..PlannedCall::new(self.next_call(), context.bounds) }
     }
 
@@ -272,6 +235,10 @@ impl Engine {
     pub(crate) fn next_call(&self) -> u64 {
         self.calls.next()
     }
+}
+
+fn is_admitted(verdicts: &Verdicts) -> bool {
+    verdicts.iter().flatten().all(|rule| rule.verdict.admitted)
 }
 
 /// Returns the rules that apply to none of the calls: those outside the scope, and those that a rule of any call replaces.

@@ -11,92 +11,15 @@ use tollgate_core::decision::{Decision, DecisionId, LocalAnswer, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
-use crate::enforce::{
-    Authority, ChargeFacts, Combined, Facts, Plan, RuleVerdict, StoreAccess, combine, plan, plan_late, plan_recovering,
-};
+use crate::enforce::{Combined, RuleVerdict, combine};
 use crate::engine::{Context, Engine};
-use crate::matched_rule::{EventualVerdict, MatchedRule};
+use crate::matched_rule::MatchedRule;
 use crate::planned_call::{PlannedCall, Verdicts};
 use crate::record::{CallRow, signed};
-use crate::table::LockedTable;
-use crate::view::{Unsynced, ViewEvent, update};
+use crate::view::{Unsynced, ViewEvent};
 use tollgate_core::counter::StoreError;
 
 impl Engine {
-    /// Plans a call, whose admission counts at `at`: the verdicts of its rules, up to the first denial; none if the
-    /// store must be asked.
-    pub(crate) fn plan(
-        &self,
-        context: &Context<'_>,
-        matched: &mut [MatchedRule<'_>],
-        table: &mut LockedTable<'_>,
-        store: StoreAccess,
-        at: Timestamp,
-    ) -> Option<Verdicts> {
-        let mut verdicts = Verdicts::new();
-        let len = matched.len();
-        for matched in matched {
-            if let Some(own) = matched.own_verdict() {
-                verdicts.push(Some(own));
-                if !own.verdict.admitted {
-                    verdicts.resize(len, None);
-                    return Some(verdicts);
-                }
-                continue;
-            }
-            let MatchedRule { counter, policy, cost, enforcement, eventual, .. } = matched;
-            let is_eventual = self.is_eventual(policy);
-            let store = if is_eventual { StoreAccess::Closed } else { store.under(policy) };
-            let without_store =
-                || self.signals.authority(counter.partition(self.settings.partitions), context.now, context.bounds);
-            let authority = match store {
-                StoreAccess::Open => Authority::Store,
-                StoreAccess::Late => without_store().alone(),
-                StoreAccess::Recovering | StoreAccess::Closed => without_store(),
-            };
-            let rank = if store == StoreAccess::Open { None } else { self.rank_of(policy, *counter) };
-            let part = self.fleet.part();
-            let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, rank };
-            let generation = context.active.set.generation;
-            let view = table.view(*counter);
-            let plan = match store {
-                StoreAccess::Open | StoreAccess::Closed => plan,
-                StoreAccess::Recovering => plan_recovering,
-                StoreAccess::Late => plan_late,
-            };
-            let charge = ChargeFacts { policy, generation, view, cost: *cost, enforcement: *enforcement };
-            match plan(&charge, &facts) {
-                Plan::NeedsStore => verdicts.push(None),
-                Plan::Denied(verdict) => {
-                    verdicts.push(Some(RuleVerdict::local(
-                        policy,
-                        verdict,
-                        view.quota(policy),
-                        LocalAnswer::CachedDenial,
-                    )));
-                    verdicts.resize(len, None);
-                    return Some(verdicts);
-                }
-                Plan::Decided(verdict, source, admission) => {
-                    if let Some(admission) = admission {
-                        update(policy, view, admission);
-                    }
-                    let rule = RuleVerdict::new(policy, verdict, policy.quota.units(), source);
-                    if is_eventual {
-                        let would_deny = verdict.retry_at > facts.now.earliest;
-                        *eventual = Some(Box::new(EventualVerdict { rule, at, would_deny }));
-                    }
-                    verdicts.push(Some(rule));
-                    if !verdict.admitted {
-                        verdicts.resize(len, None);
-                        return Some(verdicts);
-                    }
-                }
-            }
-        }
-        verdicts.iter().all(Option::is_some).then_some(verdicts)
-    }
-
     /// Decides a call: publishes its charges, updates the views, and makes the answer. While another call of the request is
     /// denied, the enforced charges of this one are held back and do not count.
     pub(crate) fn answer(
@@ -121,9 +44,18 @@ impl Engine {
         let mut home = Some((decider, source));
         for (position, matched) in matched.iter().enumerate() {
             let eventual = matched.eventual.as_deref();
-            let result = results.get(position).filter(|_| eventual.is_none());
-            let counts_always = matched.is_counted_always() && !matched.is_slot();
-            let stands = allowed && (!held_back || counts_always) || eventual.is_some() && counts_always;
+            let result = results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
+            let stands = planned.stands(position, held_back);
+            self.resolve_payment(context, matched, stands);
+            let counts = &context.active.counts[matched.index];
+            match verdicts.get(position).copied().flatten().and_then(|rule| rule.by) {
+                Some(LocalAnswer::Part) if stands => counts.late_part_units.add(matched.unpaid()),
+                Some(LocalAnswer::Late) => counts.late_denials.add(1),
+                _ => {}
+            }
+            // A step runs within the sub-windows of the leases that pay beside it.
+            let taken = matched.paid.and_then(|paid| paid.taken).filter(|_| results.is_empty());
+            let at = taken.map_or(at, |taken| taken.span.nearest(at));
             // The charge of a request with an id stays for its retry.
             let is_given_back = matched.is_slot() && !stands && call.id().is_none();
             // A rule that is counted always may have been charged although the call was denied.
@@ -146,7 +78,7 @@ impl Engine {
             let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             let would_deny = eventual.is_some_and(|eventual| eventual.would_deny);
             if matched.rule.shadow && (would_deny || result.is_some_and(|result| !result.verdict.admitted)) {
-                context.active.counts[matched.index].shadow_denials.add(1);
+                counts.shadow_denials.add(1);
             }
             if matched.sketched.is_some() {
                 continue;
@@ -157,31 +89,41 @@ impl Engine {
             let verdict = eventual.map(|eventual| eventual.rule).or(verdicts[position]);
             // Until now, the view counts an admission without a store as of its plan.
             let planned_at = eventual.map_or(at, |eventual| eventual.at);
+            let admitted = |units, is_demand| {
+                let (is_planned, unsynced, acknowledged) = (false, None, None);
+                ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
+            };
             let event = match (result, verdict) {
                 (Some(result), _) if !self.settings.owns_table => {
                     let is_kept = result.charged && !result.repeated && !is_given_back;
                     let units = if is_kept { matched.cost } else { 0 };
                     let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
-                    ViewEvent::Answered { result, units, round, acknowledged: answer }
+                    let is_demand = matched.is_demand && allowed;
+                    ViewEvent::Answered { result, units, round, acknowledged: answer, is_demand }
                 }
-                (None, Some(rule)) if matches!(rule.by, Some(LocalAnswer::Lease | LocalAnswer::Allowance)) => {
-                    let (units, is_planned) = (matched.cost, false);
-                    // The units of a lease are charged already. The late answer says whether those of a line are.
+                _ if matched.follows && stands => {
+                    // Usually, the late answer says whether the charge was made.
                     let needs_backfill = planned.error.is_some_and(StoreError::needs_backfill);
-                    let is_unsynced = needs_backfill && rule.by == Some(LocalAnswer::Allowance);
-                    let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
-                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None }
+                    let unsynced = needs_backfill.then(|| self.unsynced_of(planned, at, matched.cost));
+                    let (units, is_planned, acknowledged, is_demand) = (matched.cost, false, None, false);
+                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
                 }
+                _ if matched.is_paid() && stands => admitted(matched.cost, matched.is_demand),
+                _ if matched.is_paid() => continue,
                 (None, Some(rule)) if rule.verdict.admitted && stands => {
-                    let units = matched.cost;
+                    let units = matched.unpaid();
+                    if units < matched.cost {
+                        self.update_counter(matched, generation, admitted(matched.cost - units, false));
+                    }
                     // A slot is released by the instant of its decision, so a late charge cannot take its place.
-                    let is_unsynced = planned.error.is_none_or(StoreError::needs_backfill) || matched.is_slot();
+                    let is_asked = !matched.is_slot() && !matched.is_unasked;
+                    let is_unsynced = !is_asked || planned.error.is_none_or(StoreError::needs_backfill);
                     let unsynced = (is_unsynced && eventual.is_none()).then(|| self.unsynced_of(planned, at, units));
                     let is_planned = planned_at == at;
                     if !is_planned {
                         self.give_back_planned(generation, matched, planned_at);
                     }
-                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None }
+                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None, is_demand: false }
                 }
                 (None, Some(rule)) if rule.verdict.admitted => {
                     self.give_back_planned(generation, matched, planned_at);
@@ -232,6 +174,9 @@ impl Engine {
 
 pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult]) -> Verdicts {
     let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
+        if matched.is_paid() {
+            return matched.own_verdict();
+        }
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
         let source = matched.own_verdict().map_or(Source::Store, |own| own.source);

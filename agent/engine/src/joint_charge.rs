@@ -12,7 +12,7 @@ pub(crate) fn join(known: &mut Charge, charge: &Charge, key: &DigestKey) {
     }
     if known.request != charge.request {
         let ids = known.request.iter().chain(&charge.request).map(ToString::to_string);
-        known.request = Some(key.request(&ids.collect::<String>(), known.cost));
+        known.request = Some(key.request(&ids.collect::<String>(), known.cost, []));
     }
 }
 

@@ -40,11 +40,13 @@ mod store_health;
 mod reopen;
 mod record;
 mod planned_call;
+mod plan_call;
 mod decide;
 mod leases;
 mod carried_units;
 mod backfill;
 mod joint_charge;
+mod check_charges;
 mod check;
 mod eventual;
 mod emergency;
@@ -81,7 +83,7 @@ pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
 pub use sketch::{SKETCH_BYTES_DEFAULT, SKETCH_BYTES_RANGE};
-pub use store_request::StoreRequest;
+pub use store_request::{DecidedRule, StoreRequest};
 #[doc(hidden)]
 pub use stripes::{STRIPES, use_stripe};
 #[doc(hidden)]

@@ -16,8 +16,8 @@ use crate::thread_rules::ThreadRules;
 use crate::view::CachedDenial;
 
 impl Engine {
-    /// Returns the rules for which this agent holds an answer to a call: a lease with room for it, an allowance, or a denial. A call with a
-    /// request id always asks the store, and so does one that has leases for a part of its rules.
+    /// Returns the rules for which this agent holds an answer to a call: a lease with room for it, or a denial. A call with a
+    /// request id always asks the store.
     #[must_use]
     pub fn local_answers(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, LocalAnswer)> {
         let may_lease =
@@ -31,10 +31,8 @@ impl Engine {
             self.table.with(matched.counter, |view| {
                 let holds =
                     |denial: &&CachedDenial| denial.holds(&matched.policy, generation, cost, now, context.bounds);
-                if may_lease && view.leased(&leases, cost).is_some() {
+                if may_lease && view.leased(&leases, cost).is_some_and(|leased| leased.units == cost) {
                     Some(LocalAnswer::Lease)
-                } else if may_lease && view.drawn(&leases, cost, false).is_some() {
-                    Some(LocalAnswer::Allowance)
                 } else {
                     view.denial.as_ref().filter(holds).map(|_| LocalAnswer::CachedDenial)
                 }

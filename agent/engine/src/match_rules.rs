@@ -99,8 +99,10 @@ impl Engine {
                 cost: rule.cost_of(&resolved, call.cost()),
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
                 wanted: None,
-                wanted_line: None,
-                drawn: None,
+                is_demand: false,
+                paid: None,
+                is_unasked: false,
+                follows: false,
             });
         }
         Ok(())

@@ -10,14 +10,14 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, HashSlotId};
-use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, Source};
+use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, LocalAnswer, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule};
 
 use crate::active_rules::ActiveRules;
 use crate::enforce::{Enforcement, RuleVerdict};
 use crate::row_buffer::ChargedCounter;
-use crate::view::{CHECKED_MS, LineNumber, LineRequest};
+use crate::view::{CHECKED_MS, TakenUnits};
 
 /// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms.
 /// Units follow the calls. A caller that waited for its window would be away when they come, and they would leave
@@ -46,9 +46,24 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) enforcement: Enforcement,
     /// Units to lease with the charge.
     pub(crate) wanted: Option<NonZeroU32>,
-    pub(crate) wanted_line: Option<Box<LineRequest>>,
-    /// Line of credit that has admitted the call.
-    pub(crate) drawn: Option<LineNumber>,
+    /// True if the units of the call are demand for leases.
+    pub(crate) is_demand: bool,
+    /// Payment of the call by a lease.
+    pub(crate) paid: Option<Payment>,
+    /// True if the request to the store does not contain the rule, because a lease paid that has ended since.
+    pub(crate) is_unasked: bool,
+    /// True if the call is decided without the store, which is charged afterwards because the rule counts such calls, too.
+    pub(crate) follows: bool,
+}
+
+/// Payment of a call, or of a part of its cost, by units that the store has charged before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payment {
+    pub(crate) units: u64,
+    /// Verdict of the rule, if the units are the whole cost.
+    pub(crate) rule: Option<RuleVerdict>,
+    /// The units, until the call is decided.
+    pub(crate) taken: Option<TakenUnits>,
 }
 
 /// Verdict of a rule that no store decides.
@@ -67,9 +82,21 @@ impl MatchedRule<'_> {
         MatchedRule { rule, policy, ..self }
     }
 
-    /// Returns the verdict that no store gives: that of the sketch, or that of the signals.
+    /// Returns the verdict that no answer of the store gives: that of the sketch, of the signals, or of a lease that pays the
+    /// whole cost.
     pub(crate) fn own_verdict(&self) -> Option<RuleVerdict> {
-        self.sketched.as_deref().copied().or(self.eventual.as_deref().map(|eventual| eventual.rule))
+        let local = self.sketched.as_deref().copied().or(self.eventual.as_deref().map(|eventual| eventual.rule));
+        local.or_else(|| self.paid.and_then(|paid| paid.rule))
+    }
+
+    /// Returns the units for which the store is asked.
+    pub(crate) fn unpaid(&self) -> u64 {
+        self.cost - self.paid.map_or(0, |paid| paid.units)
+    }
+
+    /// Returns true if a lease pays the whole cost.
+    pub(crate) fn is_paid(&self) -> bool {
+        self.paid.is_some_and(|paid| paid.rule.is_some())
     }
 
     /// Returns that verdict as if the store had given it at an instant.
@@ -98,6 +125,12 @@ impl MatchedRule<'_> {
         self.never_denies() || self.rule.charge == Charging::Each
     }
 
+    /// Returns true if the charge of the rule may follow the decision on a call: it is made whatever the decision is. A slot is
+    /// held only by a call that is admitted.
+    pub(crate) fn may_follow(&self) -> bool {
+        self.is_counted_always() && !self.is_slot() && self.own_verdict().is_none()
+    }
+
     /// Returns true if each call holds a slot.
     pub(crate) fn is_slot(&self) -> bool {
         is_of_slots(&self.policy)
@@ -124,27 +157,6 @@ impl MatchedRule<'_> {
         Charge { counter, slot, request: None, limit, generation, cost, mode, budget }
     }
 
-    /// Returns the charges that ask for a line of credit. Units that are left of the line before are handed back first.
-    pub(crate) fn line_charges(&self, generation: Generation, expires_at: Timestamp) -> impl Iterator<Item = Charge> {
-        let slot = self.slot;
-        let request = self.wanted_line.as_deref().map(|line| (self.counter.line(), *line));
-        request.into_iter().flat_map(move |(counter, line)| {
-            let charge = |cost, mode| Charge {
-                counter,
-                slot,
-                request: None,
-                limit: line.limit,
-                generation,
-                cost,
-                mode,
-                budget: None,
-            };
-            let handed_back = line.handed_back.map(|(at, units)| charge(units, ChargeMode::Refund { at }));
-            let lease = ChargeMode::Lease { expires_at, units_max: line.units_max.get(), agents: 1 };
-            handed_back.into_iter().chain([charge(0, lease)])
-        })
-    }
-
     /// Returns true if this is the charge of the rule, which calls of one request share.
     pub(crate) fn shares(&self, charge: &Charge) -> bool {
         let is_counted_always = matches!(charge.mode, ChargeMode::CountOnly { .. });
@@ -161,7 +173,8 @@ impl MatchedRule<'_> {
         let is_degraded = rule.source.is_degraded() && !(is_eventual && rule.source == Source::Signal);
         let mut status = status(&self.policy, rules.names[self.index].clone(), cost, rule, from);
         (status.shadow, status.is_eventual) = (self.rule.shadow, is_eventual);
-        status.hides_remaining = is_degraded && rules.set.degraded_remaining == DegradedRemaining::Unknown;
+        let is_unknown = is_degraded && rules.set.degraded_remaining == DegradedRemaining::Unknown;
+        status.hides_remaining = is_unknown || rule.by == Some(LocalAnswer::Late);
         status
     }
 }

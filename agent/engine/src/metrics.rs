@@ -63,10 +63,10 @@ pub struct RuleCounts {
     pub lease_units: Total,
     /// Units of leases that ended unspent.
     pub lease_units_stranded: Total,
-    /// Units of calls that were admitted by a line of credit.
-    pub line_units_drawn: Total,
-    /// Units of these that the store did not charge, because a counter of the call had no room.
-    pub line_units_burned: Total,
+    /// Units of calls that the agent admitted by its part of the quota, because the answer of the store was late.
+    pub late_part_units: Total,
+    /// Calls that the rule denied because the answer of the store was late.
+    pub late_denials: Total,
 }
 
 /// Counts of one engine.
@@ -161,8 +161,8 @@ impl RuleCounts {
             sketch_charges: Total::default(),
             lease_units: Total::default(),
             lease_units_stranded: Total::default(),
-            line_units_drawn: Total::default(),
-            line_units_burned: Total::default(),
+            late_part_units: Total::default(),
+            late_denials: Total::default(),
         }
     }
 

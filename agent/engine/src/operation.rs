@@ -4,8 +4,8 @@
 //! answer is a [`StoreRequest`], it sends the charges to the store, waits at most the request's deadline, and calls
 //! [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps the calls and the rules under which
 //! they were matched. With counts in the engine's own table the charges are applied here, and every operation is done at
-//! once. A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to [`Engine::late_answer`]. Any other is finished once; if it missed its deadline,
-//! its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
+//! once. A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to
+//! [`Engine::late_answer`]. Any other is finished once; if it missed its deadline, its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
 //! ([`StoreRequest::leave`]). The operations are in [`check`](crate::check), [`settle_release`](crate::settle_release) and
 //! [`backfill`](crate::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
 
@@ -27,6 +27,7 @@ use crate::check::{CheckedAlone, Decisions};
 use crate::engine::{Context, Engine};
 use crate::leases::Sending;
 use crate::matched_rule::Charges;
+use crate::planned_call::PlannedCall;
 use crate::renewed_request::results_of;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
@@ -138,7 +139,7 @@ impl Engine {
         may_ask: bool,
     ) -> Progress {
         let context = Context { now, bounds: self.store_time(now), active };
-        let mut deferred = None;
+        let mut deferred: Option<Decisions> = None;
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
                 if let Some(limit) = &active.emergency {
@@ -151,12 +152,19 @@ impl Engine {
                             return Progress::Done(Output::Decisions(smallvec![decision]));
                         }
                         CheckedAlone::Deferred(decision, planned) => {
-                            deferred = Some(decision);
+                            deferred = Some(smallvec![decision]);
                             smallvec![planned]
                         }
                         CheckedAlone::AsksStore(planned) => smallvec![planned],
                     },
-                    calls => self.plan_calls(&context, calls, scope),
+                    calls => {
+                        let mut planned = self.plan_calls(&context, calls, scope);
+                        let asks = planned.iter().any(PlannedCall::asks_store);
+                        if !asks && planned.iter().any(|planned| planned.is_deferred) {
+                            deferred = Some(self.answer_all(&context, calls, &mut planned));
+                        }
+                        planned
+                    }
                 };
                 let (charges, deadline) = self.begin_check(&context, &planned);
                 (calls, charges, deadline, Pending::Check(planned))
@@ -192,6 +200,7 @@ impl Engine {
             deadline,
             sent: Sending { at: now, epoch: self.lease_epochs.current() },
             renewed_after: None,
+            is_deferred: deferred.is_some(),
             pending: pending.into_owned(),
         };
         if self.has_unsynced() {
@@ -210,7 +219,7 @@ impl Engine {
         }
         let request = StoreRequest(Box::new(request));
         match deferred {
-            Some(decision) => Progress::Deferred(Output::Decisions(smallvec![decision]), request),
+            Some(decisions) => Progress::Deferred(Output::Decisions(decisions), request),
             None => Progress::NeedsStore(request),
         }
     }
@@ -224,7 +233,7 @@ impl Engine {
         request: &mut StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
-        let PendingRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending } =
+        let PendingRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending, .. } =
             &mut *request.0;
         let sent = *sent;
         self.note_time_of(sent.at, now, &answer);

@@ -68,6 +68,30 @@ impl PlannedCall<'_> {
         self.asks_store() || self.is_deferred
     }
 
+    /// Sets the instant at which an admission without an answer of the store counts: the nearest one at which all leases that pay
+    /// for the call have been charged and last.
+    pub(crate) fn set_instant(&mut self, at: Timestamp) {
+        let taken = self.matched.iter().filter_map(|matched| matched.paid?.taken);
+        self.at = taken.fold(at, |at, taken| taken.span.nearest(at));
+    }
+
+    /// Returns true if the charge of the rule at this position counts: the call is admitted, or the rule counts it anyway. Slots
+    /// are held only by calls that are admitted.
+    pub(crate) fn stands(&self, position: usize, held_back: bool) -> bool {
+        let matched = &self.matched[position];
+        let admits = || self.verdicts.get(position).copied().flatten().is_some_and(|rule| rule.verdict.admitted);
+        let is_counted = matched.is_counted_always() && !matched.is_slot() && (matched.follows || admits());
+        self.combined.allowed && !held_back || is_counted
+    }
+
+    /// Ends what the call holds until it is decided. A late answer does not concern it.
+    pub(crate) fn decided(&mut self) {
+        for matched in &mut self.matched {
+            matched.eventual = None;
+            matched.paid.iter_mut().for_each(|paid| paid.taken = None);
+        }
+    }
+
     /// Counts the denials of the rules in shadow that deny every call, once the call is decided.
     pub(crate) fn count_shadowed(&self, context: &Context<'_>) {
         self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 
-use crate::engine::Engine;
+use crate::engine::{Context, Engine};
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 
 impl Engine {
@@ -46,13 +46,36 @@ impl Engine {
             let is_sent = matches!(pending, Pending::Check(_)) && charges.iter().all(may_repeat);
             if is_sent {
                 self.lost_connection(*error);
+                self.ask_about_all(now, request);
             }
             return is_sent.then_some(Duration::from_millis(left_ms));
         }
         self.note_time_of(sent.at, now, answer);
         let expires_at = self.store_time(now).latest.plus_ms(left_ms);
         charges.iter_mut().for_each(|charge| charge.mode = charge.mode.expiring_at(expires_at));
+        self.ask_about_all(now, request);
         Some(Duration::from_millis(left_ms))
+    }
+
+    /// Lets a request ask about the counters for which leases have paid, too: these leases may end before the new step.
+    fn ask_about_all(&self, now: Timestamp, request: &mut StoreRequest) {
+        let PendingRequest { active, charges, carried, pending, .. } = &mut *request.0;
+        let expires_at = charges.iter().find_map(|charge| charge.mode.expires_at());
+        let (Pending::Check(planned), Some(expires_at)) = (pending, expires_at) else { return };
+        let context = Context { now, bounds: self.store_time(now), active };
+        for planned in planned {
+            for matched in planned.matched.iter_mut().filter(|matched| matched.paid.is_some()) {
+                self.resolve_payment(&context, matched, false);
+                matched.paid = None;
+                match charges[*carried..].iter_mut().find(|charge| matched.shares(charge)) {
+                    Some(charge) => charge.cost = matched.cost,
+                    None => {
+                        let mode = ChargeMode::Enforce { expires_at };
+                        charges.push(matched.charge(context.active.set.generation, matched.cost, mode));
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -68,7 +91,7 @@ pub(crate) fn results_of(mut results: ChargeResults, renewed_after: Option<Store
 #[cfg(test)]
 mod tests {
     use tollgate_core::call::Call;
-    use tollgate_core::counter::{ChargeMode, RequestId};
+    use tollgate_core::counter::RequestId;
     use tollgate_core::rules::{Rule, RuleSet};
 
     use super::*;

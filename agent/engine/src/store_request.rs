@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
-use tollgate_core::counter::{Charge, StoreError};
+use tollgate_core::counter::{Charge, CounterId, StoreError};
+use tollgate_core::decision::{LocalAnswer, Source};
 
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
+use crate::enforce::RuleVerdict;
 use crate::leases::Sending;
 use crate::losses::LostCounter;
 use crate::matched_rule::{Charges, MatchedRule};
@@ -21,6 +23,22 @@ use crate::unsynced_queue::UnsyncedCounter;
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]
 pub struct StoreRequest(pub(crate) Box<PendingRequest>);
+
+/// Decision of one rule of a call.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct DecidedRule {
+    /// Counter of the rule.
+    pub counter: CounterId,
+    /// Source of the verdict; none if the rule was not evaluated.
+    pub source: Option<Source>,
+    /// Reason of a local answer.
+    pub by: Option<LocalAnswer>,
+    /// Units for which the store was asked.
+    pub asked: u64,
+    /// True if the charge follows the decision.
+    pub follows: bool,
+}
 
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
@@ -33,6 +51,8 @@ pub(crate) struct PendingRequest {
     pub(crate) sent: Sending,
     /// Error after which it was sent once more, if it was.
     pub(crate) renewed_after: Option<StoreError>,
+    /// True if its calls are decided, so that nobody waits for the answer.
+    pub(crate) is_deferred: bool,
     pub(crate) pending: Pending<'static>,
 }
 
@@ -85,6 +105,25 @@ impl StoreRequest {
                 planned.combined.allowed = false;
             }
         }
+    }
+
+    /// Returns how each rule of the calls was decided. Tests compare it with the charges that the store made.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn decided_rules(&self) -> Vec<Vec<DecidedRule>> {
+        let Pending::Check(planned) = &self.0.pending else { return Vec::new() };
+        let of_call = |planned: &PlannedCall<'_>| {
+            let verdicts = planned.verdicts.iter().copied().chain(std::iter::repeat(None));
+            let rule = |(matched, verdict): (&MatchedRule<'_>, Option<RuleVerdict>)| DecidedRule {
+                counter: matched.counter,
+                source: verdict.map(|rule| rule.source),
+                by: verdict.and_then(|rule| rule.by),
+                asked: matched.unpaid(),
+                follows: matched.follows,
+            };
+            planned.matched.iter().zip(verdicts).map(rule).collect()
+        };
+        planned.iter().map(of_call).collect()
     }
 
     /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.

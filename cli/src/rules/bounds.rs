@@ -6,7 +6,6 @@ use tollgate_command::output::table;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{Consistency, LimitPolicy, Rule, RuleSet, Scope, show_duration_ms, show_units};
 use tollgate_core::window::Estimate;
-use tollgate_rules::percent_text;
 
 use super::exceptions;
 
@@ -57,7 +56,7 @@ fn sentence(policy: &LimitPolicy, scope: Scope) -> String {
         let quota = shown(policy.units_over_regions());
         return format!("All regions together admit at most {quota} in any {width}.{}", further(policy));
     }
-    let most = shown(policy.most_with_store());
+    let most = shown(policy.most_in_window());
     let span = match policy.algorithm {
         Algorithm::Concurrency => return format!("A counter holds at most {most} slots at once.{}", further(policy)),
         Algorithm::FixedWindow => format!("in each window of {width}"),
@@ -80,24 +79,14 @@ fn further(policy: &LimitPolicy) -> &'static str {
     }
 }
 
-/// Returns the terms of a bound that is not the quota alone, and the reason why there are no allowances.
+/// Returns the terms of a bound that is not the quota alone.
 fn terms(policy: &LimitPolicy) -> String {
     let shown = |units: u64| show_units(units, policy.quota.unit());
-    let (quota, excess) = (shown(policy.quota.units()), policy.excess_units());
-    let burst = policy.burst > 0;
-    match policy.consistency {
-        Consistency::Eventual => String::new(),
-        _ if burst && matches!(policy.algorithm, Algorithm::SlidingWindow(_)) => {
-            format!(" (with its burst; {quota} without)")
-        }
-        _ if burst => format!(" ({quota} and a burst of {})", shown(policy.burst)),
-        Consistency::Strict => String::new(),
-        Consistency::Bounded if excess > 0 => format!(" ({quota} and {} of allowances)", shown(excess)),
-        Consistency::Bounded if policy.may_lease() && policy.max_excess_ppm > 0 => {
-            let percent = percent_text(policy.max_excess_ppm);
-            format!(" (no allowances: {percent} of {quota} is less than one unit)")
-        }
-        Consistency::Bounded => " (no allowances)".to_owned(),
+    let quota = shown(policy.quota.units());
+    match policy.algorithm {
+        _ if policy.burst == 0 || policy.consistency == Consistency::Eventual => String::new(),
+        Algorithm::SlidingWindow(_) => format!(" (with its burst; {quota} without)"),
+        _ => format!(" ({quota} and a burst of {})", shown(policy.burst)),
     }
 }
 
@@ -111,28 +100,13 @@ mod tests {
         let cases = [
             (
                 "quota: 100/min",
-                "A counter admits at most 105 in any 1min by its estimate (100 and 5 of allowances), and at most 205 in bursts around an edge.",
+                "A counter admits at most 100 in any 1min by its estimate, and at most 200 in bursts around an edge.",
             ),
-            (
-                "quota: 100/min, estimate: conservative",
-                "A counter admits at most 105 in any 1min (100 and 5 of allowances).",
-            ),
+            ("quota: 100/min, estimate: conservative", "A counter admits at most 100 in any 1min."),
             ("quota: 100/min, consistency: strict", "A counter admits at most 100 in any 1min."),
             (
-                "quota: 19/min, estimate: conservative",
-                "A counter admits at most 19 in any 1min (no allowances: 5% of 19 is less than one unit).",
-            ),
-            (
-                "quota: 100/min, estimate: conservative, leases: off",
-                "A counter admits at most 100 in any 1min (no allowances).",
-            ),
-            (
-                "quota: 100/min, estimate: conservative, max_excess: 0%",
-                "A counter admits at most 100 in any 1min (no allowances).",
-            ),
-            (
                 "quota: 100/min, algorithm: fixed_window",
-                "A counter admits at most 105 in each window of 1min (100 and 5 of allowances), and at most 205 in bursts around an edge.",
+                "A counter admits at most 100 in each window of 1min, and at most 200 in bursts around an edge.",
             ),
             (
                 "quota: 100/min, algorithm: token_bucket, burst: 20",
@@ -142,7 +116,7 @@ mod tests {
                 "quota: 100/min, estimate: conservative, burst: 150",
                 "A counter admits at most 150 in any 1min (with its burst; 100 without).",
             ),
-            ("quota: 5/15min, algorithm: sliding_log", "A counter admits at most 5 in any 15min (no allowances)."),
+            ("quota: 5/15min, algorithm: sliding_log", "A counter admits at most 5 in any 15min."),
             ("quota: 2/10min, algorithm: concurrency", "A counter holds at most 2 slots at once."),
             (
                 "quota: 100/min, consistency: eventual, estimate: conservative",

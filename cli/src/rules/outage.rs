@@ -27,16 +27,17 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let table: Table = table(&["RULE", "REDIS UP", "REDIS DOWN", "REDIS AND KAFKA DOWN"], rows);
+    let table: Table = table(&["RULE", "REDIS UP", "REDIS LATE", "REDIS DOWN", "REDIS AND KAFKA DOWN"], rows);
     let seconds = FRESH_MS / 1_000;
     format!(
         "\n\nThe table shows the most units in a window, and in parentheses those of many\n\
-         calls around the edge of a sub-window or of a fixed window. The bounds while\n\
-         Redis is down are for a fleet of {agents} (--agents). They contain the units that\n\
-         Redis admitted or leased before. The signals of two agents can differ by {seconds} s,\n\
-         in which further calls pass: once in a window, and twice around an edge. If\n\
-         Redis loses its data, a window may hold the units of REDIS UP twice; with Kafka,\n\
-         agents enter most of them again.\n\n{table}\n\n{}",
+         calls around the edge of a sub-window or of a fixed window. The other bounds\n\
+         are for a fleet of {agents} (--agents). REDIS LATE: Redis answers one agent after the\n\
+         deadline, or all of them. An agent that restarts meanwhile adds its part again.\n\
+         REDIS DOWN: the units that Redis admitted or leased before are contained. The\n\
+         signals of two agents can differ by {seconds} s, in which further calls pass: once\n\
+         in a window, and twice around an edge. If Redis loses its data, a window may\n\
+         hold the units of REDIS UP twice; with Kafka, agents enter most of them again.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -78,20 +79,22 @@ pub(super) fn exceptions_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) ->
 pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let [beyond_ms, beyond_at_edge_ms] = calls_ms(policy);
-    let (units, at_worst, late) = (policy.most_with_store(), policy.most_at_worst(), policy.admits_late_calls());
+    let (units, at_worst, all_pass) = (policy.most_in_window(), policy.most_at_worst(), policy.admits_late_calls());
+    let late = |agents_late: u32| policy.most_while_late(agents_late, agents);
+    let late = json!({ "one_agent": late(1), "all_agents": late(agents.get()), "all_calls_pass": all_pass });
     let with_store = (policy.consistency != Consistency::Eventual)
-        .then(|| json!({ "units": units, "at_worst": at_worst, "and_late_calls": late }));
+        .then(|| json!({ "units": units, "at_worst": at_worst, "late": late }));
     json!({
         "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone,
         "edge_units": policy.edge_units(), "and_calls_at_edge_of_ms": beyond_at_edge_ms,
     })
 }
 
-fn row(name: String, [up, by_signals, alone]: [String; 3]) -> [String; 4] {
-    [name, up, by_signals, alone]
+fn row(name: String, [up, late, by_signals, alone]: [String; 4]) -> [String; 5] {
+    [name, up, late, by_signals, alone]
 }
 
-fn cells(policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
+fn cells(policy: &LimitPolicy, agents: NonZeroU32) -> [String; 4] {
     let OutageBound { by_signals, alone } = OutageBound::of(policy, agents);
     let shown = |units| show_units(units, policy.quota.unit());
     let beyond = match calls_ms(policy).map(|ms| ms / 1_000) {
@@ -106,10 +109,15 @@ fn cells(policy: &LimitPolicy, agents: NonZeroU32) -> [String; 3] {
     let alone = alone.map_or_else(|| "no bound: all calls pass".to_owned(), with_edge);
     let up = match policy.consistency {
         Consistency::Eventual => "not asked".to_owned(),
-        _ if policy.admits_late_calls() => format!("{}, and late calls", with_edge(policy.most_with_store())),
-        _ => with_edge(policy.most_with_store()),
+        _ => with_edge(policy.most_in_window()),
     };
-    [up, format!("{}{beyond}", with_edge(by_signals)), alone]
+    let late = match [1, agents.get()].map(|late| policy.most_while_late(late, agents)) {
+        _ if policy.consistency == Consistency::Eventual => "not asked".to_owned(),
+        [Some(one), Some(all)] if one == all => with_edge(all),
+        [Some(one), Some(all)] => format!("{} to {}", shown(one), with_edge(all)),
+        _ => "no bound: all late calls pass".to_owned(),
+    };
+    [up, late, format!("{}{beyond}", with_edge(by_signals)), alone]
 }
 
 /// Returns the time in ms of calls that pass beside the bound by signals, because the signals of agents may differ. The

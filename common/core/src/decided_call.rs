@@ -27,7 +27,7 @@ impl DecidedCall {
     /// Returns an admitted call and its decision; nothing for a denied one, which was charged nothing.
     #[must_use]
     pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Option<Self> {
-        let request = || call.id().map(|id| key.request(id, call.cost()));
+        let request = || call.id().map(|id| key.request(id, call.cost(), call.descriptors()));
         let units = if decision.is_uncounted { 0 } else { call.cost() };
         let decided = || Self { id: decision.id.clone(), at: decision.at, units, request: request() };
         decision.allowed.then(decided)

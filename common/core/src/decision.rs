@@ -19,7 +19,7 @@ pub const EMERGENCY: &str = "emergency";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Source {
-    /// The agent, by a lease, an allowance or a cached denial of the store, or because no rule applies.
+    /// The agent, by a lease or a cached denial of the store, or because no rule applies.
     Local,
     /// The store.
     Store,
@@ -29,7 +29,7 @@ pub enum Source {
     Fallback,
 }
 
-/// Answer of the store by which the agent made a decision on its own.
+/// Reason for which an agent made a decision on its own while the store was in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LocalAnswer {
@@ -37,8 +37,10 @@ pub enum LocalAnswer {
     CachedDenial,
     /// A lease: the store had charged the units before.
     Lease,
-    /// An allowance: the store charges the units afterwards. It had granted a line of credit before.
-    Allowance,
+    /// This agent's part of the quota: the answer of the store was late, and the agent admitted the call.
+    Part,
+    /// The answer of the store was late, and the agent denied the call.
+    Late,
 }
 
 /// Identifier of a decision, unique in the fleet.
@@ -168,7 +170,8 @@ impl LocalAnswer {
         match self {
             Self::CachedDenial => "cached_denial",
             Self::Lease => "lease",
-            Self::Allowance => "allowance",
+            Self::Part => "part",
+            Self::Late => "late",
         }
     }
 }

@@ -11,6 +11,8 @@ pub struct Faults {
     pub store_ms_max: u64,
     /// Requests that the store refuses.
     pub store_refused_percent: u8,
+    /// Answers of the store that take [`LATE_MS`](Self::LATE_MS) longer.
+    pub store_late_percent: u8,
     /// Connections that break after the store executed a request and before its answer arrived.
     pub store_answer_lost_percent: u8,
     /// Maximum delay of a record on its way to the bus, and of each reader behind the end of a log, in ms.
@@ -33,11 +35,18 @@ pub struct Faults {
     pub queue_len_max: Option<usize>,
 }
 
-/// Ways that are cut between one agent and the servers, while other agents use them.
+impl Faults {
+    /// Time by which a late answer of the store is late, in ms: longer than the default deadline.
+    pub const LATE_MS: u64 = 40;
+}
+
+/// Ways that are cut or slow between one agent and the servers, while other agents use them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// The agent reaches the store not at all.
     pub store: bool,
+    /// Each answer of the store to the agent takes so much longer, in ms.
+    pub store_late_ms: u64,
     /// The agent's records do not reach the bus.
     pub bus_writes: bool,
     /// The agent gets no records of the bus. It reads them later.

@@ -3,14 +3,11 @@
 //! `experiments/mutants.md` describes the mistakes. Two of them let an agent decide by what has ended: the shell then hands the
 //! call to the engine as it was before the end, and only if the engine decides it without the store.
 
-use std::collections::BTreeSet;
-
-use tollgate::{Call, Decision, LocalAnswer, Source};
+use tollgate::{Call, Decision, Source};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::rules::Generation;
 
-use super::observation::Ticket;
 use super::planted_bugs::PlantedBug;
 
 /// Time for which an agent repeats a denial without asking, in ms.
@@ -25,8 +22,6 @@ pub(super) struct MutantMemory<'c> {
     /// Agent's own times at which leases end, and at which they would end if they counted from the receipt.
     leased: Vec<(Timestamp, Timestamp)>,
     denied: Vec<RememberedDenial<'c>>,
-    /// Requests whose calls were admitted by lines of credit.
-    drawn: BTreeSet<Ticket>,
 }
 
 struct RememberedDenial<'c> {
@@ -68,17 +63,7 @@ impl<'c> MutantMemory<'c> {
     }
 
     /// Notes the answer to a call that was alone in its request and arrived at the agent's own `sent`.
-    pub(super) fn answered(
-        &mut self,
-        call: &Call<'c>,
-        generation: Generation,
-        sent: Timestamp,
-        ticket: Option<Ticket>,
-        decision: &Decision,
-    ) {
-        if decision.by == Some(LocalAnswer::Allowance) {
-            self.drawn.extend(ticket);
-        }
+    pub(super) fn answered(&mut self, call: &Call<'c>, generation: Generation, sent: Timestamp, decision: &Decision) {
         if decision.source == Source::Store {
             self.denied
                 .retain(|denied| sent.ms_since(denied.sent) < REPEATED_MS && !is_same_caller(&denied.call, call));
@@ -104,11 +89,6 @@ impl<'c> MutantMemory<'c> {
             self.leased.retain(|(_, would_end)| *would_end > received);
             self.leased.push((after(sent), after(received)));
         }
-    }
-
-    /// Returns true if the call of a request was admitted by a line of credit.
-    pub(super) fn is_drawn(&self, ticket: Ticket) -> bool {
-        self.drawn.contains(&ticket)
     }
 }
 

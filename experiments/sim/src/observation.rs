@@ -3,13 +3,13 @@
 //! They are recorded where they happen, on the far side of any planted bug.
 
 use tollgate::store::StoreError;
-use tollgate::{Call, Decision};
+use tollgate::{Call, Decision, LocalAnswer, Source};
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, Partition};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Partition};
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
-use tollgate_engine::{AgentIds, Notice};
+use tollgate_engine::{AgentIds, DecidedRule, Notice};
 
 use super::faults::{Cut, StoreLoss};
 
@@ -180,6 +180,31 @@ pub struct AnsweredCall<'c> {
     pub is_admitted: bool,
     /// The answer.
     pub decision: Decision,
+    /// Decision of each rule; empty if the store was not asked for the call.
+    pub rules: Vec<DecidedRule>,
+}
+
+impl AnsweredCall<'_> {
+    /// Returns how the rule of a counter was decided: the source, and the reason of a local answer. If the store was not asked, the
+    /// answer tells it.
+    #[must_use]
+    pub fn decided_by(&self, counter: CounterId) -> (Source, Option<LocalAnswer>) {
+        let rule = self.rules.iter().find(|rule| rule.counter == counter);
+        let decided = rule.and_then(|rule| Some((rule.source?, rule.by)));
+        decided.unwrap_or((self.decision.source, self.decision.by))
+    }
+
+    /// Returns true if the charge on a counter follows the decision.
+    #[must_use]
+    pub fn follows(&self, counter: CounterId) -> bool {
+        self.rules.iter().any(|rule| rule.counter == counter && rule.follows)
+    }
+
+    /// Returns the units of this cost for which the store is asked.
+    #[must_use]
+    pub fn asked(&self, counter: CounterId, cost: u64) -> u64 {
+        self.rules.iter().find(|rule| rule.counter == counter).map_or(cost, |rule| rule.asked)
+    }
 }
 
 /// A settlement or a release.

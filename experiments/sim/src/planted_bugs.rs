@@ -49,8 +49,6 @@ pub enum PlantedBug {
     RowLate,
     /// Mutant: a lease ends by the instant at which its answer arrived, and not by that of its request.
     LeaseCountedFromReceipt,
-    /// Mutant: units of a line of credit are restored even if the store had no room for the call.
-    BurnedUnitsRestored,
     /// Mutant: a cached denial holds for calls that cost less than the denied one.
     DenialOfAnyCost,
     /// Mutant: an aggregator takes the lives of an agent for one writer.
@@ -67,13 +65,8 @@ pub(super) type NewestUnits = HashMap<CounterId, (SubWindow, i64)>;
 
 impl PlantedBug {
     /// The mistakes that were chosen before any check was read; `experiments/mutants.md` tells the source of each.
-    pub const MUTANTS: [Self; 5] = [
-        Self::LeaseCountedFromReceipt,
-        Self::BurnedUnitsRestored,
-        Self::DenialOfAnyCost,
-        Self::WriterWithoutEpoch,
-        Self::OwnHeartbeatWhenSent,
-    ];
+    pub const MUTANTS: [Self; 4] =
+        [Self::LeaseCountedFromReceipt, Self::DenialOfAnyCost, Self::WriterWithoutEpoch, Self::OwnHeartbeatWhenSent];
 
     /// Returns the charges that the store executes for a request, one request after the other.
     pub(super) fn executed(self, charges: &[Charge]) -> Vec<Vec<Charge>> {

@@ -11,7 +11,7 @@ pub(crate) struct RuleVerdict {
     /// Maximum units that pass at once: the quota, or the burst.
     pub(crate) at_once: u64,
     pub(crate) source: Source,
-    /// Answer of the store by which the agent gave the verdict on its own.
+    /// Reason for which the agent gave the verdict on its own.
     pub(crate) by: Option<LocalAnswer>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Combined {
     /// Position of the rule to show: of those that deny the one that denies longest, else the one with the least part left.
     pub(crate) shown: Option<usize>,
     pub(crate) source: Source,
-    /// Answer of the store by which the agent decided on its own.
+    /// Reason for which the agent decided on its own.
     pub(crate) by: Option<LocalAnswer>,
 }
 

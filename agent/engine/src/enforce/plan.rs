@@ -3,13 +3,14 @@
 //! A plan changes nothing. Its caller applies the event of an admission to the view under the same lock, so that concurrent
 //! calls cannot admit the same unit. The verdicts without the store are in [`fallback`].
 
-use tollgate_core::algorithm::Verdict;
+use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
 use super::breaker::OPEN_WITHIN_DEADLINES;
 use super::facts::{Authority, Facts};
 use super::{fallback, pace};
+use crate::fleet::FleetPart;
 use crate::view::{CounterView, ViewEvent};
 
 #[derive(Clone, Copy, Debug)]
@@ -113,20 +114,21 @@ pub(crate) fn plan_recovering<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) ->
     }
 }
 
-/// Plans a charge whose answer from the store is late, without a lease or a line of credit that admits its call. Agents that
-/// still receive answers are held neither to their parts nor to a signal, so only `on_failure: open` admits. Every other call is
-/// denied until the store has answered or the breakers of the agents that ask it are open.
+/// Plans a charge whose answer from the store is late, and whose call no lease pays. `on_failure: open` admits it. Under `strict`, it
+/// is denied until the store has answered or the breakers of the agents that ask it are open. Under `bounded`, `on_failure` decides
+/// without signals: agents that still receive answers are held neither to a signal nor to their parts, so the signal leaves no more
+/// free than the last answer.
 pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     let ChargeFacts { policy, enforcement, .. } = *charge;
     let deadline_ms = u64::try_from(policy.deadline.as_millis()).unwrap_or(u64::MAX);
     let again_at = facts.now.earliest.plus_ms(u64::from(OPEN_WITHIN_DEADLINES) * deadline_ms.max(1));
-    let is_open = policy.admits_late_calls() || enforcement == Enforcement::NeverDeny;
+    let may_admit = enforcement == Enforcement::NeverDeny || policy.admits_late_calls() || has_late_part(policy, facts);
     match plan(charge, facts) {
         // The store may have room for it.
         Plan::Decided(verdict, Source::Fallback, None) => {
             Plan::Decided(Verdict { retry_at: again_at, ..verdict }, Source::Fallback, None)
         }
-        Plan::Decided(_, Source::Fallback, Some(_)) if !is_open => {
+        Plan::Decided(_, Source::Fallback, Some(_)) if !may_admit => {
             let denial = Verdict { admitted: false, remaining: 0, retry_at: again_at, reset_at: again_at, delay_ms: 0 };
             Plan::Decided(denial, Source::Fallback, None)
         }
@@ -134,11 +136,21 @@ pub(crate) fn plan_late<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<
     }
 }
 
+/// Returns true if this agent may admit late calls within a part of the quota. It knows no part before it has learned the size of the
+/// fleet. Where agents have less than a unit each, and for slots, the parts of all would be a multiple of the quota.
+fn has_late_part(policy: &LimitPolicy, facts: &Facts) -> bool {
+    let has_part = match (policy.on_failure, facts.part) {
+        (OnFailure::Share, FleetPart::OneOf(agents)) => policy.quota.units() >= u64::from(agents.get()),
+        (OnFailure::Limit(_), _) => true,
+        _ => false,
+    };
+    has_part && policy.consistency == Consistency::Bounded && policy.algorithm != Algorithm::Concurrency
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
 
-    use tollgate_core::algorithm::Algorithm;
     use tollgate_core::clock::Timestamp;
 
     use super::*;
@@ -147,34 +159,52 @@ mod tests {
     use crate::view::CoveredRounds;
 
     const SLOTS_OPEN: (Algorithm, OnFailure) = (Algorithm::Concurrency, OnFailure::Open);
+    const STRICT_OPEN: (Consistency, OnFailure) = (Consistency::Strict, OnFailure::Open);
 
-    /// While the store is late, only `open` admits, and every other call may come again once the breakers have had the time to
-    /// open.
+    /// While the store is late, `open` admits, `bounded` admits this agent's part, and every other call may come again once the
+    /// breakers have had the time to open.
     #[test]
-    fn a_late_call_without_charged_units_is_denied_until_breakers_are_open() {
-        // Name, change of a bounded policy of 100 units, cost, true if the call is admitted.
-        type Case = (&'static str, fn(&mut LimitPolicy), u64, bool);
+    fn a_late_call_is_decided_by_consistency_and_on_failure() {
+        // Name, change of a bounded policy of 100 units, agents of which this is one, cost, true if the call is admitted.
+        type Case = (&'static str, fn(&mut LimitPolicy), FleetPart, u64, bool);
         let now = Timestamp::from_ms(1_000_000);
-        let cases: [Case; 7] = [
-            ("bounded", |_| {}, 10, false),
-            ("bounded, past the part of one of four agents", |_| {}, 26, false),
-            ("strict", |policy| policy.set_consistency(Consistency::Strict), 1, false),
-            ("closed", |policy| policy.on_failure = OnFailure::Closed, 1, false),
-            ("open", |policy| policy.on_failure = OnFailure::Open, 500, true),
-            ("open, of slots", |policy| (policy.algorithm, policy.on_failure) = SLOTS_OPEN, 500, true),
-            ("limit", |policy| policy.on_failure = OnFailure::Limit("5/min".parse().unwrap()), 6, false),
+        let one_of = |agents| FleetPart::OneOf(NonZeroU32::new(agents).unwrap());
+        let cases: [Case; 13] = [
+            ("bounded", |_| {}, one_of(4), 25, true),
+            ("bounded, past the part of one of four agents", |_| {}, one_of(4), 26, false),
+            (
+                "bounded, the size of the fleet is not known",
+                |_| {},
+                FleetPart::Expected(4.try_into().unwrap()),
+                1,
+                false,
+            ),
+            ("bounded, without a part", |_| {}, FleetPart::Nothing, 1, false),
+            ("bounded, fewer units than agents", |_| {}, one_of(101), 1, false),
+            ("bounded, of slots", |policy| policy.algorithm = Algorithm::Concurrency, one_of(4), 1, false),
+            ("strict", |policy| policy.set_consistency(Consistency::Strict), one_of(4), 1, false),
+            ("closed", |policy| policy.on_failure = OnFailure::Closed, one_of(4), 1, false),
+            ("open", |policy| policy.on_failure = OnFailure::Open, one_of(4), 500, true),
+            ("open, strict", |policy| (policy.consistency, policy.on_failure) = STRICT_OPEN, one_of(4), 500, true),
+            ("open, of slots", |policy| (policy.algorithm, policy.on_failure) = SLOTS_OPEN, one_of(4), 500, true),
+            ("limit", |policy| policy.on_failure = OnFailure::Limit("5/min".parse().unwrap()), one_of(4), 5, true),
+            (
+                "past a limit",
+                |policy| policy.on_failure = OnFailure::Limit("5/min".parse().unwrap()),
+                one_of(4),
+                6,
+                false,
+            ),
         ];
-        for (name, change, cost, is_admitted) in cases {
+        for (name, change, part, cost, is_admitted) in cases {
             let mut policy = LimitPolicy::of("100/min".parse().unwrap());
             change(&mut policy);
-            let part = FleetPart::OneOf(NonZeroU32::new(4).unwrap());
             let authority = Authority::Fallback(CoveredRounds::default());
             let facts = Facts { now: TimeBounds::exactly(now), at: now, own_now: now, authority, part, rank: None };
             let (view, enforcement) = (&CounterView::default(), Enforcement::Normal);
             let plan = plan_late(&ChargeFacts { policy: &policy, generation: 1, view, cost, enforcement }, &facts);
             let Plan::Decided(verdict, Source::Fallback, admission) = plan else { panic!("{name}: {plan:?}") };
             assert_eq!((verdict.admitted, admission.is_some()), (is_admitted, is_admitted), "{name}");
-            assert_eq!(policy.admits_late_calls(), is_admitted, "{name}: as the printed bound says");
             if !is_admitted {
                 assert_eq!(verdict.retry_at.ms_since(now), 75, "{name}: five deadlines");
             }

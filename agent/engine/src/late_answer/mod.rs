@@ -1,7 +1,6 @@
 //! Late answers: a request that missed its deadline stays in flight, and its answer tells if the store charged it.
 //!
-//! The caller has its decision by then. Units that were admitted and not charged are backfilled, unless a line
-//! of credit admitted them and the store had no room: then they are burned. Units that were
+//! The caller has its decision by then. Units that were admitted and not charged are backfilled. Units that were
 //! charged for a denied call, or for one that a lease has admitted, become a lease. If they cannot, they are refunded, or
 //! stay unspent where no unit comes back. If the call has a request id, the charge stays for the retry, which would pass
 //! without a charge otherwise. If there will be no answer, admitted units are backfilled, under the call's own id if it
@@ -15,14 +14,14 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
-use tollgate_core::decision::LocalAnswer;
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
 use tollgate_core::rules::Generation;
 
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
-use crate::engine::Engine;
+use crate::engine::{Context, Engine};
 use crate::leases::Sending;
+use crate::matched_rule::MatchedRule;
 use crate::metrics::LateOutcome;
 use crate::settle_release::Adjustment;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
@@ -37,7 +36,7 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let PendingRequest { active, charges, carried, sent, pending, .. } = *request.0;
+        let PendingRequest { active, charges, carried, sent, is_deferred, pending, .. } = *request.0;
         self.note_time_of(sent.at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, &pending, results));
@@ -45,14 +44,15 @@ impl Engine {
         let outcome = match &pending {
             Pending::Check(planned) => {
                 self.give_back_left(generation, planned);
+                let context = Context { now, bounds: self.store_time(now), active: &active };
+                let matched = planned.iter().flat_map(|planned| &planned.matched);
+                matched.for_each(|matched| self.resolve_payment(&context, matched, false));
                 self.late_check(now, &active, planned, charges, &answer, sent)
             }
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
             // The units are sent again: under their ids, or to counters that have them already.
             Pending::Backfill(_) | Pending::Reopen(_) => return,
         };
-        let is_deferred =
-            matches!(&pending, Pending::Check(planned) if planned.iter().all(|planned| planned.is_deferred));
         if !is_deferred {
             self.metrics.late_answer(outcome);
         } else if let Err(error) = answer {
@@ -91,31 +91,27 @@ impl Engine {
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for (place, matched) in planned.matched.iter().enumerate().filter(|(_, matched)| matched.shares(charge))
                 {
-                    rule = Some(matched);
-                    if !planned.combined.allowed || is_held_back && !matched.is_counted_always() {
-                        continue;
-                    }
-                    // Its units were charged before.
-                    if planned.verdicts[place].is_some_and(|rule| rule.by == Some(LocalAnswer::Lease)) {
+                    rule = Some((planned.number, matched));
+                    // The units of a lease were charged before.
+                    if !planned.stands(place, is_held_back) || matched.is_paid() {
                         continue;
                     }
                     // A slot was unsynced from its decision on.
                     stands = !matched.is_slot();
-                    let by_line = planned.verdicts[place].is_some_and(|rule| rule.by == Some(LocalAnswer::Allowance));
-                    // The store has charged nothing to a value that is unreadable, and will not.
-                    if by_line && (answer.is_ok() || is_charged) {
-                        self.line_answered(active, matched, answer.is_ok() && is_charged, sent.at);
-                        continue;
-                    }
-                    if stands && !is_charged {
-                        let unsynced = self.unsynced_of(planned, planned.at, matched.cost);
+                    // A lease that paid a part may have ended since.
+                    let lacking = matched.unpaid().saturating_sub(if is_charged { charge.cost } else { 0 });
+                    if stands && lacking > 0 {
+                        let unsynced = self.unsynced_of(planned, planned.at, lacking);
                         self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
+                    }
+                    if let Ok(Some(result)) = result {
+                        self.answered_late(active, matched, result);
                     }
                 }
             }
             let charge_made = result.ok().flatten().filter(|result| result.charged);
-            if let (Some(result), Some(matched), None, false) = (charge_made, rule, charge.request, stands) {
-                if self.take_charge(now, active, matched, charge, result, sent) {
+            if let (Some(result), Some((number, matched)), None, false) = (charge_made, rule, charge.request, stands) {
+                if self.take_charge(now, active, (number, matched), charge, result, sent) {
                     outcome = LateOutcome::Leased;
                     continue;
                 }
@@ -125,6 +121,19 @@ impl Engine {
             }
         }
         outcome
+    }
+
+    /// Notes the verdict of a rule that has not decided its call, because the charge followed or the answer was late.
+    fn answered_late(&self, active: &ActiveRules, matched: &MatchedRule<'_>, result: &ChargeResult) {
+        if matched.rule.shadow && !result.verdict.admitted {
+            active.counts[matched.index].shadow_denials.add(1);
+        }
+        if matched.follows {
+            // The units were entered with the decision.
+            let (round, acknowledged, is_demand) = (None, None, false);
+            let event = ViewEvent::Answered { result, units: 0, round, acknowledged, is_demand };
+            self.update_counter(matched, active.set.generation, event);
+        }
     }
 
     fn late_adjustment(

@@ -1,13 +1,25 @@
-//! Leases of calls: which counters of a call ask for units, and what becomes of the units in an answer.
+//! Leases of calls: which counters of a call ask for units, which units pay for a call, and what becomes of the units in an
+//! answer. The lease itself is in [`view`](crate::view).
 //!
 //! Only a call that is alone in its request and has no request id asks for units or spends them: another call could
-//! hold it back, or an earlier attempt may have been charged. A call spends leases of all its counters or of none, so a
-//! call on which several rules count asks for no lease: where one of its counters had none, the leased units of the others
-//! would stay charged and unspent. The lease itself is in [`view`](crate::view).
+//! hold it back, or an earlier attempt may have been charged.
+//!
+//! **Payment.** Each counter of a call that holds leased units pays for the call, or for a part of its cost. If all pay, the call
+//! is decided at once. Otherwise the store is asked about the rest, in a step that expires before the leases end: the step runs
+//! within their sub-windows and terms, or not at all. So all units of the call lie at one instant, although the step does not
+//! know the leases. A lease that ends sooner does not pay.
+//!
+//! **Demand.** A lease is asked for only by a call that needs no step if all its counters hold units: each rule that can deny it
+//! has leases. Such a call asks for the same number of calls on each counter: the smallest demand among them, and no more than a
+//! counter that pays still holds. Units of other calls are no demand, because they could not be spent. So no counter is
+//! charged for units that have no partner on the other counters.
 
 #[cfg(test)]
 mod tests;
 
+use std::num::NonZeroU32;
+
+use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::decision::LocalAnswer;
@@ -18,10 +30,10 @@ use crate::enforce::{Enforcement, RuleVerdict};
 use crate::engine::{Context, Engine};
 use crate::engine_settings::ChargeableRules;
 use crate::lease_epoch::LeaseEpoch;
-use crate::matched_rule::MatchedRule;
-use crate::planned_call::{PlannedCall, Verdicts};
+use crate::matched_rule::{MatchedRule, Payment};
+use crate::planned_call::PlannedCall;
 use crate::table::LockedTable;
-use crate::view::{LeaseFacts, LeaseGrant, LeaseSpan, ViewEvent, update};
+use crate::view::{LeaseFacts, LeaseGrant, LeaseNumber, LeasedCall, ViewEvent, take_leased, update};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
@@ -31,79 +43,90 @@ pub(crate) struct Sending {
     pub(crate) epoch: LeaseEpoch,
 }
 
+/// Part of each charge of a call that a lease pays.
+pub(crate) type Payments = SmallVec<[Option<LeasedCall>; 2]>;
+
 impl Engine {
-    /// Decides a call by leases if each of its counters has one. A call that must ask the store about one counter asks
-    /// about all, so that its charges lie at one instant. Returns the verdicts, and the instant at which the admission
-    /// counts. This is `at`, or the nearest instant at which the store has charged all the units and all sub-windows
-    /// last.
-    pub(crate) fn spend_leases(
+    /// Returns the leases that pay for a call, of each of its rules. If they do not pay for all of it, `step_until` is the
+    /// instant at which the step about the rest expires; there is none if no step follows. Then a lease pays the whole cost or
+    /// nothing.
+    pub(crate) fn payments(
         &self,
         context: &Context<'_>,
         matched: &[MatchedRule<'_>],
         table: &mut LockedTable<'_>,
-        at: Timestamp,
-    ) -> Option<(Verdicts, Timestamp)> {
-        let (mut verdicts, mut span) = (Verdicts::new(), None::<LeaseSpan>);
-        for matched in matched {
-            if matched.own_verdict().is_some() || matched.enforcement != Enforcement::Normal {
-                return None;
+        step_until: Option<Timestamp>,
+    ) -> Payments {
+        let mut payments: Payments = matched
+            .iter()
+            .map(|matched| {
+                let is_open = matched.own_verdict().is_none() && matched.paid.is_none();
+                let may_pay = is_open && matched.enforcement == Enforcement::Normal;
+                let facts = self.lease_facts(context, &matched.policy);
+                may_pay.then(|| table.view(matched.counter).leased(&facts, matched.cost)).flatten()
+            })
+            .collect();
+        let is_whole = |matched: &MatchedRule<'_>, payment: &Option<LeasedCall>| {
+            payment.is_some_and(|payment| payment.units == matched.cost)
+        };
+        let is_open = |matched: &MatchedRule<'_>, payment| {
+            matched.own_verdict().is_none() && !matched.may_follow() && !is_whole(matched, payment)
+        };
+        match step_until {
+            Some(step_until) if matched.iter().zip(&payments).any(|(matched, payment)| is_open(matched, payment)) => {
+                let lasts = |payment: &LeasedCall| payment.span.lasts_until(step_until);
+                payments.iter_mut().for_each(|payment| *payment = payment.filter(lasts));
             }
-            let facts = self.lease_facts(context, &matched.policy);
-            let view = table.view(matched.counter);
-            let (leased, limit) = (view.leased(&facts, matched.cost)?, view.quota(&matched.policy));
-            span = Some(span.map_or(leased.span, |span| span.common_with(leased.span)));
-            verdicts.push(Some(RuleVerdict::local(&matched.policy, leased.verdict, limit, LocalAnswer::Lease)));
+            Some(_) => {}
+            None => {
+                let parts = matched.iter().zip(&mut payments);
+                parts.filter(|(matched, payment)| !is_whole(matched, payment)).for_each(|(_, payment)| *payment = None);
+            }
         }
-        let at = span?.nearest(at);
-        for MatchedRule { counter, policy, cost, .. } in matched {
-            update(policy, table.view(*counter), ViewEvent::LeaseSpent(*cost));
-        }
-        Some((verdicts, at))
+        payments
     }
 
-    /// Decides a call by lines of credit, if each of its counters has one: the call is charged afterwards. Returns the
-    /// verdicts.
-    pub(crate) fn draw_lines(
+    /// Takes the units of payments out of their leases, until the call is decided.
+    pub(crate) fn take_payments(
         &self,
-        context: &Context<'_>,
         matched: &mut [MatchedRule<'_>],
+        payments: &[Option<LeasedCall>],
         table: &mut LockedTable<'_>,
-        is_late: bool,
-    ) -> Option<Verdicts> {
-        let mut verdicts = Verdicts::new();
-        for matched in &mut *matched {
-            if matched.own_verdict().is_some()
-                || matched.enforcement != Enforcement::Normal
-                || matched.is_counted_always()
-            {
-                return None;
-            }
-            let facts = self.lease_facts(context, &matched.policy);
+    ) {
+        for (matched, payment) in matched.iter_mut().zip(payments) {
+            let Some(LeasedCall { verdict, units, .. }) = *payment else { continue };
             let view = table.view(matched.counter);
-            let ((verdict, line), limit) = (view.drawn(&facts, matched.cost, is_late)?, view.quota(&matched.policy));
-            matched.drawn = Some(line);
-            verdicts.push(Some(RuleVerdict::local(&matched.policy, verdict, limit, LocalAnswer::Allowance)));
+            let limit = view.quota(&matched.policy);
+            let rule = RuleVerdict::local(&matched.policy, verdict, limit, LocalAnswer::Lease);
+            let taken = take_leased(view, units);
+            matched.paid = Some(Payment { units, rule: (units == matched.cost).then_some(rule), taken });
         }
-        for MatchedRule { counter, policy, cost, index, .. } in &*matched {
-            update(policy, table.view(*counter), ViewEvent::LineDrawn(*cost));
-            context.active.counts[*index].line_units_drawn.add(*cost);
-        }
-        (!verdicts.is_empty()).then_some(verdicts)
     }
 
-    /// Notes the answer to a charge that followed an admission by a line of credit. A unit without room is burned.
-    pub(crate) fn line_answered(
-        &self,
-        active: &ActiveRules,
-        matched: &MatchedRule<'_>,
-        is_charged: bool,
-        sent_at: Timestamp,
-    ) {
-        if let Some(of) = matched.drawn.filter(|_| is_charged) {
-            let event = ViewEvent::LineRestored { units: matched.cost, of, sent_at };
-            self.table.with(matched.counter, |view| update(&matched.policy, view, event));
-        } else {
-            active.counts[matched.index].line_units_burned.add(matched.cost);
+    /// Notes that a call which has taken units is decided: they are spent if its charges stand, and returned otherwise.
+    pub(crate) fn resolve_payment(&self, context: &Context<'_>, matched: &MatchedRule<'_>, stands: bool) {
+        let Some(taken) = matched.paid.and_then(|paid| paid.taken) else { return };
+        let facts = self.lease_facts(context, &matched.policy);
+        let counts = &context.active.counts[matched.index];
+        let event = if stands { ViewEvent::TakenSpent(taken) } else { ViewEvent::TakenReturned(taken, facts, counts) };
+        let is_denied = self.table.with(matched.counter, |view| {
+            update(&matched.policy, view, event);
+            view.denial.is_some()
+        });
+        if is_denied && !stands {
+            self.table.end_denials(matched.counter);
+        }
+    }
+
+    /// Ends the payments of a call whose leases have ended since, so that the store may not have charged their units any more.
+    pub(crate) fn end_payments(&self, context: &Context<'_>, planned: &mut PlannedCall<'_>) {
+        for matched in &mut planned.matched {
+            let Some(Payment { rule, taken: Some(taken), .. }) = matched.paid else { continue };
+            let facts = self.lease_facts(context, &matched.policy);
+            if !self.table.with(matched.counter, |view| view.holds_lease_of(&taken, &facts)) {
+                self.resolve_payment(context, matched, false);
+                (matched.paid, matched.is_unasked) = (None, rule.is_some());
+            }
         }
     }
 
@@ -127,49 +150,66 @@ impl Engine {
         results: &[ChargeResult],
         sent: Sending,
     ) {
-        let matched = || planned.iter().flat_map(|planned| &planned.matched);
         for (charge, result) in charges.iter().zip(results) {
-            if matches!(charge.mode, ChargeMode::Lease { .. })
-                && let Some(matched) = matched().find(|matched| matched.shares(charge))
-            {
-                let grant = grant(active, matched, charge, result, result.leased, sent);
+            if !matches!(charge.mode, ChargeMode::Lease { .. }) {
+                continue;
+            }
+            let of_charge =
+                |planned: &PlannedCall<'_>| planned.matched.iter().position(|matched| matched.shares(charge));
+            if let Some((planned, place)) = planned.iter().find_map(|planned| Some((planned, of_charge(planned)?))) {
+                let matched = &planned.matched[place];
+                let grant = grant(active, matched, planned.number, charge, result, result.leased, sent);
                 if !self.take_lease(now, matched, grant) {
                     grant.strand();
-                }
-            } else if let Some(matched) = matched().find(|matched| matched.counter.line() == charge.counter)
-                && matches!(charge.mode, ChargeMode::Lease { .. })
-                && result.charged
-            {
-                let grant = grant(active, matched, charge, result, result.leased, sent);
-                if grant.is_live(now, self.lease_epochs.current()) {
-                    let event = ViewEvent::LineGranted(grant, now);
-                    self.table.with(matched.counter, |view| update(&matched.policy, view, event));
                 }
             }
         }
     }
 
-    /// Sets the units that a call asks for beside its own: a lease of its only counter, and a line of credit of each.
+    /// Notes that the units of a call are demand for leases, if each rule that can deny it has leases. A counter that lacks units
+    /// in the store has none until then.
+    pub(crate) fn note_demand(&self, matched: &mut [MatchedRule<'_>], table: &mut LockedTable<'_>) {
+        let may_lease = |matched: &MatchedRule<'_>, table: &mut LockedTable<'_>| {
+            let is_local = matched.sketched.is_some() || self.is_eventual(&matched.policy);
+            let may_lease = matched.enforcement == Enforcement::Normal && matched.policy.may_lease();
+            is_local || matched.may_follow() || may_lease && !table.view(matched.counter).is_queued()
+        };
+        if matched.iter().all(|matched| may_lease(matched, table)) {
+            matched.iter_mut().for_each(|matched| matched.is_demand = !matched.never_denies());
+        }
+    }
+
+    /// Sets the units that a call asks for beside its own: for the same number of calls on each counter.
     pub(crate) fn want_leases(
         &self,
         context: &Context<'_>,
         matched: &mut [MatchedRule<'_>],
         table: &mut LockedTable<'_>,
     ) {
-        // A step of its own would have to take back what another one has handed back.
-        let has_one_slot = matched.iter().all(|other| other.slot == matched[0].slot);
-        let is_sole = matched.len() == 1;
-        for matched in matched {
-            if matched.own_verdict().is_none() && matched.enforcement == Enforcement::Normal {
-                let (policy, cost, now) = (&matched.policy, matched.cost, context.bounds);
-                let view = table.view(matched.counter);
-                if is_sole {
-                    matched.wanted = view.ask_lease(policy, now, context.now, cost);
-                }
-                if has_one_slot && !matched.is_counted_always() {
-                    let line = view.ask_line(&self.lease_facts(context, policy), self.fleet.size());
-                    matched.wanted_line = line.map(Box::new);
-                }
+        let agents = self.fleet.size();
+        let leases = |matched: &MatchedRule<'_>| {
+            matched.is_demand && matched.sketched.is_none() && !self.is_eventual(&matched.policy)
+        };
+        let mut calls = u64::MAX;
+        for matched in matched.iter().filter(|matched| leases(matched)) {
+            let facts = self.lease_facts(context, &matched.policy);
+            let view = table.view(matched.counter);
+            calls = calls.min(if matched.is_paid() {
+                view.leased_units(&facts) / matched.cost.max(1)
+            } else {
+                view.leasable_calls(&facts, matched.cost, agents)
+            });
+        }
+        if calls == 0 || calls == u64::MAX {
+            return;
+        }
+        for matched in matched.iter_mut().filter(|matched| leases(matched) && !matched.is_paid()) {
+            let facts = self.lease_facts(context, &matched.policy);
+            let view = table.view(matched.counter);
+            let units = calls.saturating_mul(matched.cost).saturating_sub(view.leased_units(&facts));
+            matched.wanted = NonZeroU32::new(u32::try_from(units).unwrap_or(u32::MAX));
+            if matched.wanted.is_some() {
+                view.ask_lease(&matched.policy, context.now);
             }
         }
     }
@@ -197,12 +237,12 @@ impl Engine {
         &self,
         now: Timestamp,
         active: &ActiveRules,
-        matched: &MatchedRule<'_>,
+        (number, matched): (LeaseNumber, &MatchedRule<'_>),
         charge: &Charge,
         result: &ChargeResult,
         sent: Sending,
     ) -> bool {
-        let grant = grant(active, matched, charge, result, charge.cost, sent);
+        let grant = grant(active, matched, number, charge, result, charge.cost, sent);
         let is_taken = matched.policy.may_lease() && self.take_lease(now, matched, grant);
         if !is_taken && self.keeps_units(matched) {
             grant.strand();
@@ -226,10 +266,12 @@ impl Engine {
 fn grant<'a>(
     active: &'a ActiveRules,
     matched: &MatchedRule<'_>,
+    number: LeaseNumber,
     charge: &'a Charge,
     result: &'a ChargeResult,
     units: u64,
     sent: Sending,
 ) -> LeaseGrant<'a> {
-    LeaseGrant { charge, result, units, sent_at: sent.at, epoch: sent.epoch, counts: &active.counts[matched.index] }
+    let counts = &active.counts[matched.index];
+    LeaseGrant { number, charge, result, units, sent_at: sent.at, epoch: sent.epoch, counts }
 }

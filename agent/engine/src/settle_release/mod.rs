@@ -148,7 +148,15 @@ impl Engine {
             } else {
                 let result = answer.as_ref().ok().and_then(|results| results.get(place));
                 let acknowledged = result.map(|result| self.acknowledgement(context.now, matched, result));
-                ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: unsynced(units), acknowledged }
+                ViewEvent::Admitted {
+                    at,
+                    units,
+                    is_planned: false,
+                    round,
+                    unsynced: unsynced(units),
+                    acknowledged,
+                    is_demand: false,
+                }
             };
             if !self.settings.owns_table {
                 self.update_counter(matched, context.active.set.generation, event);
@@ -183,7 +191,15 @@ impl Engine {
         let event = if is_refund {
             ViewEvent::Refunded { at, units, slots_of: None, by_store: false }
         } else {
-            ViewEvent::Admitted { at, units, is_planned: false, round, unsynced: None, acknowledged: None }
+            ViewEvent::Admitted {
+                at,
+                units,
+                is_planned: false,
+                round,
+                unsynced: None,
+                acknowledged: None,
+                is_demand: false,
+            }
         };
         self.update_counter(matched, context.active.set.generation, event);
     }

@@ -47,7 +47,7 @@ pub(crate) struct CachedDenial {
     remaining: u64,
     retry_at: Timestamp,
     reset_at: Timestamp,
-    /// Cost that was denied; a smaller one may have room.
+    /// Cost that was denied. A smaller one may have room, and a greater one waits for longer.
     cost: u64,
     /// Generation of the rules; other rules may decide otherwise.
     generation: Generation,
@@ -122,7 +122,7 @@ impl CachedDenial {
         self.check.at()
     }
 
-    /// Returns true if the store would deny a charge of this cost, too, or would have when the denial was checked last. `now` is the
+    /// Returns true if the store would deny a charge of this cost in the same way, or would have when the denial was checked last. `now` is the
     /// agent's own time.
     pub(crate) fn holds(
         &self,
@@ -133,7 +133,7 @@ impl CachedDenial {
         store_now: TimeBounds,
     ) -> bool {
         generation == self.generation
-            && cost >= self.cost
+            && cost == self.cost
             && now < self.check.at()
             && store_now.latest < self.retry_at
             && policy.limit() == self.limit
@@ -143,7 +143,8 @@ impl CachedDenial {
 /// Holds a denial by the store for the minimum time.
 pub(crate) fn hold(charge: &Charge, result: &mut ChargeResult) {
     if frees_units_singly(&charge.limit) && !result.verdict.admitted {
-        let held_ms = HOLD_MS.min(charge.limit.window.sub_window_ms());
+        // Of a short window, a longer hold would be a large part.
+        let held_ms = HOLD_MS.min(charge.limit.window.sub_window_ms() / 4);
         result.verdict.retry_at = result.verdict.retry_at.max(result.at.plus_ms(held_ms));
         result.verdict.reset_at = result.verdict.reset_at.max(result.verdict.retry_at);
     }
@@ -239,7 +240,7 @@ mod tests {
             ("newer rules", minute, 4, 2, "10/min", 0, 0, false),
             ("an override of the caller", minute, 3, 2, "20/min", 0, 0, false),
             ("a smaller cost", minute, 3, 1, "10/min", 0, 0, false),
-            ("a greater cost", minute, 3, 3, "10/min", 0, 0, true),
+            ("a greater cost", minute, 3, 3, "10/min", 0, 0, false),
             ("no unit comes back", keeps_units, 3, 2, "10/min", 4_984, 4_984, true),
             ("a sub-window has nearly passed since the check", keeps_units, 3, 2, "10/min", 4_985, 4_985, false),
             ("newer rules, and no unit comes back", keeps_units, 4, 2, "10/min", 0, 0, false),

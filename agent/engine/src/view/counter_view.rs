@@ -3,21 +3,19 @@
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
-use std::time::Duration;
 
-use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
-use super::credit_line::{Line, LineNumber, LineRequest, line_request};
+
 use super::flow::Flow;
-use super::lease::LeasedCall;
+use super::lease::{LeasedCall, TakenUnits};
 use super::lease_grant::LeaseFacts;
 use super::lease_or_pace::LeaseOrPace;
-use super::lease_size::lease_size;
+use super::lease_size::{free_units, lease_calls};
 use super::local_usage::LocalUsage;
 use super::signal_parts::SignalParts;
 use super::store_count::CountedUnits;
@@ -82,61 +80,44 @@ impl CounterView {
         self.local.as_ref()?.store_count(now)
     }
 
-    /// Returns the admission of a call of this cost by a lease, unless the store lacks units of the counter.
+    /// Returns the part of a call of this cost that a lease pays, unless the store lacks units of the counter.
     #[inline]
     pub(crate) fn leased(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
         let lease = self.lease_or_pace.lease().filter(|_| self.unsynced.is_none())?;
-        lease.admits(facts, cost)
+        lease.pays(facts, cost)
     }
 
-    /// Returns the verdict of a call of this cost that draws on the line of credit, because the store is late or another call
-    /// has asked it. Returns nothing if the agent does not know the store's count, or if this count and its own admissions since
-    /// leave no room.
-    pub(crate) fn drawn(&self, facts: &LeaseFacts<'_>, cost: u64, is_late: bool) -> Option<(Verdict, LineNumber)> {
-        let line = self.lease_or_pace.lease()?.line.as_ref()?;
-        if !is_late && !line.is_awaited(facts.own_now) {
-            return None;
-        }
-        let (policy, now) = (facts.policy, facts.store_now.latest);
-        let is_denied = self
-            .denial
-            .as_ref()
-            .is_some_and(|denial| denial.holds(policy, facts.generation, cost, facts.own_now, facts.store_now));
-        let known = self.store_count(now).filter(|_| self.unsynced.is_none() && !is_denied)?;
-        let used = known.units.saturating_add(known.since).saturating_add(cost);
-        let remaining = policy.quota.units().checked_sub(used)?;
-        let verdict = Verdict { admitted: true, remaining, retry_at: now, reset_at: known.until(), delay_ms: 0 };
-        line.admits(facts, cost).then(|| (verdict, line.number()))
+    /// Returns true if the lease from which these units were taken can be spent.
+    pub(crate) fn holds_lease_of(&self, taken: &TakenUnits, facts: &LeaseFacts<'_>) -> bool {
+        self.lease_or_pace.lease().is_some_and(|lease| lease.is_live_of(taken, facts))
     }
 
-    /// Returns the request for a line of credit beside a call, if one is wanted and none is held or asked for.
-    pub(crate) fn ask_line(&mut self, facts: &LeaseFacts<'_>, agents: NonZeroU32) -> Option<LineRequest> {
-        let held = self.lease_or_pace.lease().and_then(|lease| lease.line.as_deref());
-        let request = line_request(facts.policy, self.local.as_ref()?, held, facts, agents)?;
-        let asked = Line::asked(facts, end_of(facts.own_now, facts.policy.deadline), held);
-        self.lease_or_pace.lease_or_new().line = Some(Box::new(asked));
-        Some(request)
+    /// Returns the units of a lease that can be spent.
+    pub(crate) fn leased_units(&self, facts: &LeaseFacts<'_>) -> u64 {
+        self.leased(facts, u64::MAX).map_or(0, |leased| leased.units)
     }
 
-    pub(crate) fn ask_store(&mut self, policy: &LimitPolicy, own_now: Timestamp, now: TimeBounds) {
-        if let Some(line) = self.lease_or_pace.line_mut() {
-            line.await_until(end_of(own_now, policy.deadline));
-        }
+    pub(crate) fn ask_store(&mut self, own_now: Timestamp, now: TimeBounds) {
         if let Some(denial) = &mut self.denial {
             denial.ask(own_now, now);
         }
     }
 
-    /// Returns the units to lease beside a call of this cost, if any are wanted and none are asked for yet.
-    pub(crate) fn ask_lease(
-        &mut self,
-        policy: &LimitPolicy,
-        now: TimeBounds,
-        own_now: Timestamp,
-        cost: u64,
-    ) -> Option<NonZeroU32> {
-        let units = lease_size(policy, self.quota(policy), self.local.as_ref()?, now, cost)?;
-        self.lease_or_pace.lease_or_new().ask(own_now, policy.deadline).then_some(units)
+    /// Returns the number of calls of this cost, beside one that asks the store, for which units may be leased: their demand, and
+    /// at most this agent's part of the units that are free. It is 0 while a request for units is under way.
+    pub(crate) fn leasable_calls(&self, facts: &LeaseFacts<'_>, cost: u64, agents: NonZeroU32) -> u64 {
+        let LeaseFacts { policy, store_now, own_now, .. } = *facts;
+        let is_free = self.unsynced.is_none() && self.lease_or_pace.lease().is_none_or(|lease| lease.may_ask(own_now));
+        let Some(local) = self.local.as_deref().filter(|_| is_free) else { return 0 };
+        let (quota, cost) = (self.quota(policy), cost.max(1));
+        let calls = lease_calls(policy, quota, local, store_now, cost, agents);
+        let part = |free: u64| free.saturating_sub(cost) / u64::from(agents.get()) / cost;
+        calls.min(free_units(quota, local, store_now.latest).map_or(u64::MAX, part))
+    }
+
+    /// Notes that units are asked for.
+    pub(crate) fn ask_lease(&mut self, policy: &LimitPolicy, own_now: Timestamp) {
+        self.lease_or_pace.lease_or_new().ask(own_now, policy.deadline);
     }
 
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
@@ -180,10 +161,6 @@ impl CounterView {
             && self.lease_or_pace.pace().is_none_or(|pace| pace.is_idle_at(now))
             && self.lease_or_pace.lease().is_none_or(|lease| lease.is_over_at(now))
     }
-}
-
-fn end_of(own_now: Timestamp, deadline: Duration) -> Timestamp {
-    own_now.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX).max(1))
 }
 
 fn look_back(policy: &LimitPolicy) -> Window {

@@ -6,11 +6,13 @@ use tollgate_core::counter::{ChargeResult, RequestId};
 use tollgate_core::messages::signals::Signal;
 
 use super::acknowledgement::Acknowledgement;
-use super::credit_line::LineNumber;
+
 use super::flow::Flow;
-use super::lease_grant::LeaseGrant;
+use super::lease::TakenUnits;
+use super::lease_grant::{LeaseFacts, LeaseGrant};
 use super::uncovered::{CoveredRounds, RoundNumber};
 use super::unsynced_units::{Unsynced, UnsyncedRefund};
+use crate::metrics::RuleCounts;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ViewEvent<'a> {
@@ -36,22 +38,16 @@ pub(crate) enum ViewEvent<'a> {
         round: RoundNumber,
         /// Facts in the answer, if units were charged.
         acknowledged: Option<Acknowledgement>,
+        /// True if the units are demand for leases.
+        is_demand: bool,
     },
-    /// A lease admits a call of this cost.
-    LeaseSpent(u64),
+    /// A call is admitted that has taken units out of a lease.
+    TakenSpent(TakenUnits),
+    /// A call is denied that has taken units out of a lease. They are of this rule.
+    TakenReturned(TakenUnits, LeaseFacts<'a>, &'a RuleCounts),
     /// The store has charged units to this agent without a call.
     LeaseGranted(LeaseGrant<'a>),
-    /// The line of credit admits a call of this cost.
-    LineDrawn(u64),
-    /// The store has granted a line of credit; it has arrived at this instant of the agent's own clock.
-    LineGranted(LeaseGrant<'a>, Timestamp),
-    /// The store has charged units that were drawn from a line for a request.
-    LineRestored {
-        units: u64,
-        of: LineNumber,
-        /// Instant of the agent's own clock at which the request was sent.
-        sent_at: Timestamp,
-    },
+
     Lost,
     /// Units were admitted without the store: by a plan, or by a settlement that reported more than was charged.
     Admitted {
@@ -66,6 +62,8 @@ pub(crate) enum ViewEvent<'a> {
         unsynced: Option<Unsynced>,
         /// Facts in the store's answer, if it has charged them.
         acknowledged: Option<Acknowledgement>,
+        /// True if the units are demand for leases.
+        is_demand: bool,
     },
     /// The row of an admission was published in a later round than the one with which it was entered.
     PublishedLater {

@@ -15,6 +15,10 @@
 //!   the agent ([`crate::lease_epoch`]), and a lease has the number of the epoch in which it was *requested*;
 //! * when the store has lost the counter.
 //!
+//! A call that several rules limit takes its units out of the leases before it asks the store about the other counters. Units
+//! of a call in flight are in no lease, so that no other call spends them. If the call is denied, they return to the lease that
+//! they come from, by its number, while it can be spent.
+//!
 //! While the store is away, leases are not spent: then the agents divide the units that its last answer left free. An agent that
 //! has not noticed yet that the store is away may still spend its lease. No signal contains these units, so other agents take
 //! the last answer of the store into account until the sub-window of that answer has ended.
@@ -26,8 +30,7 @@ use tollgate_core::algorithm::{Limit, Verdict};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 
-use super::credit_line::Line;
-use super::lease_grant::{LeaseFacts, LeaseGrant, ends_at, last_at};
+use super::lease_grant::{LeaseFacts, LeaseGrant, LeaseNumber, ends_at, last_at};
 use crate::lease_epoch::LeaseEpoch;
 use crate::metrics::RuleCounts;
 
@@ -37,13 +40,15 @@ pub(crate) struct Lease {
     /// Agent's own time until which a request for units is under way.
     asked_until: Timestamp,
     granted: Option<Granted>,
-    pub(super) line: Option<Box<Line>>,
 }
 
 /// Units of a lease, and the conditions under which they may be spent.
 #[derive(Clone, Debug)]
 struct Granted {
+    number: LeaseNumber,
     units: u64,
+    /// Units that calls have taken which are not decided yet.
+    in_flight: u64,
     /// Units of the quota that are left by the store's answer, less those that were spent.
     remaining: u64,
     reset_at: Timestamp,
@@ -63,6 +68,16 @@ struct Granted {
 pub(crate) struct LeasedCall {
     pub(crate) verdict: Verdict,
     pub(crate) span: LeaseSpan,
+    /// Units that the lease pays, of the cost of the call.
+    pub(crate) units: u64,
+}
+
+/// Units that a call has taken out of a lease. They are spent with its admission, and returned with its denial.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TakenUnits {
+    pub(crate) units: u64,
+    pub(crate) span: LeaseSpan,
+    of: LeaseNumber,
 }
 
 /// Time in which a lease may be spent, in store time. It begins with the charge of the lease, and ends with its
@@ -80,27 +95,35 @@ impl LeaseSpan {
         at.max(self.charged_at).min(self.last_at)
     }
 
-    pub(crate) fn common_with(self, other: Self) -> Self {
+    /// Returns true if a step that is sent now and expires at `at` runs within the span, or not at all.
+    pub(crate) fn lasts_until(self, at: Timestamp) -> bool {
+        at <= self.last_at
+    }
+
+    fn common_with(self, other: Self) -> Self {
         Self { charged_at: self.charged_at.max(other.charged_at), last_at: self.last_at.min(other.last_at) }
     }
 }
 
 impl Lease {
-    /// Returns the admission of a call of this cost; nothing if the units do not suffice or the lease has ended.
+    /// Returns the part of a call of this cost that the lease pays, and the verdict if that is all of it; nothing if the lease
+    /// has no units or has ended.
     #[inline]
-    pub(super) fn admits(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
+    pub(super) fn pays(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
         let granted = self.granted.as_ref()?;
         let Granted { units, remaining, reset_at, span, .. } = *granted;
-        let holds = cost <= units && granted.is_live(facts);
-        holds.then(|| LeasedCall {
+        let units = units.min(cost);
+        let pays = units > 0 && granted.is_live(facts);
+        pays.then(|| LeasedCall {
             verdict: Verdict {
                 admitted: true,
-                remaining: remaining.saturating_sub(cost),
+                remaining: remaining.saturating_sub(units),
                 retry_at: span.nearest(facts.store_now.latest),
                 reset_at,
                 delay_ms: 0,
             },
             span,
+            units,
         })
     }
 
@@ -112,14 +135,48 @@ impl Lease {
         }
     }
 
-    /// Notes that units are asked for, unless a request is under way.
-    pub(super) fn ask(&mut self, own_now: Timestamp, deadline: Duration) -> bool {
-        let is_free = own_now >= self.asked_until;
-        if is_free {
-            let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
-            self.asked_until = own_now.plus_ms(deadline_ms.max(1));
-        }
-        is_free
+    /// Takes units out of the lease for a call that is not decided yet.
+    pub(super) fn take(&mut self, units: u64) -> Option<TakenUnits> {
+        self.spend(units);
+        let granted = self.granted.as_mut()?;
+        granted.in_flight = granted.in_flight.saturating_add(units);
+        Some(TakenUnits { units, span: granted.span, of: granted.number })
+    }
+
+    /// Returns true if these units come from this lease, and it has not ended.
+    pub(super) fn is_live_of(&self, taken: &TakenUnits, facts: &LeaseFacts<'_>) -> bool {
+        self.granted.as_ref().is_some_and(|granted| granted.number == taken.of && granted.is_live(facts))
+    }
+
+    /// Notes that the call which has taken units is admitted.
+    pub(super) fn taken_spent(&mut self, taken: &TakenUnits) {
+        self.resolve(taken);
+    }
+
+    /// Returns the units of a call that was denied to the lease that they come from. Returns false if they cannot be spent any
+    /// more.
+    pub(super) fn give_back(&mut self, taken: &TakenUnits, facts: &LeaseFacts<'_>) -> bool {
+        let Some(granted) = self.resolve(taken).filter(|granted| granted.is_live(facts)) else { return false };
+        granted.units = granted.units.saturating_add(taken.units);
+        granted.remaining = granted.remaining.saturating_add(taken.units);
+        true
+    }
+
+    fn resolve(&mut self, taken: &TakenUnits) -> Option<&mut Granted> {
+        let granted = self.granted.as_mut().filter(|granted| granted.number == taken.of)?;
+        granted.in_flight = granted.in_flight.saturating_sub(taken.units);
+        Some(granted)
+    }
+
+    /// Returns true if no request for units is under way.
+    pub(super) fn may_ask(&self, own_now: Timestamp) -> bool {
+        own_now >= self.asked_until
+    }
+
+    /// Notes that units are asked for.
+    pub(super) fn ask(&mut self, own_now: Timestamp, deadline: Duration) {
+        let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        self.asked_until = own_now.plus_ms(deadline_ms.max(1));
     }
 
     pub(super) fn granted(&mut self, grant: &LeaseGrant<'_>) {
@@ -157,9 +214,9 @@ impl Lease {
         }
     }
 
-    /// Returns the units that are left, even if they cannot be spent any more.
-    pub(super) fn units(&self) -> u64 {
-        self.granted.as_ref().map_or(0, |granted| granted.units)
+    /// Returns the units that are left or in flight, even if they cannot be spent any more.
+    pub(super) fn unspent(&self) -> u64 {
+        self.granted.as_ref().map_or(0, |granted| granted.units.saturating_add(granted.in_flight))
     }
 
     /// Returns true if no unit can be spent at `now`, the earliest that the store's time may be, or later.
@@ -176,13 +233,15 @@ impl Drop for Lease {
 
 impl Granted {
     fn new(grant: &LeaseGrant<'_>) -> Option<Self> {
-        let LeaseGrant { charge, result, units, epoch, counts, .. } = *grant;
+        let LeaseGrant { number, charge, result, units, epoch, counts, .. } = *grant;
         if units == 0 {
             return None;
         }
         counts.lease_units.add(units);
         Some(Self {
+            number,
             units,
+            in_flight: 0,
             remaining: result.verdict.remaining,
             reset_at: result.verdict.reset_at,
             span: LeaseSpan { charged_at: result.at, last_at: last_at(grant) },

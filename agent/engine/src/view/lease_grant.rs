@@ -13,6 +13,9 @@ use crate::time_bounds::{DRIFT_PPM, TimeBounds};
 /// Maximum time by which the agent's clock is read too late, in ms.
 const READ_MS: u64 = 2;
 
+/// Number of the call whose request brought a lease; unique in the life of an agent.
+pub(crate) type LeaseNumber = u64;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseFacts<'a> {
     pub(crate) policy: &'a LimitPolicy,
@@ -25,6 +28,7 @@ pub(crate) struct LeaseFacts<'a> {
 /// Units that the store has charged to this agent without a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeaseGrant<'a> {
+    pub(crate) number: LeaseNumber,
     pub(crate) charge: &'a Charge,
     pub(crate) result: &'a ChargeResult,
     pub(crate) units: u64,

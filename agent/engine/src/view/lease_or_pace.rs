@@ -4,7 +4,6 @@
 
 use tollgate_core::algorithm::{CounterState, Limit};
 
-use super::credit_line::Line;
 use super::lease::Lease;
 
 #[derive(Clone, Debug, Default)]
@@ -26,11 +25,6 @@ impl LeaseOrPace {
     #[inline]
     pub(super) fn lease_mut(&mut self) -> Option<&mut Lease> {
         if let Some(OneOfBoth::Lease(lease)) = self.0.as_deref_mut() { Some(lease) } else { None }
-    }
-
-    #[inline]
-    pub(super) fn line_mut(&mut self) -> Option<&mut Line> {
-        self.lease_mut()?.line.as_deref_mut()
     }
 
     /// Returns the lease, which is an empty one at first. Other rules may have paced the counter before.
@@ -84,7 +78,7 @@ mod tests {
         let result = StoredCounter::new(&charge).evaluate(&charge, at);
         view.lease_or_pace.pace_or_new(&policy.limit()).step(&policy.limit(), at, 7);
         let (epoch, counts) = (LeaseEpoch::default(), &counts);
-        let grant = LeaseGrant { charge: &charge, result: &result, units: 5, sent_at: at, epoch, counts };
+        let grant = LeaseGrant { number: 1, charge: &charge, result: &result, units: 5, sent_at: at, epoch, counts };
         update(&policy, &mut view, ViewEvent::LeaseGranted(grant));
         assert!(view.lease_or_pace.pace().is_some() && view.lease_or_pace.lease().is_none());
         assert_eq!(counts.lease_units_stranded.get(), 5);

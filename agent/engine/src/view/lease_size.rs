@@ -1,4 +1,4 @@
-//! Size of a lease: the demand of the counter at this agent for as long as the lease lasts.
+//! Size of a lease: the demand of the counter at this agent for as long as the lease lasts, and for a few seconds at most.
 
 use std::num::NonZeroU32;
 
@@ -6,58 +6,82 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
 
+use super::demand::period_ms;
 use super::local_usage::LocalUsage;
 use crate::time_bounds::TimeBounds;
 
 /// Largest part of the quota, in percent, that all agents may use while a lease may be as large as the demand. Unspent
 /// leases are included.
 const AMPLE_PERCENT: u128 = 85;
+/// Standard deviations of the count that must be free as well.
+const AMPLE_DEVIATIONS: u128 = 4;
+/// Least ratio of the free units to the leases of all agents, while a lease of a sub-window that is longer than the demand is
+/// observed may be as large as the demand.
+const AMPLE_LEASES: u64 = 8;
 /// Thousandths of a unit, in which demands are computed.
 const MILLI: u128 = 1_000;
 /// Least number of calls for which a lease may be as large as the demand, in thousandths. Of a smaller lease, too large
 /// a part is never spent.
 const CALLS_MIN: u128 = 3_000;
+/// Least number of calls in a period for which a lease is asked for near the quota.
+const CALLS_MIN_NEAR_QUOTA: u128 = 15;
 
-/// Returns the units to lease beside a call of this cost, under this quota. They are the demand at this agent until the
-/// sub-window ends, by its admissions since the last one began. Where the counter is used up to its quota, a lease is
-/// two standard deviations smaller, so that it is nearly always spent. Units that nobody spends are denied to other
-/// agents for a window. Arrivals are taken as a Poisson process.
+/// Returns the number of calls of this cost for which units may be leased, under this quota: the demand at this agent until the
+/// lease ends. Where the counter is used up to its quota, a lease is two standard deviations smaller, so that it is nearly always
+/// spent. Units that nobody spends are denied to other agents for a window. Arrivals are taken as a Poisson process.
+///
+/// A lease of a long sub-window is the demand of the next seconds, and is not lost at their end. So only the free units count.
 ///
 /// No lease is asked for while the sub-window may be about to end, because the store might charge the demand of the
 /// next one into it.
-pub(super) fn lease_size(
+pub(super) fn lease_calls(
     policy: &LimitPolicy,
     quota: u64,
     local: &LocalUsage,
     now: TimeBounds,
     cost: u64,
-) -> Option<NonZeroU32> {
+    agents: NonZeroU32,
+) -> u64 {
     let sub_window = policy.window.sub_window(now.latest);
     if !policy.may_lease() || policy.window.sub_window(now.earliest) != sub_window {
-        return None;
+        return 0;
     }
     let now = now.latest;
-    let (window, cost, admitted) = (local.ring.window(), cost.max(1), local.admitted_lately(now));
-    let observed_ms = window.sub_window_ms() + now.ms_since(window.start_of(window.sub_window(now)));
-    let rest_ms = policy.window.start_of(sub_window + 1).ms_since(now);
-    let demand = u128::from(admitted) * u128::from(rest_ms) * MILLI / u128::from(observed_ms.max(1));
+    let (cost, period_ms) = (cost.max(1), period_ms(policy));
+    let (admitted, observed_ms) = local.demand.lately(policy, now);
+    let left_ms = policy.window.start_of(sub_window + 1).ms_since(now);
+    let rest_ms = left_ms.min(period_ms);
+    let over = |ms: u64| u128::from(admitted) * u128::from(ms) * MILLI / u128::from(observed_ms.max(1));
+    let demand = over(rest_ms);
+    if policy.window.sub_window_ms() > period_ms {
+        let units = u64::try_from(demand / MILLI).unwrap_or(u64::MAX);
+        let leases = units.saturating_mul(agents.get().into()).saturating_mul(AMPLE_LEASES);
+        let is_ample = left_ms > period_ms && free_units(quota, local, now).is_some_and(|free| free >= leases);
+        return if is_ample { units / cost } else { 0 };
+    }
     // The variance of the arrivals, and of their number in the time that was observed.
     let calls = demand / u128::from(cost);
     let variance = calls + calls * u128::from(rest_ms) / u128::from(observed_ms.max(1));
     let deviation = (variance * MILLI).isqrt() * u128::from(cost);
-    let units = if calls >= CALLS_MIN && is_ample(quota, local, now) {
-        demand.div_ceil(MILLI)
-    } else {
-        demand.saturating_sub(2 * deviation) / MILLI
+    let units = match is_ample(quota, local, now, cost) {
+        true if calls >= CALLS_MIN => demand.div_ceil(MILLI),
+        false if over(period_ms) < CALLS_MIN_NEAR_QUOTA * u128::from(cost) * MILLI => 0,
+        _ => demand.saturating_sub(2 * deviation) / MILLI,
     };
-    let units = u32::try_from(units).unwrap_or(u32::MAX);
-    NonZeroU32::new(units).filter(|units| u64::from(units.get()) >= cost)
+    u64::try_from(units / u128::from(cost)).unwrap_or(u64::MAX)
+}
+
+/// Returns the units of the quota that are free by the last answer of the store and the agent's own admissions; none if no answer
+/// tells.
+pub(super) fn free_units(quota: u64, local: &LocalUsage, now: Timestamp) -> Option<u64> {
+    let known = local.store_count(now)?;
+    Some(quota.saturating_sub(known.units.saturating_add(known.since)))
 }
 
 /// Returns true if the counter is used far below its quota, by the count in the last answer of the store, and the
 /// admissions of this agent before and after it. The count of a window that is not full yet is extrapolated, but not
-/// from the first sub-window alone.
-fn is_ample(quota: u64, local: &LocalUsage, now: Timestamp) -> bool {
+/// from the first sub-window alone. A count fluctuates, so a small quota needs a larger part of it free.
+fn is_ample(quota: u64, local: &LocalUsage, now: Timestamp, cost: u64) -> bool {
     let (Some(known), window) = (local.store_count(now), local.ring.window()) else { return false };
     let oldest = local.ring.counts().next().map_or(now, |(sub_window, _)| window.start_of(sub_window));
     let counted_ms = now.ms_since(oldest).min(window.width_ms());
@@ -68,5 +92,6 @@ fn is_ample(quota: u64, local: &LocalUsage, now: Timestamp) -> bool {
     }
     let counted = u128::from(known.units) * u128::from(own) / u128::from(own_before);
     let in_window = counted * u128::from(window.width_ms()) / u128::from(counted_ms);
-    in_window * 100 <= u128::from(quota) * AMPLE_PERCENT
+    let fluctuation = AMPLE_DEVIATIONS * (in_window * u128::from(cost)).isqrt();
+    in_window * 100 <= u128::from(quota) * AMPLE_PERCENT && in_window + fluctuation <= u128::from(quota)
 }

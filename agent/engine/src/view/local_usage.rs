@@ -8,6 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::window::{Estimate, Ring, Window};
 
 use super::acknowledgement::Acknowledgement;
+use super::demand::LeaseDemand;
 use super::store_count::{CountedUnits, StoreCount};
 use super::uncovered::{RoundNumber, UncoveredUnits};
 
@@ -16,6 +17,7 @@ pub(crate) struct LocalUsage {
     /// Units of the last W.
     pub(super) ring: Ring,
     pub(crate) uncovered: UncoveredUnits,
+    pub(super) demand: LeaseDemand,
     by_store: StoreCount,
     /// Instant of the newest charge that the store has acknowledged. Without a birth it proves nothing, and only tells
     /// that the store has answered since its last loss. It ends when the store's clock steps back.
@@ -27,6 +29,7 @@ impl LocalUsage {
         Self {
             ring: Ring::new(window),
             uncovered: UncoveredUnits::default(),
+            demand: LeaseDemand::default(),
             by_store: StoreCount::default(),
             acknowledged: Timestamp::default(),
         }
@@ -40,13 +43,6 @@ impl LocalUsage {
         self.by_store.since = self.by_store.since.saturating_add(units);
     }
 
-    /// Returns the units that the agent has admitted in the sub-window of `now` and in the one before it.
-    pub(super) fn admitted_lately(&self, now: Timestamp) -> u64 {
-        let newest = self.ring.window().sub_window(now);
-        let before = newest.checked_sub(1).map_or(0, |before| self.ring.get(before));
-        self.ring.get(newest).saturating_add(before)
-    }
-
     pub(super) fn acknowledge(&mut self, answer: &Acknowledgement) {
         self.acknowledged = if answer.is_comparable() { answer.at } else { answer.lost_before };
     }
@@ -55,6 +51,7 @@ impl LocalUsage {
         self.ring.rebase(now, Estimate::Conservative);
         self.uncovered.rebase(by_ms, now);
         self.by_store.rebase(by_ms);
+        self.demand = LeaseDemand::default();
         self.acknowledged = Timestamp::default();
     }
 

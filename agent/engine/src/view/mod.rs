@@ -6,11 +6,11 @@ mod uncovered;
 mod flow;
 mod signal_parts;
 mod store_count;
+mod demand;
 mod local_usage;
 mod ageing;
 mod unsynced_units;
 mod lease_grant;
-mod credit_line;
 mod lease;
 mod lease_size;
 mod lease_or_pace;
@@ -22,15 +22,15 @@ mod update;
 pub(crate) use acknowledgement::Acknowledgement;
 pub(crate) use cached_denial::{CHECKED_MS, CachedDenial, hold, next_denial};
 pub(crate) use counter_view::{CounterView, RemoteCount};
-pub(crate) use credit_line::{LineNumber, LineRequest};
+
 pub(crate) use event::ViewEvent;
 pub(crate) use flow::Flow;
-pub(crate) use lease::{LeaseSpan, LeasedCall};
-pub(crate) use lease_grant::{LeaseFacts, LeaseGrant};
+pub(crate) use lease::{LeasedCall, TakenUnits};
+pub(crate) use lease_grant::{LeaseFacts, LeaseGrant, LeaseNumber};
 pub(crate) use lost_units::{LostUnits, reopening};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 pub(crate) use unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 pub(crate) use update::{
-    carry_unsynced, end_backfill, end_denial, rebase, send_unsynced, spend_lease, update, update_in_step,
+    carry_unsynced, end_backfill, end_denial, rebase, send_unsynced, spend_lease, take_leased, update, update_in_step,
 };

@@ -13,9 +13,9 @@ use tollgate_core::window::Estimate;
 use super::ageing::Ageing;
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
-use super::credit_line::Line;
+
 use super::event::ViewEvent;
-use super::lease::Lease;
+use super::lease::{Lease, TakenUnits};
 use super::uncovered::{NOT_HANDED_OVER, RoundNumber};
 use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
@@ -32,11 +32,8 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
                 view.lease_or_pace.pace_or_new(&limit).step(&limit, now, cost);
             }
         }
-        ViewEvent::Answered { result, units, round, acknowledged } => {
-            if let Some(line) = view.lease_or_pace.line_mut() {
-                line.await_until(Timestamp::default());
-            }
-            let leased = view.lease_or_pace.lease().map_or(0, Lease::units);
+        ViewEvent::Answered { result, units, round, acknowledged, is_demand } => {
+            let leased = view.lease_or_pace.lease().map_or(0, Lease::unspent);
             if units > 0 {
                 // The counter has room again.
                 view.denial.take_if(|denial| denial.is_asked());
@@ -47,6 +44,9 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             }
             if units > 0 {
                 local.admit(result.at, units, round);
+            }
+            if is_demand {
+                local.demand.add(policy, result.at, units);
             }
             // A global quota is the floor or more; what a lower one in the store leaves out counts as used.
             let at_once = policy.global_quota.map_or(0, |_| result.limit).max(policy.at_once());
@@ -60,10 +60,13 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             }
             local.answered_by(result.limit);
         }
-        ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged } => {
+        ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand } => {
             let local = view.local(policy);
             if let Some(answer) = acknowledged {
                 local.acknowledge(&answer);
+            }
+            if is_demand {
+                local.demand.add(policy, at, units);
             }
             if is_planned {
                 local.uncovered.published(at, units, round);
@@ -77,19 +80,19 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         ViewEvent::PublishedLater { at, units, entered, published } => {
             view.local(policy).uncovered.published_later(at, units, entered, published);
         }
-        ViewEvent::LeaseSpent(cost) => view.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.spend(cost)),
+        ViewEvent::TakenSpent(taken) => {
+            view.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.taken_spent(&taken));
+        }
+        ViewEvent::TakenReturned(taken, facts, counts) => {
+            let lease = view.lease_or_pace.lease_mut();
+            if !lease.is_some_and(|lease| lease.give_back(&taken, &facts)) {
+                counts.lease_units_stranded.add(taken.units);
+            }
+        }
         // The rules have changed since the lease was asked for.
         ViewEvent::LeaseGranted(grant) if view.lease_or_pace.pace().is_some() => grant.strand(),
         ViewEvent::LeaseGranted(grant) => view.lease_or_pace.lease_or_new().granted(&grant),
-        ViewEvent::LineDrawn(cost) => view.lease_or_pace.line_mut().into_iter().for_each(|line| line.draw(cost)),
-        ViewEvent::LineGranted(..) if view.lease_or_pace.pace().is_some() => {}
-        ViewEvent::LineGranted(grant, now) => {
-            let line = &mut view.lease_or_pace.lease_or_new().line;
-            *line = Some(Box::new(Line::granted(&grant, now, line.as_deref())));
-        }
-        ViewEvent::LineRestored { units, of, sent_at } => {
-            view.lease_or_pace.line_mut().into_iter().for_each(|line| line.restore(units, of, sent_at));
-        }
+
         ViewEvent::Lost => view.lease_or_pace.end_lease(),
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::UnsyncedRefund(refund) => {
@@ -142,13 +145,20 @@ pub(crate) fn update_in_step(
     was_live
 }
 
-/// Changes a view by a call that its lease admits: [`ViewEvent::LeaseSpent`] and [`ViewEvent::Admitted`] in one step.
+/// Changes a view by the only charge of a call, which its lease pays: the units are taken, spent and admitted in one step.
 #[inline]
 pub(crate) fn spend_lease(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, round: RoundNumber) {
     if let Some(lease) = view.lease_or_pace.lease_mut() {
         lease.spend(units);
     }
-    view.local(policy).admit(at, units, round);
+    let local = view.local(policy);
+    local.demand.add(policy, at, units);
+    local.admit(at, units, round);
+}
+
+/// Takes units out of the lease for a call that is not decided yet.
+pub(crate) fn take_leased(view: &mut CounterView, units: u64) -> Option<TakenUnits> {
+    view.lease_or_pace.lease_mut()?.take(units)
 }
 
 fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {

@@ -16,21 +16,10 @@ const TYPES_WITH: [(&str, &[&str]); 7] = [
     ),
     // Collection of rows for publication.
     ("Round", &["Round", "RoundNumber", "BatchRounds", "CoveredRounds"]),
-    // Of a text or of a cache. The last three are allowances.
+    // Of a text or of a cache.
     (
         "Line",
-        &[
-            "OneLine",
-            "BadLine",
-            "JsonLine",
-            "JsonLineFields",
-            "AccessLogLine",
-            "RulesWithLines",
-            "CacheLines",
-            "Line",
-            "LineNumber",
-            "LineRequest",
-        ],
+        &["OneLine", "BadLine", "JsonLine", "JsonLineFields", "AccessLogLine", "RulesWithLines", "CacheLines", "Line"],
     ),
     // Decided lately by a thread.
     ("Known", &["KnownCall", "KnownCalls", "KnownCallMut", "KnownDenial", "KnownRow", "KnownRows"]),

@@ -82,11 +82,22 @@ impl DigestKey {
         HashSlotId(self.digest(DigestDomain::Slot, [value]))
     }
 
-    /// Returns the identifier of a request with the caller's `id` and this cost. A retry has both; the same `id` with
-    /// another cost is another request, because a settlement refunds by the cost.
+    /// Returns the identifier of a request with the caller's `id`, this cost and these descriptors. A retry has all three. The same
+    /// `id` with another cost is another request, because a settlement refunds by the cost. With other descriptors, it is one of
+    /// another caller, who may share a counter with this one.
     #[must_use]
-    pub fn request(&self, id: &str, cost: u64) -> RequestId {
-        RequestId::from_u128(self.digest(DigestDomain::Request, [id.as_bytes(), &cost.to_be_bytes()]))
+    pub fn request<'a>(
+        &self,
+        id: &str,
+        cost: u64,
+        descriptors: impl IntoIterator<Item = (&'a str, &'a str)>,
+    ) -> RequestId {
+        let mut descriptors: Vec<_> = descriptors.into_iter().collect();
+        descriptors.sort_unstable();
+        let cost = cost.to_be_bytes();
+        let texts = descriptors.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]);
+        let parts = [id.as_bytes(), &cost].into_iter().chain(texts);
+        RequestId::from_u128(self.digest(DigestDomain::Request, parts))
     }
 
     /// Returns the identifier of the correction of a decision or a request.
@@ -158,6 +169,17 @@ mod tests {
         assert_ne!(key.counter("r", ["ab", "c"]), key.counter("r", ["a", "bc"]));
         assert_ne!(key.counter("r", ["a"]), key.counter("ra", []));
         assert_ne!(key.counter("r", ["a"]), DigestKey::new([7; 16]).counter("r", ["a"]));
+    }
+
+    /// A retry has the same descriptors in any order. Another caller has others, also on a counter that both share.
+    #[test]
+    fn a_request_id_is_one_of_its_caller() {
+        let request = |descriptors: &[(&'static str, &'static str)]| {
+            DigestKey::default().request("same", 1, descriptors.iter().copied())
+        };
+        assert_eq!(request(&[("ip", "a"), ("user", "b")]), request(&[("user", "b"), ("ip", "a")]));
+        assert_ne!(request(&[("user", "a")]), request(&[("user", "b")]));
+        assert_ne!(request(&[("user", "ab")]), request(&[("usera", "b")]));
     }
 
     #[test]

@@ -5,10 +5,6 @@
 
 use std::fmt;
 
-/// Bits that are inverted in the identifier of a counter to make that of its counter of lines. Two digests practically never
-/// differ in exactly these bits.
-const LINE_BITS: u128 = 0x6c69_6e65_206f_6620_6372_6564_6974_0001;
-
 /// Number of a partition of a log.
 pub type Partition = u32;
 
@@ -35,12 +31,6 @@ impl CounterId {
     #[must_use]
     pub const fn as_u128(self) -> u128 {
         self.0
-    }
-
-    /// Returns the counter beside this one that holds the lines of credit of its agents.
-    #[must_use]
-    pub const fn line(self) -> Self {
-        Self(self.0 ^ LINE_BITS)
     }
 
     /// Returns the counter's partition out of `partitions`.

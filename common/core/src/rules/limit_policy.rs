@@ -6,17 +6,12 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 
 use super::Quota;
+use super::policy_error::{DEADLINE_MS_MAX, PolicyError};
 use crate::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate, SLIDING_LOG_QUOTA_MAX, SLIDING_LOG_WIDTH_MS_MAX};
 use crate::window::{Estimate, Window};
 
 /// Default of the time that a call waits for the store, in ms.
 pub const DEADLINE_MS_DEFAULT: u64 = 15;
-/// Maximum of the time that a call waits for the store, in ms.
-pub const DEADLINE_MS_MAX: u64 = 10_000;
-
-/// Maximum excess of a rule that states none, in millionths of its quota.
-const MAX_EXCESS_PPM_DEFAULT: u32 = 50_000;
-
 /// Requirements of a rule for one caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -37,9 +32,7 @@ pub struct LimitPolicy {
     pub deadline: Duration,
     /// True if agents may lease units, and spend them without asking the store.
     pub leases: bool,
-    /// Maximum units that a window may hold beyond the quota, in millionths of the quota, where agents admit calls before the
-    /// store has charged them: under [`Consistency::Bounded`].
-    pub max_excess_ppm: u32,
+
     /// Units of a counter per window over all regions, of a rule with a global scope in one region: `quota` is the region's floor
     /// then, and the store adds the units that the region has been granted.
     #[doc(hidden)]
@@ -51,7 +44,7 @@ pub struct LimitPolicy {
 pub enum Consistency {
     /// The store decides each admission.
     Strict,
-    /// Agents may admit calls before the store has charged them, within their lines of credit, so a small excess may pass.
+    /// The store decides each admission, as long as it answers in time. Late calls are decided by `on_failure`.
     Bounded,
     /// No store decides or counts. Each agent decides by the signals of the aggregator and by its own admissions that
     /// they do not contain yet; without fresh signals, by `on_failure`.
@@ -71,52 +64,6 @@ pub enum OnFailure {
     Limit(Quota),
 }
 
-/// Reason why no store can enforce a policy.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum PolicyError {
-    /// More calls than a log keeps.
-    #[error("a `sliding_log` keeps every call, {SLIDING_LOG_QUOTA_MAX} at most; use `sliding_window` for {0}")]
-    LogQuota(Quota),
-    /// More slots than a store keeps.
-    #[error("`concurrency` has at most {SLIDING_LOG_QUOTA_MAX} slots; {0} is more")]
-    Slots(u64),
-    /// A window longer than the timestamps of a log span.
-    #[error("a `sliding_log` remembers 24 days at most; use `sliding_window` for {0}")]
-    LogWidth(Quota),
-    /// A time longer than the timestamp of a slot spans.
-    #[error("a slot of `concurrency` is held 24 days at most; {0} is longer")]
-    SlotWidth(Quota),
-    /// A burst below the quota.
-    #[error(
-        "a burst of {1} is below {0}, of which a `sliding_window` lets everything pass at once anyway; write more, or `burst: false` for none"
-    )]
-    BurstBelow(Quota, u64),
-    /// A burst above the quota under `consistency: strict`.
-    #[error(
-        "a burst lets more pass than the quota, and `consistency: strict` promises that nothing does; write `burst: false` for none, or `consistency: bounded`"
-    )]
-    BurstOfStrict,
-    /// An algorithm whose state is only in the store, under `consistency: eventual`.
-    #[error(
-        "signals contain the counts of windows only, and under `consistency: eventual` nothing else is known; use `sliding_window` or `fixed_window`, or `consistency: bounded`"
-    )]
-    AlgorithmOfEventual,
-    /// A burst under `consistency: eventual`.
-    #[error(
-        "signals do not tell which part of a burst is free, and under `consistency: eventual` nothing else is known; write `burst: false` for none, or `consistency: bounded`"
-    )]
-    BurstOfEventual,
-    /// A time for the store that is out of range.
-    #[error("`deadline` is `{}ms`; write 1ms to {DEADLINE_MS_MAX}ms", .0.as_millis())]
-    Deadline(Duration),
-    /// Numbers too large for exact arithmetic.
-    #[error(
-        "{0} with a burst of {1} cannot be counted exactly; write rounder numbers (1000000/d, not 999999/d), or a smaller burst"
-    )]
-    Inexact(Quota, u64),
-}
-
 impl LimitPolicy {
     /// Creates the default policy of a quota: sliding window, interpolated, bounded.
     ///
@@ -133,7 +80,7 @@ impl LimitPolicy {
             on_failure: OnFailure::Share,
             deadline: Duration::from_millis(DEADLINE_MS_DEFAULT),
             leases: true,
-            max_excess_ppm: MAX_EXCESS_PPM_DEFAULT,
+
             global_quota: None,
         }
     }
@@ -224,9 +171,17 @@ impl LimitPolicy {
             Algorithm::SlidingWindow(_) if burst > 0 && self.consistency == Consistency::Strict => {
                 Err(PolicyError::BurstOfStrict)
             }
+            Algorithm::TokenBucket | Algorithm::LeakyBucket if burst < self.units_of_ms() => {
+                Err(PolicyError::BurstTooSmall(quota, burst, self.units_of_ms()))
+            }
             _ if !self.is_exact() => Err(PolicyError::Inexact(quota, burst)),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the units that the rate gives in a millisecond, rounded up.
+    fn units_of_ms(&self) -> u64 {
+        self.quota.units().div_ceil(self.quota.width_ms())
     }
 
     /// Checks that signals can enforce an eventual policy: they contain counts per sub-window, and nothing else

@@ -5,14 +5,16 @@
 //! rules in code compiles no parser.
 
 pub mod problem;
+mod units;
 mod quota;
 mod narrowness;
 mod pattern;
+mod policy_error;
 mod limit_policy;
 mod rule;
 mod descriptor;
 mod rule_set;
-mod max_excess;
+mod store_bound;
 mod outage_bound;
 mod match_rules;
 mod index;
@@ -23,11 +25,13 @@ mod in_region;
 pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall, TIER};
 pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
 pub use index::{Index, Positions};
-pub use limit_policy::{Consistency, DEADLINE_MS_DEFAULT, DEADLINE_MS_MAX, LimitPolicy, OnFailure, PolicyError};
+pub use limit_policy::{Consistency, DEADLINE_MS_DEFAULT, LimitPolicy, OnFailure};
 pub use match_rules::{ApplicableRule, ListMatch, Origin};
 pub use narrowness::Narrowness;
 pub use outage_bound::OutageBound;
 pub use pattern::{Expression, Pattern, Patterns};
-pub use quota::{Quota, QuotaError, Unit, UnitsError, parse_duration_ms, parse_units, show_duration_ms, show_units};
+pub use policy_error::{DEADLINE_MS_MAX, PolicyError};
+pub use quota::{Quota, QuotaError, parse_duration_ms, show_duration_ms};
 pub use rule::{Charging, CostTable, Matches, Rule, Scope};
 pub use rule_set::{Generation, Lists, RULES_LEN_MAX, RuleSet};
+pub use units::{Unit, UnitsError, parse_units, show_units};

@@ -22,9 +22,7 @@ impl OutageBound {
     #[must_use]
     pub fn of(policy: &LimitPolicy, agents: NonZeroU32) -> Self {
         let agents = u64::from(agents.get());
-        // Units of lines may not be charged yet when the store goes down.
         let quota = policy.most_in_window();
-        let excess = policy.excess_units();
         // If an equal part is less than one unit, agents have one each, unless units are placed.
         let is_short = policy.quota.units() < agents;
         let has_one_each = is_short && policy.consistency != Consistency::Strict;
@@ -34,7 +32,7 @@ impl OutageBound {
             OnFailure::Share => (quota, quota / agents * agents),
             OnFailure::Closed => (quota, 0),
             OnFailure::Open => {
-                let by_signals = quota.saturating_add(leased(policy, quota, agents)).saturating_add(excess);
+                let by_signals = quota.saturating_add(leased(policy, quota, agents));
                 return Self { by_signals, alone: None };
             }
             OnFailure::Limit(limit) => {
@@ -46,8 +44,8 @@ impl OutageBound {
         };
         // Without a store, each agent admits while the signals leave units free, whatever its part of them is.
         let by_signals = if policy.consistency == Consistency::Eventual { quota } else { by_signals };
-        let by_signals = by_signals.saturating_add(leased(policy, quota.min(parts), agents)).saturating_add(excess);
-        Self { by_signals, alone: Some(quota.saturating_add(parts).saturating_add(excess)) }
+        let by_signals = by_signals.saturating_add(leased(policy, quota.min(parts), agents));
+        Self { by_signals, alone: Some(quota.saturating_add(parts)) }
     }
 
     /// Returns the bound over all regions of a policy with a global scope while the store of one region does not answer: the
@@ -117,11 +115,7 @@ mod tests {
             for (leases, by_signals) in [(false, without), (true, with)] {
                 policy.leases = leases;
                 let bound = OutageBound::of(&policy, agents);
-                // Units of lines of credit.
-                let excess = if leases && !is_strict { 5 } else { 0 };
-                let expected =
-                    OutageBound { by_signals: by_signals + excess, alone: alone.map(|units| units + excess) };
-                assert_eq!(bound, expected, "{on_failure:?} {is_strict} {agents} {leases}");
+                assert_eq!(bound, OutageBound { by_signals, alone }, "{on_failure:?} {is_strict} {agents} {leases}");
             }
             // Free units are not divided under `eventual`, so no agent needs a unit of its own.
             policy.set_consistency(Consistency::Eventual);

@@ -6,6 +6,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
+use super::units::{Unit, UnitsError, parse_units, show_units};
 use crate::window::WIDTH_MS_MAX;
 
 /// Names of units of time, each with its length in ms. The first name of a length is the one that is shown.
@@ -17,23 +18,8 @@ const DURATIONS: [(&[&str], u64); 5] = [
     (&["ms", "millisecond", "milliseconds"], 1),
 ];
 
-/// Names of units, each with its multiple of the base unit. The first name of a multiple is the one that is shown.
-const SCALES: [(&[&str], Unit, u64); 14] = [
-    (&["", "call", "calls", "request", "requests"], Unit::Calls, 1),
-    (&["k"], Unit::Calls, 1_000),
-    (&["M"], Unit::Calls, 1_000_000),
-    (&["G"], Unit::Calls, 1_000_000_000),
-    (&["tokens", "token"], Unit::Tokens, 1),
-    (&["B", "bytes"], Unit::Bytes, 1),
-    (&["kB", "KB"], Unit::Bytes, 1_000),
-    (&["KiB"], Unit::Bytes, 1 << 10),
-    (&["MB"], Unit::Bytes, 1_000_000),
-    (&["MiB"], Unit::Bytes, 1 << 20),
-    (&["GB"], Unit::Bytes, 1_000_000_000),
-    (&["GiB"], Unit::Bytes, 1 << 30),
-    (&["TB"], Unit::Bytes, 1_000_000_000_000),
-    (&["TiB"], Unit::Bytes, 1 << 40),
-];
+/// Maximum number of units: the largest number up to which Redis scripts count exactly.
+const UNITS_MAX: u64 = (1 << 53) - 1;
 
 /// Number of units in a window, at least 1 in at most 366 days.
 ///
@@ -50,25 +36,26 @@ pub struct Quota {
     unit: Unit,
 }
 
-/// Unit of a quota. It is for display only: the cost of a call is in the unit of the rules that apply.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Unit {
-    /// Calls, or the cost of a call.
-    #[default]
-    Calls,
-    /// Bytes.
-    Bytes,
-    /// Tokens of a language model.
-    Tokens,
-}
-
 /// Reason why a text is not a quota.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuotaError {
     /// No slash, no number, or an unknown unit of time.
-    #[error("`{0}` is not a quota; write N/duration, such as 100/min, 5/15min or 25/10s")]
+    #[error(
+        "`{0}` is not a quota; write N/duration, such as 100/min, 5/15min or 25/10s, with the times ms, s, min, h and d"
+    )]
     Form(String),
+    /// A unit of time without a fixed length, or of one that another unit says.
+    #[error("`{0}`: a window has no calendar; write {1}")]
+    Calendar(String, String),
+    /// A part of a unit.
+    #[error("`{0}`: a quota is a whole number of units; write {1}")]
+    Fraction(String, String),
+    /// More units than the store counts exactly.
+    #[error(
+        "`{0}`: a quota is at most 2^53 - 1 (9007199254740991) units, which the store counts exactly; write a smaller one"
+    )]
+    TooLarge(String),
     /// A number of something unknown.
     #[error(
         "`{0}`: this unit is unknown; write a plain number, or one of calls, tokens, B, kB, MB, GB, TB, KiB, MiB, GiB, TiB"
@@ -90,8 +77,11 @@ impl Quota {
     /// Creates a quota of units per milliseconds.
     ///
     /// # Errors
-    /// When either is zero, or the window is wider than 366 days.
+    /// When either is zero, the window is wider than 366 days, or the units are more than the store counts exactly.
     pub fn new(units: u64, width_ms: u64) -> Result<Self, QuotaError> {
+        if units > UNITS_MAX {
+            return Err(QuotaError::TooLarge(units.to_string()));
+        }
         let units = NonZeroU64::new(units).ok_or(QuotaError::Zero)?;
         let width = NonZeroU64::new(width_ms).filter(|width| width.get() <= WIDTH_MS_MAX);
         let width_ms = width.ok_or_else(|| QuotaError::Width(format!("{width_ms}ms")))?;
@@ -130,62 +120,49 @@ impl FromStr for Quota {
     fn from_str(text: &str) -> Result<Self, QuotaError> {
         let form = || QuotaError::Form(text.to_owned());
         let (units, duration) = text.trim().split_once('/').ok_or_else(form)?;
+        if let Some(whole) = without_fraction(units, duration) {
+            return Err(QuotaError::Fraction(text.to_owned(), whole));
+        }
         let (units, unit) = parse_units(units).map_err(|wrong| match wrong {
             UnitsError::Form => form(),
             UnitsError::Unit => QuotaError::Unit(text.to_owned()),
         })?;
-        let width_ms = parse_duration_ms(duration.trim()).ok_or_else(form)?;
+        let width_ms = parse_duration_ms(duration.trim()).ok_or_else(|| match in_days(duration) {
+            Some(days) => QuotaError::Calendar(text.to_owned(), format!("{units}/{days}")),
+            None => form(),
+        })?;
         match Self::new(units, width_ms) {
             Err(QuotaError::Width(_)) => Err(QuotaError::Width(text.to_owned())),
+            Err(QuotaError::TooLarge(_)) => Err(QuotaError::TooLarge(text.to_owned())),
             result => result.map(|quota| Self { unit, ..quota }),
         }
     }
 }
 
-/// Reason why a text is not a number of units.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnitsError {
-    /// The text does not begin with a number, or the number is too large.
-    Form,
-    /// The unit after the number is unknown.
-    Unit,
-}
-
-/// Reads `100`, `10k`, `10MB`, `5 tokens`.
-///
-/// # Errors
-/// When the text has no number, or an unknown unit.
-pub fn parse_units(text: &str) -> Result<(u64, Unit), UnitsError> {
-    let text = text.trim().replace('_', "");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (count, name) = text.split_at(digits);
-    let count: u64 = count.parse().map_err(|_| UnitsError::Form)?;
-    let name = name.trim();
-    let find = |wanted: &str| SCALES.into_iter().find(|(names, ..)| names.contains(&wanted));
-    // `10k tokens`: thousands of something that is not bytes.
-    let scaled = || {
-        let (factor, of) = name.split_once(' ')?;
-        let (_, _, factor) = find(factor).filter(|(_, unit, scale)| *unit == Unit::Calls && *scale > 1)?;
-        let (names, unit, one) = find(of.trim()).filter(|(_, unit, one)| *unit != Unit::Bytes && *one == 1)?;
-        Some((names, unit, factor * one))
+/// Returns the window that is meant by a calendar unit, such as `7d` by `week`.
+fn in_days(duration: &str) -> Option<String> {
+    let duration = duration.trim();
+    let digits = duration.bytes().take_while(u8::is_ascii_digit).count();
+    let (count, name) = duration.split_at(digits);
+    let count: u64 = if count.is_empty() { 1 } else { count.parse().ok()? };
+    let days = match &*name.trim().to_ascii_lowercase() {
+        "w" | "week" | "weeks" => 7,
+        "mo" | "month" | "months" => 30,
+        "y" | "year" | "years" => 365,
+        _ => return None,
     };
-    let (_, unit, scale) = find(name).or_else(scaled).ok_or(UnitsError::Unit)?;
-    Ok((count.checked_mul(scale).ok_or(UnitsError::Form)?, unit))
+    Some(format!("{}d", count.checked_mul(days)?))
 }
 
-/// Writes a number of units: `50MB`, `100`, `10000 tokens`.
-#[must_use]
-pub fn show_units(units: u64, unit: Unit) -> String {
-    match unit {
-        Unit::Calls => units.to_string(),
-        Unit::Tokens => format!("{units} tokens"),
-        Unit::Bytes => {
-            let whole = |of: Unit, scale: u64| of == Unit::Bytes && units.is_multiple_of(scale);
-            let largest = SCALES.into_iter().rfind(|(_, of, scale)| whole(*of, *scale));
-            let (names, _, scale) = largest.unwrap_or(SCALES[0]);
-            format!("{}{}", units / scale, names[0])
-        }
-    }
+/// Returns the quota in whole units that is meant by a part of a unit, such as `15/10s` by `1.5/s`.
+fn without_fraction(units: &str, duration: &str) -> Option<String> {
+    let (whole, rest) = units.trim().split_once('.')?;
+    let decimals = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (decimals, name) = rest.split_at(decimals);
+    let factor = 10u64.checked_pow(u32::try_from(decimals.len()).ok().filter(|len| *len > 0)?)?;
+    let units = format!("{whole}{decimals}").parse::<u64>().ok()?;
+    let duration = show_duration_ms(parse_duration_ms(duration.trim())?.checked_mul(factor)?);
+    Some(format!("{units}{name}/{duration}"))
 }
 
 impl fmt::Display for Quota {
@@ -218,7 +195,8 @@ pub fn parse_duration_ms(text: &str) -> Option<u64> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (count, unit) = text.split_at(digits);
     let count: u64 = if count.is_empty() { 1 } else { count.parse().ok()? };
-    let unit = unit.trim().to_ascii_lowercase();
+    // `M` may stand for a month.
+    let unit = Some(unit.trim()).filter(|unit| *unit != "M")?.to_ascii_lowercase();
     let (_, unit_ms) = DURATIONS.into_iter().find(|(names, _)| names.contains(&&*unit))?;
     count.checked_mul(unit_ms)
 }
@@ -239,6 +217,9 @@ mod tests {
             ("1_500 KiB/s", 1_536_000, 1_000, "1500KiB/s"),
             ("10k tokens/min", 10_000, 60_000, "10000 tokens/min"),
             ("2k/h", 2_000, 3_600_000, "2000/h"),
+            ("1,000/min", 1_000, 60_000, "1000/min"),
+            ("12,345,678 B/s", 12_345_678, 1_000, "12345678B/s"),
+            ("9007199254740991/d", 9_007_199_254_740_991, 86_400_000, "9007199254740991/d"),
         ] {
             let quota: Quota = text.parse().unwrap();
             assert_eq!((quota.units(), quota.width_ms(), quota.to_string().as_str()), (units, width_ms, shown));
@@ -256,8 +237,19 @@ mod tests {
             ("0/min", QuotaError::Zero),
             ("5/0s", QuotaError::Width("5/0s".into())),
             ("5/999d", QuotaError::Width("5/999d".into())),
+            ("100/1M", QuotaError::Form("100/1M".into())),
+            ("1,00/min", QuotaError::Form("1,00/min".into())),
+            ("100/week", QuotaError::Calendar("100/week".into(), "100/7d".into())),
+            ("10k/2 months", QuotaError::Calendar("10k/2 months".into(), "10000/60d".into())),
+            ("1.5/s", QuotaError::Fraction("1.5/s".into(), "15/10s".into())),
+            ("0.25MB/min", QuotaError::Fraction("0.25MB/min".into(), "25MB/100min".into())),
+            ("9007199254740992/d", QuotaError::TooLarge("9007199254740992/d".into())),
+            ("9008TB/s", QuotaError::TooLarge("9008TB/s".into())),
         ] {
-            assert_eq!(text.parse::<Quota>(), Err(error));
+            assert_eq!(text.parse::<Quota>(), Err(error.clone()), "{text}");
+            if let QuotaError::Calendar(_, remedy) | QuotaError::Fraction(_, remedy) = error {
+                assert!(remedy.parse::<Quota>().is_ok(), "{text}: {remedy}");
+            }
         }
     }
 }

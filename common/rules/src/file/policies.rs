@@ -21,7 +21,6 @@ struct PolicyBuilder<'a, 'f> {
     defaults: Layer,
     /// The rule's own exceptions by tier.
     tiers: Exceptions,
-    scope: Scope,
     reported: Vec<(usize, String)>,
     without_effect: WithoutEffect,
 }
@@ -66,8 +65,8 @@ pub(super) fn read_policies(
     } else {
         (own, context.defaults.clone())
     };
-    let (scope, reported, without_effect) = (rule.scope, Vec::new(), WithoutEffect::default());
-    let mut builder = PolicyBuilder { reader, fields, context, own, defaults, tiers, scope, reported, without_effect };
+    let (reported, without_effect) = (Vec::new(), WithoutEffect::default());
+    let mut builder = PolicyBuilder { reader, fields, context, own, defaults, tiers, reported, without_effect };
     let Some(base) = builder.base() else { return };
     let policy = builder.resolve(&base, fields.line(), "");
     rule.by_tier = builder.by_tier();
@@ -196,7 +195,7 @@ impl PolicyBuilder<'_, '_> {
         let fault = match resolve(own, inherited, line) {
             Ok(policy) => {
                 if let Some(policy) = &policy {
-                    self.without_effect.note(own, policy, self.scope);
+                    self.without_effect.note(own, policy);
                 }
                 return Ok(policy);
             }

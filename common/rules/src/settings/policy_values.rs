@@ -9,7 +9,6 @@ use tollgate_core::rules::{
 use tollgate_core::window::{Estimate, Window};
 
 use super::policy_edit::PolicyEdit;
-use crate::percent::parse_percent;
 use crate::yaml::{Node, YamlReader, line_of};
 
 const ALGORITHMS: [(&str, Algorithm); 6] = [
@@ -119,13 +118,6 @@ pub(super) fn read_leases(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Optio
     let named = |text: &str| LEASES.iter().find(|(name, _)| *name == text).map(|(_, leases)| *leases);
     let leases = reader.parse_by(node, "`leases`", "on or off", named)?;
     Some(PolicyEdit::set(move |policy| policy.leases = leases))
-}
-
-/// Reads the maximum excess: a part of the quota in percent, with at most four decimals.
-pub(super) fn read_max_excess(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {
-    let ppm =
-        reader.parse_by(node, "`max_excess`", "a part of the quota, 0% to 100% in steps of 0.0001%", parse_percent)?;
-    Some(PolicyEdit::set(move |policy| policy.max_excess_ppm = ppm))
 }
 
 pub(super) fn read_deadline(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {

@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tollgate_core::algorithm::Algorithm::{self, FixedWindow, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
-use tollgate_core::rules::{Charging, Consistency, LimitPolicy, Quota, Rule, Scope, show_units};
+use tollgate_core::rules::{Charging, LimitPolicy, Quota, Rule, Scope, show_units};
 
 use super::burst::{read_burst, read_multiplier};
 use super::costs::{cost_text, costs_json, read_costs, read_units};
 use super::policy_values::{
     CONSISTENCIES, LEASES, algorithm_name, algorithm_text, estimate_text, on_failure_text, quota_over_regions,
-    quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_max_excess,
-    read_on_failure, read_sub_windows, word_of,
+    quota_text, read_algorithm, read_consistency, read_deadline, read_estimate, read_leases, read_on_failure,
+    read_sub_windows, word_of,
 };
 use super::setting::ValueParser::{Policy, PolicyAlias, Rule as RuleValue};
 use super::setting::{Level, Setting};
 use super::show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
+use crate::display;
 use crate::yaml::{Fields, Node, YamlReader};
-use crate::{display, percent_text};
 
 /// Levels of a setting that every rule may have.
 const EVERYWHERE: &[Level] = &[Level::Defaults, Level::Exception, Level::Rule, Level::DenyingRule, Level::Unlimited];
@@ -35,7 +35,7 @@ const LIMITING_RULE: &[Level] = &[Level::Rule];
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-pub(super) static TABLE: [Setting; 24] = [
+pub(super) static TABLE: [Setting; 23] = [
     Setting::new("name", ANY_RULE).of_rule(|rule, shown| {
         shown.json("name", &*rule.name);
         shown.text("name", Some(rule.name.to_string()));
@@ -144,18 +144,6 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.json("leases", leases);
             let is_off = policy.limit().leases() && !policy.leases;
             shown.named(MORE_COLUMN, "leases", is_off.then(|| "off".to_owned()));
-        }),
-    Setting::new("max_excess", LIMITING)
-        .parser(Policy(read_max_excess))
-        .refusal(|algorithm, name| {
-            let leases = is_sliding_window(algorithm) || algorithm == FixedWindow;
-            (!leases).then(|| format!("a `{name}` has no `max_excess`; remove it"))
-        })
-        .of_policy(|policy, shown| {
-            let is_bounded = policy.limit().leases() && policy.consistency == Consistency::Bounded;
-            let excess = is_bounded.then(|| percent_text(policy.max_excess_ppm));
-            shown.json("max_excess", excess.clone());
-            shown.named(MORE_COLUMN, "max_excess", excess);
         }),
     Setting::new("cost", LIMITING_RULE)
         .parser(RuleValue(|reader, node, _, rule| rule.cost = read_units(reader, node, "`cost`")))

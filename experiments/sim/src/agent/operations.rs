@@ -9,8 +9,8 @@ use tollgate::store::StoreError;
 use tollgate::{Call, DecidedCall};
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{
-    Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest, UNATTENDED_DEADLINE,
-    WitnessAnswer, use_stripe,
+    DecidedRule, Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest,
+    UNATTENDED_DEADLINE, WitnessAnswer, use_stripe,
 };
 
 use super::life::{AgentLife, SimAgent};
@@ -59,10 +59,11 @@ impl<'c> AgentLife<'c> {
         };
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {
-            Progress::Done(output) => self.answered(env, asked, None, None, output),
+            Progress::Done(output) => self.answered(env, asked, None, None, output, Vec::new()),
             Progress::Deferred(output, request) => {
+                let rules = request.decided_rules();
                 let ticket = self.charge_afterwards(env, request);
-                self.answered(env, asked, Some(ticket), Some(StoreError::TimedOut), output);
+                self.answered(env, asked, Some(ticket), Some(StoreError::TimedOut), output, rules);
             }
             Progress::NeedsStore(request) => {
                 let deadline = request.deadline();
@@ -188,8 +189,9 @@ impl<'c> AgentLife<'c> {
                     self.memory.leased(request.charges(), results, sent, self.now(env));
                 }
                 let output = self.engine.finish(self.now(env), &mut request, results);
+                let rules = request.decided_rules();
                 self.keep_late(ticket, request, error);
-                self.answered(env, asked, Some(ticket), error, output);
+                self.answered(env, asked, Some(ticket), error, output, rules);
             }
             ChargePurpose::Correct(corrected) => {
                 // An error is the caller's to know; the observation tells it.
@@ -219,15 +221,17 @@ impl<'c> AgentLife<'c> {
         ticket: Option<Ticket>,
         error: Option<StoreError>,
         output: Output,
+        mut rules: Vec<Vec<DecidedRule>>,
     ) {
+        rules.resize(asked.calls.len(), Vec::new());
         let (agent, answered) = (self.index, env.now());
         let AskedCalls { calls, generation, arrived } = asked;
         let decisions = output.into_decisions();
         if let ([call], [decision]) = (&calls[..], &decisions[..]) {
-            self.memory.answered(call, generation, self.at(arrived), ticket, decision);
+            self.memory.answered(call, generation, self.at(arrived), decision);
         }
         let (is_joint, is_held_back) = (calls.len() > 1, decisions.iter().any(|decision| !decision.allowed));
-        for (call, decision) in calls.into_iter().zip(decisions) {
+        for ((call, decision), rules) in calls.into_iter().zip(decisions).zip(rules) {
             env.observe(Observation::Answered(AnsweredCall {
                 agent,
                 call,
@@ -239,6 +243,7 @@ impl<'c> AgentLife<'c> {
                 is_joint,
                 is_admitted: !is_held_back,
                 decision,
+                rules,
             }));
         }
     }

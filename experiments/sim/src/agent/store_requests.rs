@@ -12,7 +12,6 @@ use super::requests::{ChargePurpose, SimRequest};
 use crate::environment::Environment;
 use crate::event::{AgentEvent, StoreAnswer, StoreCommand};
 use crate::observation::{Observation, Ticket};
-use crate::planted_bugs::PlantedBug;
 
 impl<'c> AgentLife<'c> {
     pub(super) fn charge(
@@ -125,10 +124,7 @@ impl<'c> AgentLife<'c> {
         let Some(request) = self.requests.late.remove(&ticket) else { return self.finish(env, ticket, answer) };
         use_stripe(env.stripe());
         env.observe(Observation::LateAnswer { agent: self.index, ticket, error: answer.as_ref().err().copied() });
-        let mut results = answer.map(|answer| answer.results);
-        if env.has(PlantedBug::BurnedUnitsRestored) && self.memory.is_drawn(ticket) {
-            results.iter_mut().flatten().for_each(|result| result.repeated |= !result.charged);
-        }
+        let results = answer.map(|answer| answer.results);
         self.engine.late_answer(self.now(env), request, results);
     }
 }

@@ -6,7 +6,7 @@ use tollgate_core::counter::{Charge, ChargeResults};
 
 use super::Environment;
 use crate::event::{AgentEvent, Life, SimEvent, StoreAnswer, StoreCommand, StoreMessage};
-use crate::faults::StoreState;
+use crate::faults::{Faults, StoreState};
 use crate::observation::{Observation, Ticket};
 use crate::planted_bugs::PlantedBug;
 
@@ -53,7 +53,9 @@ impl Environment<'_> {
                 answer = Err(StoreError::AnswerLost);
             }
         }
-        self.reply(message, delay_ms, answer);
+        let is_late = faults.store_late_percent > 0 && self.strikes(faults.store_late_percent);
+        let late_ms = if is_late { Faults::LATE_MS } else { 0 };
+        self.reply(message, delay_ms + late_ms + self.cut(message.agent).store_late_ms, answer);
     }
 
     fn reply(&mut self, message: &StoreMessage, delay_ms: u64, answer: Result<StoreAnswer, StoreError>) {

@@ -255,7 +255,7 @@ fn random_run(seed: u64) -> Result<u32, String> {
             }
             4 => sim.empty_presence_set(),
             5 => {
-                let cut = Cut { store: rng.bool(), bus_writes: rng.bool(), bus_reads: rng.bool() };
+                let cut = Cut { store: rng.bool(), bus_writes: rng.bool(), bus_reads: rng.bool(), store_late_ms: 0 };
                 cuts[agent] = if cuts[agent] == Cut::default() { cut } else { Cut::default() };
                 sim.set_cut(agent, cuts[agent]);
             }

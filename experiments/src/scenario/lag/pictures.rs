@@ -6,7 +6,7 @@ use super::curves::{LagResult, curve, denied_percent, highest, signalled_to_s, w
 use super::settings::LagSettings;
 use crate::scenario::{Axis, Plot, Series, SeriesRole};
 
-const LIMITS: [(&str, f64); 2] = [("quota: 100%", 100.0), ("with max_excess: 105%", 105.0)];
+const LIMITS: [(&str, f64); 1] = [("quota: 100%", 100.0)];
 
 /// Draws the fullest window of bursts, of bursts after the loss of the store, and of a steady demand; and the false denials.
 pub(super) fn plots(settings: &LagSettings, results: &[LagResult]) -> Vec<Plot> {

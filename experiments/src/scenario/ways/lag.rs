@@ -86,7 +86,7 @@ mod tests {
             let answer = |call: &ArrivedCall| WayAnswer { call: *call, at: call.at, is_admitted: admits(call) };
             let answers = trial.calls.iter().map(answer).collect();
             let (traffic, bytes) = (Traffic::default(), CounterBytes::default());
-            lag_ms(&trial, &TrialResult { answers, traffic, bytes, by_allowance: 0 })
+            lag_ms(&trial, &TrialResult { answers, traffic, bytes })
         };
         assert!(lag_of(300).is_some_and(|lag| lag > 150.0 && lag < 300.0), "{:?}", lag_of(300));
         assert_eq!((lag_of(0), lag_of(1), lag_of(10_000)), (None, Some(0.0), Some(f64::INFINITY)));

@@ -29,8 +29,6 @@ pub(super) struct Measures {
     pub(super) messages: f64,
     pub(super) bytes: f64,
     pub(super) store_requests: f64,
-    /// Admissions by an allowance, in percent of the admissions.
-    pub(super) by_allowance: f64,
     pub(super) counter: CounterBytes,
 }
 
@@ -110,7 +108,6 @@ impl Measures {
             messages: per_call(traffic.call_messages, traffic.timer_messages),
             bytes: per_call(traffic.call_bytes, traffic.timer_bytes),
             store_requests: per_call(traffic.store_requests, traffic.timer_requests),
-            by_allowance: 100.0 * ratio(outcome.by_allowance, sum(|_| true, |tally| tally.admitted)),
             counter: outcome.bytes,
         }
     }

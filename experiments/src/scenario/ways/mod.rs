@@ -82,7 +82,7 @@ fn finding(settings: &WaySettings, rows: &[WayRow]) -> String {
     format!(
         "Among {} agents, the fullest minute holds up to {}% of the quota with limiters of each node, {}% with sticky sessions, {}% with \
          gossip merged by maximum, and {}% with summed gossip; a broadcast keeps it at {}% for {} messages a call. A store with leases keeps \
-         it at {}% for {} requests a call; the default rule, which is right on average, lets bursts have {}%. If the store is lost, allowances deny {}% of the calls of callers within their quota, and {}% \
+         it at {}% for {} requests a call; the default rule, which is right on average, lets bursts have {}%. If the store is lost, parts deny {}% of the calls of callers within their quota, and {}% \
          with signals.",
         settings.shown_agents,
         worst("Kong, per node"),
@@ -94,7 +94,7 @@ fn finding(settings: &WaySettings, rows: &[WayRow]) -> String {
         worst("store, leases (strict)"),
         figure("store, leases (strict)", |of| of.store_requests),
         worst("default rule"),
-        figure("store lost: allowances", |of| of.under),
+        figure("store lost: leases", |of| of.under),
         figure("store lost: signals", |of| of.under),
     )
 }
@@ -117,7 +117,6 @@ fn numbers(settings: &WaySettings, rows: &[WayRow]) -> IndexMap<String, f64> {
                 ("messages a call", measures.messages),
                 ("bytes a call", measures.bytes),
                 ("store requests a call", measures.store_requests),
-                ("admitted by allowances, % of admissions", measures.by_allowance),
                 ("bytes of a counter at a node", measures.counter.node as f64),
                 ("bytes of a counter at the store", measures.counter.store as f64),
             ];

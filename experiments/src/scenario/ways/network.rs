@@ -107,8 +107,6 @@ pub(super) struct TrialResult {
     pub(super) answers: Vec<WayAnswer>,
     pub(super) traffic: Traffic,
     pub(super) bytes: CounterBytes,
-    /// Admissions by an allowance.
-    pub(super) by_allowance: u64,
 }
 
 /// The network, time, and a source of chance.
@@ -147,7 +145,7 @@ pub(super) fn simulate<L: Limiter>(mut limiter: L, trial: &Trial) -> TrialResult
     }
     net.run_until(&mut limiter, trial.end);
     net.finish();
-    TrialResult { answers: net.answers, traffic: net.traffic, bytes: limiter.bytes(), by_allowance: 0 }
+    TrialResult { answers: net.answers, traffic: net.traffic, bytes: limiter.bytes() }
 }
 
 impl<M: Clone> PeerNetwork<M> {

@@ -1,6 +1,6 @@
 //! Pictures of the experiment: the fullest minute and the messages of a call over the size of the fleet.
 //!
-//! Those of Tollgate are its default rule, and the conservative estimate with allowances. The axis is logarithmic, since the sizes of
+//! Those of Tollgate are its default rule, and the conservative estimate. The axis is logarithmic, since the sizes of
 //! fleets span three orders of magnitude.
 
 use tollgate_sim::figures::count;
@@ -27,7 +27,7 @@ pub(super) fn plots(settings: &WaySettings, rows: &[WayRow]) -> Vec<Plot> {
     };
     let x = Axis::logarithmic("number of agents", [1.0, 1.1 * most]);
     let mut worst = curves(
-        &["HAProxy stick tables", "local budget, Redis", "gossip, summed", "default rule", "store, allowances"],
+        &["HAProxy stick tables", "local budget, Redis", "gossip, summed", "default rule", "store, leases (strict)"],
         Measures::worst,
     );
     worst.insert(

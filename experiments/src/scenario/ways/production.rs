@@ -1,6 +1,6 @@
 //! The ways of the product: its agents, its store, its aggregator and their messages, in the simulated fleet.
 
-use tollgate::{LocalAnswer, RuleSet};
+use tollgate::RuleSet;
 use tollgate_bus::Topic;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Quota;
@@ -35,17 +35,14 @@ const STRICT: &str = "consistency: strict, estimate: conservative";
 const BOUNDED: &str = "consistency: bounded, estimate: conservative";
 
 /// All ways of the product, in the order of the table.
-pub(super) const PRODUCTION_WAYS: [ProductionWay; 11] = [
+pub(super) const PRODUCTION_WAYS: [ProductionWay; 8] = [
     ProductionWay::new("Kafka only (eventual)", "N", "consistency: eventual, estimate: conservative", true),
     ProductionWay::new("store only (strict)", "1", "consistency: strict, estimate: conservative, leases: off", false),
     ProductionWay::new("store, leases (strict)", "1", STRICT, false),
-    ProductionWay::new("store, allowances", "1", BOUNDED, false),
     ProductionWay::new("far store: leases", "1", STRICT, false).far(),
-    ProductionWay::new("far store: allowances", "1", BOUNDED, false).far(),
     ProductionWay::new("store, signals", "N", BOUNDED, true),
     ProductionWay::new("default rule", "N", "consistency: bounded", true),
     ProductionWay::new("store lost: leases", "1", STRICT, false).losing_store(),
-    ProductionWay::new("store lost: allowances", "1", BOUNDED, false).losing_store(),
     ProductionWay::new("store lost: signals", "N", BOUNDED, true).losing_store(),
 ];
 
@@ -79,12 +76,8 @@ impl ProductionWay {
     /// The traffic is that of the store; beside it is what the bus has carried.
     fn run_calls(&self, trial: &Trial) -> (TrialResult, BusRecords) {
         let mut fleet = self.fleet(trial);
-        let (mut answers, mut by_allowance) = (Vec::with_capacity(trial.calls.len()), 0);
-        let mut enter = |answered: &[AnsweredCall<'_>]| {
-            let of_line = |answered: &&AnsweredCall<'_>| answered.decision.by == Some(LocalAnswer::Allowance);
-            by_allowance += answered.iter().filter(of_line).count() as u64;
-            answers.extend(answered.iter().map(way_answer));
-        };
+        let mut answers = Vec::with_capacity(trial.calls.len());
+        let mut enter = |answered: &[AnsweredCall<'_>]| answers.extend(answered.iter().map(way_answer));
         let mut lost = None;
         for call in &trial.calls {
             if self.loses_store && lost.is_none() && call.at >= trial.incident {
@@ -111,7 +104,7 @@ impl ProductionWay {
             timer_bytes: probes * REQUEST_BYTES,
             ..Traffic::default()
         };
-        let outcome = TrialResult { answers, traffic, bytes: CounterBytes::default(), by_allowance };
+        let outcome = TrialResult { answers, traffic, bytes: CounterBytes::default() };
         (outcome, BusRecords { since, before, end: records(&fleet, trial.nodes) })
     }
 

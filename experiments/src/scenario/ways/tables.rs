@@ -64,10 +64,6 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
             amount(of.wait_ms),
         ]
     };
-    let by_allowance = |name: &str| {
-        let row = rows.iter().find(|row| row.way.name() == name).map(|row| &row.measures[shown]);
-        row.map_or(NO_FIGURE.to_owned(), |of| tenth(of.by_allowance))
-    };
     ResultTable {
         caption: format!(
             "{} agents, answers. over: admissions past the quota, % of all. under: calls denied falsely, % of the calls of callers \
@@ -76,14 +72,9 @@ fn answers(settings: &WaySettings, rows: &[WayRow], shown: usize) -> ResultTable
              in which an agent admits a caller whose quota is used up; none: it does not end; -: nobody uses it up. burst below 100: \
              bursts are denied that the minute has room for. wait: mean time of a call until its answer, in ms. Rows \"store:\" are the \
              algorithms of Tollgate in one store. From \"Kafka only\" on, its agents decide, with the conservative estimate but for the \
-             default rule. sticky sessions: all callers move when nodes are added. far store: up to {} ms away; allowances admit {}% of the calls \
-             there, and {}% beside the near store. store lost: from the loss on.",
-            settings.shown_agents,
-            settings.demand,
-            settings.burst,
-            settings.far_store_ms_max,
-            by_allowance("far store: allowances"),
-            by_allowance("store, allowances"),
+             default rule. sticky sessions: all callers move when nodes are added. far store: up to {} ms away. store lost: from the \
+             loss on.",
+            settings.shown_agents, settings.demand, settings.burst, settings.far_store_ms_max,
         ),
         header: ["way", "over", "under", "even", "burst", "one", "lag", "wait"].map(str::to_owned).to_vec(),
         rows: rows.iter().map(|row| table_row(row, shown, cells)).collect(),

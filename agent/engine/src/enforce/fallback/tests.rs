@@ -78,7 +78,8 @@ fn view(policy: &LimitPolicy, known: Known) -> CounterView {
                 born: NOW,
                 previous: NOW,
             };
-            let event = ViewEvent::Answered { result: &result, units: 0, round: None, acknowledged: None };
+            let event =
+                ViewEvent::Answered { result: &result, units: 0, round: None, acknowledged: None, is_demand: false };
             update(policy, &mut view, event);
         }
     }

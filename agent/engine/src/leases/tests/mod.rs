@@ -1,7 +1,6 @@
 //! Leases against a store that steps as the reference does, in virtual time.
 
 mod budgets;
-mod credit_lines;
 mod denials;
 mod generations;
 
@@ -224,9 +223,9 @@ fn a_lease_ends_with_each_of_its_conditions() {
     }
 }
 
-/// DESIGN 5: a call that must ask the store about one counter asks about all of them, and spends no lease.
+/// DESIGN 5: a call takes its units out of the leases of its counters, and the store is asked about the others only.
 #[test]
-fn a_call_spends_leases_of_all_its_counters_or_of_none() {
+fn a_call_asks_the_store_only_about_counters_without_a_lease() {
     let per_user = Rule::per("per-user", &["user"], "6000/min".parse().expect("a quota")).strict();
     let mut world = World::new([per_key("6000/min"), per_user]);
     let both = call().with("user", "u");
@@ -235,31 +234,119 @@ fn a_call_spends_leases_of_all_its_counters_or_of_none() {
     world.until_leased(&call());
     let decision = world.check(&both);
     assert_eq!((decision.allowed, decision.by), (true, Some(LocalAnswer::Lease)));
-    let requests = world.requests;
+    let (requests, charged) = (world.requests, world.charged);
     let other = world.check(&call().with("user", "new"));
-    assert_eq!((other.source, world.requests), (Source::Store, requests + 1));
-    // A request id asks the store, too, and so does a request of several calls.
+    assert!(other.allowed);
+    assert_eq!((world.requests, world.charged), (requests + 1, charged + 1), "the user alone is charged");
+    // A request id asks the store about both, and so does a request of several calls.
     let named = world.check(&both.clone().identified("id".to_owned()));
-    assert_eq!((named.source, world.requests), (Source::Store, requests + 2));
+    assert_eq!((named.source, world.requests, world.charged), (Source::Store, requests + 2, charged + 3));
     let calls = [both.clone(), both.clone()];
     let several = Operation::Check { calls: &calls, scope: tollgate_core::rules::MatchScope::default() };
-    assert!(matches!(world.engine.begin(world.now, several), Progress::NeedsStore(_)));
+    let Progress::NeedsStore(several) = world.engine.begin(world.now, several) else { panic!("it asks the store") };
+    assert_eq!(several.charges().len(), 2);
 }
 
-/// Leased units of one counter would be lost where another counter of the call has no lease. So the store charges no more
-/// than the calls, also beside a rule in shadow.
+/// DESIGN 5: a lease pays a part of a cost, and the store is asked for the rest.
 #[test]
-fn a_call_on_which_several_rules_count_asks_for_no_lease() {
-    let per_day = || Rule::per("per-day", &["api_key"], "100000/d".parse().expect("a quota")).strict();
-    let mut in_shadow = per_day();
-    in_shadow.shadow = true;
-    for other in [per_day(), in_shadow] {
-        let mut world = World::new([per_key("6000/min"), other]);
-        for _ in 0..300 {
-            world.now = world.now.plus_ms(5);
-            assert_eq!(world.check(&call()).source, Source::Store);
+fn a_lease_pays_a_part_of_a_cost() {
+    let mut world = World::new([per_key("6000/min")]);
+    world.until_leased(&call());
+    let facts = |world: &World, units: u64| {
+        let call = call().costing(units);
+        match world.engine.begin(world.now, Operation::check(&call)) {
+            Progress::Done(_) | Progress::Deferred(..) => None,
+            Progress::NeedsStore(mut request) => {
+                let asked = request.charges()[0].cost;
+                // The caller leaves, and the store has not charged it: the units return.
+                request.leave();
+                world.engine.late_answer(world.now, request, Err(StoreError::Busy));
+                Some(asked)
+            }
         }
-        assert_eq!((world.requests, world.charged), (300, 600));
+    };
+    let asked = facts(&world, 1_000).expect("no lease is so large");
+    assert!(asked < 1_000, "{asked}");
+    assert_eq!(facts(&world, 1_000), Some(asked), "the units came back");
+    assert_eq!(facts(&world, 1_001), Some(asked + 1));
+}
+
+/// Units of a denied call return to the lease that they come from, and to no other one.
+#[test]
+fn units_of_a_denied_call_return_to_their_lease() {
+    let few = Rule::per("few", &["user"], "1/min".parse().expect("a quota")).strict();
+    let mut world = World::new([per_key("6000/min"), few]);
+    world.until_leased(&call());
+    let both = call().with("user", "u");
+    let _ = world.check(&both);
+    let stranded = |world: &World| -> u64 {
+        world.engine.metrics().rules().iter().map(|(_, counts)| counts.lease_units_stranded.get()).sum()
+    };
+    let begin = |world: &World| match world.engine.begin(world.now, Operation::check(&both)) {
+        Progress::NeedsStore(request) => request,
+        progress => panic!("{progress:?}"),
+    };
+    let finish = |world: &mut World, mut request: crate::StoreRequest| {
+        let results = world.step(request.charges(), store_time(world.now));
+        sole(world.engine.finish(world.now, &mut request, Ok(results)))
+    };
+    world.now = world.now.plus_ms(300);
+    let (request, before) = (begin(&world), stranded(&world));
+    assert_eq!(request.charges().len(), 1, "the lease pays for the key");
+    assert!(!finish(&mut world, request).allowed);
+    assert_eq!(stranded(&world), before, "the unit is in its lease again");
+    world.now = world.now.plus_ms(300);
+    let request = begin(&world);
+    // Meanwhile the lease ends.
+    world.engine.end_leases();
+    assert!(!finish(&mut world, request).allowed);
+    assert_eq!(stranded(&world), before + 1);
+}
+
+/// DESIGN 5: a call asks for the same number of calls on each of its counters, and for none beside a rule without leases.
+#[test]
+fn a_call_asks_for_leases_of_all_its_counters() {
+    let other = |quota: &str| Rule::per("other", &["user"], quota.parse().expect("a quota")).strict();
+    let both = call().with("user", "u");
+    // The other rule, and true if both are leased.
+    let cases = [
+        (other("3000/min"), true),
+        (other("100000/d"), true),
+        (other("3000/min").with(|policy| policy.leases = false), false),
+        (other("3000/min").with(|policy| policy.algorithm = tollgate_core::algorithm::Algorithm::SlidingLog), false),
+    ];
+    for (place, (other, leases)) in cases.into_iter().enumerate() {
+        let mut world = World::new([per_key("6000/min"), other]);
+        let mut leased = 0;
+        for _ in 0..600 {
+            world.now = world.now.plus_ms(20);
+            leased += u64::from(world.check(&both).by == Some(LocalAnswer::Lease));
+        }
+        assert_eq!(leased > 500, leases, "case {place}: {leased} of 600 by leases");
+        let unspent = world.charged - 2 * 600;
+        assert!(leases || unspent == 0, "case {place}: {unspent}");
+        assert!(unspent < 600, "case {place}: {unspent}");
+    }
+}
+
+/// A rule in shadow neither denies a call nor makes it wait: its charge follows.
+#[test]
+fn a_rule_in_shadow_is_charged_after_the_decision() {
+    let mut shadow = Rule::per("shade", &["user"], "2/min".parse().expect("a quota")).strict();
+    shadow.shadow = true;
+    let mut world = World::new([per_key("6000/min"), shadow]);
+    world.until_leased(&call());
+    let both = call().with("user", "u");
+    for number in 1..=5 {
+        let Progress::Deferred(output, request) = world.engine.begin(world.now, Operation::check(&both)) else {
+            panic!("the lease decides")
+        };
+        assert_eq!(sole(output).by, Some(LocalAnswer::Lease));
+        let results = world.step(request.charges(), store_time(world.now));
+        world.engine.late_answer(world.now, request, Ok(results));
+        let counts = world.engine.metrics().rules();
+        let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
+        assert_eq!(denials, (number as u64).saturating_sub(2));
     }
 }
 

@@ -217,24 +217,6 @@ rules:
     assert_eq!(named("vip"), ["everyone 1/min", "guests 5/min", "keyed unlimited"]);
 }
 
-/// `max_excess` stands wherever settings stand, and is refused for algorithms without leases.
-#[test]
-fn the_maximum_excess_is_a_percentage() {
-    let excess = |yaml: &str| accepted(yaml).rules[0].policy.expect("a policy").excess_units();
-    assert_eq!(excess("rules: [{ name: a, per: [ip], quota: 100/s }]"), 5);
-    assert_eq!(excess("rules: [{ name: a, per: [ip], quota: 100/s, max_excess: 2.5% }]"), 2);
-    assert_eq!(excess("defaults: { max_excess: 10% }\nrules: [{ name: a, per: [ip], quota: 100/s }]"), 10);
-    assert_eq!(excess("rules: [{ name: a, per: [ip], quota: 100/s, max_excess: 0% }]"), 0);
-    assert_eq!(excess("rules: [{ name: a, per: [ip], quota: 100/s, consistency: strict }]"), 0);
-    for wrong in ["0.05", "0.00001%", "101%"] {
-        let text = refusal(&format!("rules: [{{ name: a, per: [ip], quota: 100/s, max_excess: {wrong} }}]"));
-        let remedy = "write a part of the quota, 0% to 100% in steps of 0.0001%";
-        assert!(text.contains(&format!("rules.yaml:1: `max_excess` is `{wrong}`; {remedy}")), "{text}");
-    }
-    let text = refusal("rules: [{ name: a, per: [ip], quota: 9/s, algorithm: token_bucket, max_excess: 5% }]");
-    assert!(text.contains("has no `max_excess`; remove it"), "{text}");
-}
-
 /// `leases` stands wherever settings stand, and is refused where nothing can be leased.
 #[test]
 fn leases_are_on_unless_a_file_says_otherwise() {

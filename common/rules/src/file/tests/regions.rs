@@ -34,9 +34,6 @@ fn a_global_rule_has_what_its_budgets_rest_on_without_writing_it() {
     assert_eq!(floors, [("eu", 10), ("us", 1)], "a region without `floor` has 1%");
     assert_eq!(plain.warnings, []);
     assert_eq!(accepted("rules: [{ name: a, per: [ip], quota: 1/s }]").rules[0].scope, Scope::Regional);
-    let warnings = set("defaults: { max_excess: 3% }\n", "quota: 100/min, max_excess: 2%").warnings;
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
-    assert!(warnings[0].text.contains("`max_excess` has no effect under `scope: global`"), "{warnings:?}");
 }
 
 /// A conservative count of 12 sub-windows would admit a twelfth less than the quota.

@@ -1,4 +1,4 @@
-//! Warnings of `leases` and `max_excess` that are written where they have no effect, and the remedies that they name.
+//! Warnings of `leases` that is written where it has no effect, and the remedies that they name.
 
 use super::*;
 
@@ -11,38 +11,7 @@ fn warnings(yaml: &str) -> Vec<String> {
 fn a_setting_without_effect_is_reported_with_a_remedy() {
     let regions = "regions: { eu: { floor: 10% }, us: {} }\n";
     // Settings of the rule; the beginning of the warning, and the end of it; the changes that it proposes.
-    let strict = "`max_excess` has no effect under `consistency: strict`, which admits nothing beyond the quota";
     let cases = [
-        (
-            "consistency: strict, max_excess: 5%",
-            strict,
-            "remove it, or write `consistency: bounded`",
-            [(", max_excess: 5%", ""), ("strict", "bounded")],
-        ),
-        (
-            "consistency: eventual, max_excess: 5%",
-            "`max_excess` has no effect under `consistency: eventual`, which never asks the store",
-            "remove it, or write `consistency: bounded`",
-            [(", max_excess: 5%", ""), ("eventual", "bounded")],
-        ),
-        (
-            "leases: off, max_excess: 5%",
-            "`max_excess` has no effect beside `leases: off`, with which the store charges each call before it is admitted",
-            "remove it, or write `leases: on`",
-            [(", max_excess: 5%", ""), ("leases: off", "leases: on")],
-        ),
-        (
-            "burst: 150, max_excess: 5%",
-            "`max_excess` has no effect beside a burst, which has no allowances",
-            "remove one of the two",
-            [(", max_excess: 5%", ""), ("burst: 150, ", "")],
-        ),
-        (
-            "scope: global, max_excess: 5%",
-            "`max_excess` has no effect under `scope: global`, because a region must not admit more than the units that it holds",
-            "remove it, or write `scope: regional`",
-            [(", max_excess: 5%", ""), ("scope: global", "scope: regional")],
-        ),
         (
             "consistency: eventual, leases: on",
             "`leases: on` has no effect under `consistency: eventual`, which never asks the store",
@@ -69,17 +38,16 @@ fn a_setting_without_effect_is_reported_with_a_remedy() {
 #[test]
 fn a_setting_that_some_policy_follows_is_not_reported() {
     for yaml in [
-        "rules: [{ name: a, per: [ip], quota: 100/min, max_excess: 2%, leases: on }]",
-        "rules: [{ name: a, per: [ip], quota: 100/min, consistency: strict, max_excess: 0% }]",
+        "rules: [{ name: a, per: [ip], quota: 100/min, leases: on }]",
         "rules: [{ name: a, per: [ip], quota: 100/min, consistency: eventual, leases: off }]",
-        "defaults: { max_excess: 2%, leases: on }\nrules: [{ name: a, per: [ip], quota: 9/min, consistency: strict }]",
-        "rules: [{ name: a, per: [ip], quota: 100/min, max_excess: 2%, keys: { k: { consistency: strict } } }]",
-        "rules: [{ name: a, per: [ip], quota: 100/min, consistency: strict, max_excess: 2%, keys: { k: { consistency: bounded } } }]",
+        "defaults: { leases: on }\nrules: [{ name: a, per: [ip], quota: 9/min, consistency: eventual }]",
+        "rules: [{ name: a, per: [ip], quota: 100/min, leases: on, keys: { k: { consistency: eventual } } }]",
+        "rules: [{ name: a, per: [ip], quota: 100/min, consistency: eventual, leases: on, keys: { k: { consistency: bounded } } }]",
     ] {
         assert_eq!(warnings(yaml), [""; 0], "{yaml}");
     }
     let of_key =
-        "rules:\n- name: a\n  per: [ip]\n  quota: 100/min\n  keys:\n    k: { consistency: strict, max_excess: 2% }";
+        "rules:\n- name: a\n  per: [ip]\n  quota: 100/min\n  keys:\n    k: { consistency: eventual, leases: on }";
     assert_eq!(warnings(of_key).len(), 1);
-    assert!(warnings(of_key)[0].starts_with("rules.yaml:6: `max_excess`"), "{:?}", warnings(of_key));
+    assert!(warnings(of_key)[0].starts_with("rules.yaml:6: `leases: on`"), "{:?}", warnings(of_key));
 }

@@ -1,24 +1,26 @@
 //! never-over, as callers see it: of a rule with the conservative estimate or a log, no window holds more admissions than the
-//! quota while the store answers, however each call was decided; under `bounded`, no more than the quota and the maximum excess.
+//! quota while the store answers, however each call was decided. While the answers are late, the units that the store has charged
+//! are no more than the quota, and those that an agent admits by its part are no more than its part.
 //!
-//! An admission counts at the instant of its decision, and one by a line of credit not later than the store's true time, because
+//! An admission counts at the instant of its decision, and one by a part not later than the store's true time, because
 //! an agent knows this time within bounds only. Repeated requests count once. The limit is the one that the counter follows, and
-//! after a change of the quota the largest of the last two windows. Excused: windows that contain an admission without the store;
-//! two windows after steps of the store's clock and losses of its data; and windows that may contain a unit of a lease or a line of
+//! after a change of the quota the largest of the last two windows. Excused: windows that contain an admission by signals or by
+//! `on_failure` while the store is down or all late calls pass;
+//! two windows after steps of the store's clock and losses of its data; and windows that may contain a unit of a lease of
 //! another window. These remain at agents that have not received the change, for at most a sub-window. Calls with a request id,
 //! whose charge may be older than their decision, and agents with an own table are left to `never_over`.
 
 use std::collections::HashMap;
 
-use tollgate::LocalAnswer;
+use tollgate::{LocalAnswer, Source};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_sim::{AnsweredCall, Observation, Simulation};
+use tollgate_sim::{AnsweredCall, Observation, SimNode, Simulation};
 
-use super::facts::{Facts, is_by_store};
+use super::facts::{Applied, Facts, is_by_store};
 use super::limits_in_force::LimitsInForce;
 
 /// Time after which agents have noticed a step of the store's clock or a loss, in ms.
@@ -36,6 +38,12 @@ pub(crate) struct Admitted {
     pub(crate) bounded: usize,
     /// Number of those on a counter whose window has changed before.
     pub(crate) after_changes: usize,
+    /// Number of admissions by a part that were compared with it.
+    pub(crate) by_part: usize,
+    /// Units of admissions by a part, with their instants, of each life of an agent.
+    parts: HashMap<(usize, CounterId), Vec<(Timestamp, i64)>>,
+    /// Least number of agents that each agent has known.
+    agents_min: HashMap<usize, u64>,
 }
 
 #[derive(Default)]
@@ -58,8 +66,13 @@ impl Admitted {
                 self.disturbed = Some(sim.now());
                 // Their instants are those of the clock before the step.
                 self.counters.clear();
+                self.parts.clear();
             }
             Observation::StoreLost(_) => self.disturbed = Some(sim.now()),
+            Observation::Ended(SimNode::Agent(agent)) => {
+                self.parts.retain(|(of, _), _| of != agent);
+                self.agents_min.remove(agent);
+            }
             Observation::Executed { charges, answer: Ok(results), .. } => {
                 for (charge, result) in charges.iter().zip(results) {
                     if let Some(limit) = sim.store().limit(charge.counter) {
@@ -87,16 +100,23 @@ impl Admitted {
             return Ok(());
         }
         let decision = &answered.decision;
-        let is_by_charge = is_by_store(answered) || decision.by.is_some();
         let shown = sim.store().time(answered.answered);
-        let is_drawn = decision.by == Some(LocalAnswer::Allowance);
-        let at = if is_drawn { decision.at.min(shown) } else { decision.at };
+        let size = sim.agents()[answered.agent].engine().map_or(1, |engine| engine.fleet_size().get().into());
+        let agents_min = self.agents_min.entry(answered.agent).or_insert(size);
+        *agents_min = size.min(*agents_min);
         for applied in facts.applied(answered.generation, &answered.call) {
             let policies = facts.policies(&applied.rule.name, &answered.call);
             if applied.counts_denials() || !policies.iter().all(is_stated) {
                 continue;
             }
             let widest_ms = policies.iter().map(|policy| policy.window.width_ms()).max().unwrap_or_default();
+            let (source, by) = answered.decided_by(applied.counter);
+            if by == Some(LocalAnswer::Part) {
+                self.admitted_by_part(answered, &applied, widest_ms, decision.at.min(shown))?;
+                continue;
+            }
+            let at = decision.at;
+            let is_by_charge = is_by_store(answered) || source == Source::Store || by == Some(LocalAnswer::Lease);
             let counter = self.counters.entry(applied.counter).or_default();
             if !is_by_charge {
                 counter.excused = counter.excused.max(Some(decision.at.max(shown)));
@@ -113,7 +133,6 @@ impl Admitted {
             if is_disturbed || is_excused || settled_ms == 0 {
                 continue;
             }
-            let excess = policies.iter().map(LimitPolicy::excess_units).max().unwrap_or_default();
             let recent = in_force.since(now, 2 * widest_ms).chain([&in_force.limit]);
             let quota = recent.map(|limit| limit.units).max().unwrap_or_default();
             match applied.policy.consistency {
@@ -121,11 +140,39 @@ impl Admitted {
                 _ => self.bounded += 1,
             }
             self.after_changes += usize::from(in_force.has_had_another_window());
-            let (held, most) = (counter.fullest(window.width_ms(), widest_ms.min(settled_ms), shown), quota + excess);
-            if held > signed(most) {
+            let held = counter.fullest(window.width_ms(), widest_ms.min(settled_ms), shown);
+            if held > signed(quota) {
                 let (agent, rule) = (answered.agent, &applied.rule.name);
-                return Err(format!("never-over: {held} of {most} admitted under `{rule}`, the last by agent {agent}"));
+                return Err(format!(
+                    "never-over: {held} of {quota} admitted under `{rule}`, the last by agent {agent}"
+                ));
             }
+        }
+        Ok(())
+    }
+
+    /// Checks the units that an agent has admitted by its part in a window: they are no more than the part of the smallest fleet that
+    /// it has known.
+    fn admitted_by_part(
+        &mut self,
+        answered: &AnsweredCall<'_>,
+        applied: &Applied,
+        widest_ms: u64,
+        at: Timestamp,
+    ) -> Result<(), String> {
+        let (agent, rule) = (answered.agent, &applied.rule.name);
+        if applied.policy.consistency != Consistency::Bounded {
+            return Err(format!("never-over: agent {agent} admits by a part under `{rule}`, which is not bounded"));
+        }
+        let units = self.parts.entry((agent, applied.counter)).or_default();
+        units.retain(|(then, _)| then.plus_ms(2 * widest_ms) > at);
+        units.push((at, signed(applied.cost)));
+        let width_ms = applied.policy.window.width_ms();
+        let held: i64 = units.iter().filter(|(then, _)| then.plus_ms(width_ms) > at).map(|(_, units)| units).sum();
+        let part = applied.policy.most_in_window() / self.agents_min[&agent];
+        self.by_part += 1;
+        if held > signed(part) {
+            return Err(format!("never-over: agent {agent} admits {held} of {part} units by its part under `{rule}`"));
         }
         Ok(())
     }

@@ -2,20 +2,20 @@
 //! it, whoever decided it and however late the store is.
 //!
 //! [`super::never_over`] counts the charges that the store made; an agent that admitted calls without them would pass it. So
-//! while the breaker of an agent is closed, it admits no call before the store has charged it. A request
-//! id that was charged before counts as charged. Excused: rules in shadow or with `on_failure: open`, callers on a list, callers that
-//! the sketch counts, calls of an agent that takes the store for down, and those of an agent that was paused in its
-//! backfill: a counter with more units than a call carries is decided without the store until they are sent.
+//! while the breaker of an agent is closed, it admits no call before the store has charged it, except a late one within its part
+//! under `bounded`. A request id that was charged before counts as charged. Excused: rules in shadow or with `on_failure: open`, callers on a list, callers that
+//! the sketch counts, calls of an agent that takes the store for down, and those of an agent with unsynced units:
+//! a counter with more units than a call carries is decided without the store until they are sent.
 //!
 //! The store is never charged by a rule under `consistency: eventual`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tollgate::Source;
 use tollgate::store::StoreError;
+use tollgate::{LocalAnswer, Source};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::rules::{ListMatch, OnFailure};
+use tollgate_core::rules::{Consistency, ListMatch, OnFailure};
 use tollgate_engine::Engine;
 use tollgate_sim::{AnsweredCall, Observation, Simulation, Ticket};
 
@@ -38,8 +38,8 @@ pub(crate) struct Charged {
     pub(crate) late: usize,
     /// Last instant at which the breaker of each agent was seen open.
     open_at: Vec<Timestamp>,
-    /// Agents that were paused and have had unsynced units since.
-    paused: BTreeSet<usize>,
+    /// Agents with unsynced units.
+    unsynced: BTreeSet<usize>,
 }
 
 impl Charged {
@@ -51,8 +51,10 @@ impl Charged {
             if agent.engine().is_none_or(Engine::is_degraded) {
                 *open_at = sim.now();
             }
-            if !agent.engine().is_some_and(Engine::has_unsynced) {
-                self.paused.remove(&index);
+            if agent.engine().is_some_and(Engine::has_unsynced) {
+                self.unsynced.insert(index);
+            } else {
+                self.unsynced.remove(&index);
             }
         }
     }
@@ -67,10 +69,6 @@ impl Charged {
             self.asked.extend(charges.iter().map(|charge| charge.counter));
         }
         match observation {
-            Observation::AgentPaused(agent, _) => {
-                self.paused.insert(*agent);
-                Ok(())
-            }
             Observation::Executed { ticket, charges, answer: Ok(results), is_part, .. } => {
                 self.coalesced += usize::from(*is_part);
                 let made = charges.iter().zip(results).filter(|(_, result)| result.charged || result.repeated);
@@ -104,7 +102,8 @@ impl Charged {
             return self.decided_without_store(facts, answered);
         }
         let charged = answered.ticket.and_then(|ticket| self.requests.get(&ticket));
-        for applied in applied.into_iter().filter(|applied| !applied.rule.shadow) {
+        let is_asked = |applied: &Applied| !applied.rule.shadow && answered.asked(applied.counter, 1) > 0;
+        for applied in applied.into_iter().filter(is_asked) {
             if !charged.is_some_and(|charged| charged.contains(&applied.counter)) {
                 let (rule, agent) = (&applied.rule.name, answered.agent);
                 return Err(format!("never-over: agent {agent} admits by the store, which `{rule}` did not charge"));
@@ -120,13 +119,17 @@ impl Charged {
         // A call of a joint request may be decided while the breaker is open for its deadline, and answered after
         // another call of the request, when the breaker has closed.
         let is_down = self.open_at[answered.agent] >= answered.arrived;
-        let is_excused = is_down || self.paused.contains(&answered.agent);
+        let is_excused = is_down || self.unsynced.contains(&answered.agent);
         if is_excused || facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
             return Ok(());
         }
         let applied = facts.applied(answered.generation, &answered.call);
         let needs_charge = |applied: &&Applied| {
-            !applied.rule.shadow && !applied.is_eventual() && applied.policy.on_failure != OnFailure::Open
+            let by = answered.decided_by(applied.counter).1;
+            let is_bounded = applied.policy.consistency == Consistency::Bounded;
+            let may_admit = by == Some(LocalAnswer::Lease) || by == Some(LocalAnswer::Part) && is_bounded;
+            let is_open = applied.policy.on_failure == OnFailure::Open;
+            !(applied.rule.shadow || applied.is_eventual() || is_open || may_admit)
         };
         if let Some(applied) = applied.iter().find(needs_charge) {
             let (rule, agent, error) = (&applied.rule.name, answered.agent, answered.error);

@@ -101,8 +101,8 @@ impl HeldUnits {
     }
 
     /// Returns the time at which the refund of units that were decided at `at` counts. It is the time of the charge of the same
-    /// sub-window that contains them. This charge may be later: a line of credit is charged after the decision, and units that
-    /// the store had lost are opened again. If no charge contains them, the refund counts at the end of the sub-window.
+    /// sub-window that contains them. This charge may be later: units that the store had lost are opened
+    /// again. If no charge contains them, the refund counts at the end of the sub-window.
     pub(crate) fn refunded_at(&self, key: CounterKey, at: Timestamp, units: i64, window: Window) -> u64 {
         let end = window.start_of(window.sub_window(at) + 1).as_ms();
         let left = |at: u64| self.of(key).iter().filter(|entry| entry.at == at).map(|entry| entry.units).sum::<i64>();

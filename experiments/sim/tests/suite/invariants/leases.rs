@@ -3,7 +3,7 @@
 //!
 //! Of each agent, counter and sub-window, the units of calls that leases admitted are at most those that the store
 //! leased to this life of the agent, and those that it charged for calls which were not admitted by the store. The charge of a
-//! call with a request id stays for its retry: it is never leased, and no lease or allowance admits such a call. A
+//! call with a request id stays for its retry: it is never leased, and no lease admits such a call. A
 //! sub-window is that of the store's true time, and of the window that the counter followed at the charge. Excused: a step of
 //! the store's clock, after which the agent believes the old time until it gets an answer; and agents that keep their own table,
 //! which have no leases.
@@ -15,6 +15,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::rules::ListMatch;
 use tollgate_core::window::{SubWindow, Window};
+use tollgate_engine::DecidedRule;
 use tollgate_sim::{AnsweredCall, Observation, SimNode, Simulation, Ticket};
 
 use super::facts::Facts;
@@ -32,8 +33,9 @@ pub(crate) struct Leases {
     /// Sub-windows in which requests were charged.
     charged: BTreeMap<(Ticket, CounterId), (Window, SubWindow)>,
     lives: HashMap<usize, u64>,
-    /// Number of admissions by leases.
+    /// Number of admissions by leases, and of those for whose calls the store was asked about another counter.
     pub(crate) compared: usize,
+    pub(crate) mixed: usize,
     /// Number of answers to calls with a request id.
     pub(crate) named: usize,
     stepped: Timestamp,
@@ -79,19 +81,16 @@ impl Leases {
 
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let decision = &answered.decision;
-        let by_lease = decision.by == Some(LocalAnswer::Lease);
         if answered.call.id().is_some() {
             self.named += 1;
-            return if by_lease || decision.by == Some(LocalAnswer::Allowance) {
-                Err(format!(
-                    "never-over: agent {} admits a call with a request id by {:?}",
-                    answered.agent, decision.by
-                ))
+            let by_lease = |rule: &DecidedRule| rule.by == Some(LocalAnswer::Lease) || rule.asked == 0;
+            return if decision.by == Some(LocalAnswer::Lease) || answered.rules.iter().any(by_lease) {
+                Err(format!("never-over: agent {} admits a call with a request id by a lease", answered.agent))
             } else {
                 Ok(())
             };
         }
-        if !answered.is_admitted || !by_lease && decision.source != Source::Store {
+        if !answered.is_admitted {
             return Ok(());
         }
         if facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted {
@@ -101,8 +100,18 @@ impl Leases {
         // After a step back, a counter may be ahead of the clock. It then charges a later sub-window.
         let may_be_ahead = |window: Window| now < shown.plus_ms(window.sub_window_ms());
         let applied = facts.applied(answered.generation, &answered.call);
+        // The sketch may have decided another rule of the call.
+        if facts.overflows() && applied.len() > 1 && answered.rules.is_empty() {
+            return Ok(());
+        }
         // The others are counted in any case.
         for applied in applied.into_iter().filter(|applied| !applied.counts_denials()) {
+            let (source, by) = answered.decided_by(applied.counter);
+            let by_lease = by == Some(LocalAnswer::Lease);
+            if !by_lease && source != Source::Store {
+                continue;
+            }
+            self.mixed += usize::from(by_lease && answered.ticket.is_some());
             let (agent, rule, cost) = (answered.agent, &applied.rule.name, signed(applied.cost));
             let place = |window: Window| window.sub_window(decision.at);
             // The counter may follow the window of rules that the agent does not have.
@@ -120,6 +129,14 @@ impl Leases {
                 self.free.get(&(agent, applied.counter, window, place)).copied().unwrap_or_default()
             };
             let mut places: Vec<(Window, SubWindow)> = places.collect();
+            // The answer about another counter may have told of a step since the units were taken.
+            let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
+            if by_lease && answered.ticket.is_some() && !is_noticed {
+                let of_counter = |(of, counter, ..): &&(usize, CounterId, Window, SubWindow)| {
+                    (*of, *counter) == (agent, applied.counter)
+                };
+                places.extend(self.free.keys().filter(of_counter).map(|(_, _, window, place)| (*window, *place)));
+            }
             let charged = answered.ticket.and_then(|ticket| self.charged.get(&(ticket, applied.counter))).copied();
             let enough = charged.filter(|_| !by_lease);
             let enough = enough.or_else(|| places.iter().copied().find(|place| free(*place) >= cost));
@@ -152,12 +169,13 @@ impl Leases {
                     -lacking
                 ));
             }
-            let is_noticed = sim.now().ms_since(self.stepped) > NOTICED_MS;
             let is_other = |window: Window, place| {
                 let own = window.sub_window(now);
                 place < own || place > own && !may_be_ahead(window)
             };
-            if is_noticed && parts.iter().any(|((window, place), _)| is_other(*window, *place)) {
+            // The answer of the store tells the instant of its step, however late the agent takes it.
+            let is_answered = answered.ticket.is_some() && answered.error.is_none();
+            if is_noticed && !is_answered && parts.iter().any(|((window, place), _)| is_other(*window, *place)) {
                 return Err(format!(
                     "never-over: agent {agent} admits by a lease at {:?} under `{rule}`, but it is {now:?}",
                     decision.at

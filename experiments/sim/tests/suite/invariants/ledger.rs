@@ -6,8 +6,7 @@
 //! Leased units are left to [`super::leases`], and so are those of a late charge that stands for no call: where the
 //! agent may lease, it spends or refunds them, and else it refunds them. Such a refund is sent once; if its answer is
 //! lost, it counts as made. These count as the store executed them: a call with a request id, which the store charges
-//! once however the agent learns of it; a call of a line of credit, of which the store has charged nothing if it had no
-//! room; one that a rule of `charge: each` denies after the other rules have charged it;
+//! once however the agent learns of it; one that a rule of `charge: each` denies after the other rules have charged it;
 //! and several calls of one request that are not all admitted. After a release that failed, the slots of its counter
 //! are not balanced, nor are they after a call that was denied or held back: what it was charged is given back, at a
 //! time that the agent chooses. Agents that crash take their unsynced units with them. Callers that the sketch
@@ -34,8 +33,6 @@ pub(crate) struct Ledger {
     executed: HashMap<Ticket, Vec<Effect>>,
     /// Units of calls that were decided while their request was late, by request and counter.
     decided_late: HashMap<Ticket, BTreeMap<CounterId, i64>>,
-    /// Requests of calls that lines of credit admitted.
-    by_lines: HashSet<Ticket>,
     /// Backfill requests that the agent has given up, which the store may execute later.
     given_up: HashSet<Ticket>,
     /// Ids of calls.
@@ -92,12 +89,8 @@ impl Ledger {
     /// Enters executed charges: units that are backfilled under an id at once, because the store executes them once; other
     /// units, and refunds, when the agent learns of them.
     fn executed(&mut self, agent: usize, ticket: Ticket, charges: &[Charge], results: &ChargeResults) {
-        let is_line = |charge: &Charge| {
-            let of_line = |asked: &Charge| matches!(asked.mode, ChargeMode::Lease { .. }) && asked.cost == 0;
-            charges.iter().any(|asked| asked.counter == charge.counter && of_line(asked))
-        };
         // Units that are opened again were executed before.
-        let is_entered = |charge: &Charge| !is_line(charge) && !matches!(charge.mode, ChargeMode::Reopen { .. });
+        let is_entered = |charge: &Charge| !matches!(charge.mode, ChargeMode::Reopen { .. });
         for effect in charges.iter().zip(results).filter(|(charge, _)| is_entered(charge)).filter_map(effect_of) {
             let (counter, width_ms) = (effect.charge.counter, effect.charge.limit.window.width_ms());
             // The store forgets an id with the window of its units, at once if its clock steps forward, and with a loss.
@@ -172,7 +165,6 @@ impl Ledger {
     fn answered_late(&mut self, agent: usize, ticket: Ticket, error: Option<StoreError>) {
         let mut executed = self.executed.remove(&ticket).unwrap_or_default();
         let mut decided = self.decided_late.remove(&ticket).unwrap_or_default();
-        let is_by_line = self.by_lines.remove(&ticket);
         if error.is_some() {
             return;
         }
@@ -192,15 +184,13 @@ impl Ledger {
             };
             accounts.enter(charge.counter, -units);
         }
-        for (counter, units) in decided.into_iter().filter(|_| is_by_line) {
-            accounts.enter(counter, -units);
-        }
     }
 
     fn answered(&mut self, facts: &Facts, answered: &AnsweredCall<'_>) {
         if let Some(id) = answered.call.id() {
             // The store knows what its requests charged.
-            self.named.insert(DigestKey::default().request(id, answered.call.cost()));
+            let (cost, descriptors) = (answered.call.cost(), answered.call.descriptors());
+            self.named.insert(DigestKey::default().request(id, cost, descriptors));
             return;
         }
         let is_late = answered.error == Some(StoreError::TimedOut);
@@ -223,26 +213,29 @@ impl Ledger {
         if by_store && (is_held_back || denied_by.is_some_and(is_counted_each)) {
             return;
         }
+        let is_executed = is_held_back && answered.error.is_none();
         if answered.error.is_none() && !is_held_back {
             executed.iter().flatten().for_each(|effect| accounts.enter(effect.charge.counter, -effect.units));
         }
-        let is_listed = facts.list_match(answered.generation, &answered.call) != ListMatch::Unlisted;
+        let list_match = facts.list_match(answered.generation, &answered.call);
+        let is_listed = list_match != ListMatch::Unlisted;
+        let is_rejected = matches!(list_match, ListMatch::Denied(_));
         for applied in applied {
             let counts_always = applied.counts_denials() || is_listed;
+            let (source, by) = answered.decided_by(applied.counter);
+            let is_asked = source != Source::Local || answered.follows(applied.counter);
             let counts = if answered.decision.allowed {
-                let by_line = answered.decision.by == Some(LocalAnswer::Allowance);
-                (answered.decision.source != Source::Local || by_line) && (!is_held_back || counts_always)
+                is_asked && by != Some(LocalAnswer::Lease) && (!is_held_back || counts_always)
             } else {
-                by_store && counts_always
+                // Without the store, a rule does not count the calls that it denies itself.
+                let is_denied_by = |status: &LimitStatus| *status.rule == *applied.rule.name;
+                counts_always && !is_rejected && (by_store || !denied_by.is_some_and(is_denied_by))
             };
-            if counts {
-                accounts.enter(applied.counter, signed(applied.cost));
+            if counts && !(is_executed && answered.follows(applied.counter)) {
+                let units = signed(answered.asked(applied.counter, applied.cost));
+                accounts.enter(applied.counter, units);
                 if let Some(ticket) = answered.ticket.filter(|_| is_late) {
-                    let decided = self.decided_late.entry(ticket).or_default();
-                    *decided.entry(applied.counter).or_default() += signed(applied.cost);
-                    if answered.decision.by == Some(LocalAnswer::Allowance) {
-                        self.by_lines.insert(ticket);
-                    }
+                    *self.decided_late.entry(ticket).or_default().entry(applied.counter).or_default() += units;
                 }
             }
         }

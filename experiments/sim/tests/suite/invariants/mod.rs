@@ -9,8 +9,6 @@ mod never_over;
 mod admitted;
 mod charged;
 mod leases;
-mod lines;
-mod line_accounts;
 mod true_denial;
 mod degraded;
 mod store_time;
@@ -45,8 +43,6 @@ use hand_over::HandOver;
 use last_good::LastGood;
 use leases::Leases;
 use ledger::Ledger;
-use line_accounts::LineAccounts;
-use lines::Lines;
 use members::Members;
 use never_over::NeverOver;
 use notices::Notices;
@@ -66,8 +62,6 @@ pub(crate) struct Invariants {
     admitted: Admitted,
     charged: Charged,
     leases: Leases,
-    lines: Lines,
-    line_accounts: LineAccounts,
     true_denial: TrueDenial,
     store_time: StoreTime,
     degraded: Degraded,
@@ -104,18 +98,18 @@ pub(crate) struct Totals {
     pub(crate) coalesced: usize,
     /// Admissions by leases that were compared with the units that the store had leased.
     pub(crate) leased: usize,
-    /// Answers to calls with a request id, none of which was a lease or an allowance.
+    /// Of these, admissions for whose calls the store was asked about another counter.
+    pub(crate) leased_in_part: usize,
+    /// Answers to calls with a request id, none of which was a lease.
     pub(crate) named: usize,
     /// Admissions of strict rules that were compared with the quota.
     pub(crate) admitted_strict: usize,
-    /// Admissions of bounded rules that were compared with the quota and the maximum excess.
+    /// Admissions of bounded rules that were compared with the quota.
     pub(crate) admitted_bounded: usize,
     /// Of both, those on counters whose window had changed.
     pub(crate) after_changes: usize,
-    /// Admissions by lines of credit.
-    pub(crate) drawn: usize,
-    /// Units of lines of credit that were handed back.
-    pub(crate) handed_back: u64,
+    /// Admissions by a part while the store was late that were compared with it.
+    pub(crate) by_part: usize,
     /// Calls that were decided before a late answer.
     pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
@@ -140,8 +134,6 @@ impl Invariants {
             admitted: Admitted::default(),
             charged: Charged::default(),
             leases: Leases::default(),
-            lines: Lines::default(),
-            line_accounts: LineAccounts::default(),
             true_denial: TrueDenial::default(),
             store_time: StoreTime::default(),
             degraded: Degraded::default(),
@@ -173,8 +165,6 @@ impl Invariants {
             self.admitted.observe(&self.facts, sim, &observation)?;
             self.charged.observe(&self.facts, sim, &observation)?;
             self.leases.observe(&self.facts, sim, &observation)?;
-            self.lines.observe(&self.facts, sim, &observation)?;
-            self.line_accounts.observe(&self.facts, &self.lines, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
             self.store_time.observe(&observation);
             self.degraded.observe(&self.facts, &observation)?;
@@ -223,12 +213,12 @@ impl Invariants {
             charged: self.charged.compared,
             coalesced: self.charged.coalesced,
             leased: self.leases.compared,
+            leased_in_part: self.leases.mixed,
             named: self.leases.named,
             admitted_strict: self.admitted.strict,
             admitted_bounded: self.admitted.bounded,
             after_changes: self.admitted.after_changes,
-            drawn: self.lines.compared,
-            handed_back: self.line_accounts.handed_back,
+            by_part: self.admitted.by_part,
             late: self.charged.late,
             bounded: self.degraded.bounded,
             members: self.members.compared,

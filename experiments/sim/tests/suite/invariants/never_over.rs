@@ -9,7 +9,7 @@
 //! before a step back of the clock counts at its own time, and one of units that the store has lost counts nothing. Units
 //! that the store loses count again once they are opened again, unless the counter has changed its window meanwhile.
 //! Excused: callers that the sketch counts, up to twice the quota; interpolated windows, bursts over a window, and
-//! `concurrency`. Lines of credit are counters like others.
+//! `concurrency`.
 
 use std::collections::{HashMap, HashSet};
 

@@ -142,7 +142,7 @@ pub(crate) fn blackout(rng: &mut Rng) -> Incident {
 }
 
 /// Draws newer rules for the whole fleet, early in the run: one agent after the other gets them, while the others still hold leases
-/// and lines of credit of the older ones.
+/// of the older ones.
 pub(crate) fn early_change(rng: &mut Rng, settings: &SimSettings) -> Vec<Incident> {
     let mut at_ms = rng.u64(500..2_500);
     let mut change = |(place, agent): (usize, usize)| {
@@ -210,7 +210,7 @@ impl Kind {
                 What::AgentPauses(rng.usize(0..agents))
             }
             Self::AgentsCut => {
-                let cut = Cut { store: rng.bool(), bus_writes: rng.bool(), bus_reads: rng.bool() };
+                let cut = Cut { store: rng.bool(), bus_writes: rng.bool(), bus_reads: rng.bool(), store_late_ms: 0 };
                 What::AgentsCut((0..agents).filter(|_| rng.bool()).collect(), cut)
             }
             Self::AggregatorEnds => {

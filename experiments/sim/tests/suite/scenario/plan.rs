@@ -65,6 +65,7 @@ fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
     let mut percent = |max: u8| if rng.bool() { 0 } else { rng.u8(0..=max) };
     let faults = Faults {
         store_refused_percent: percent(3),
+        store_late_percent: 0,
         store_answer_lost_percent: percent(5),
         record_lost_percent: percent(15),
         record_duplicated_percent: percent(25),

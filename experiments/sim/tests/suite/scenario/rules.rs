@@ -24,7 +24,7 @@ rules:
   - { name: each, match: { endpoint: /other }, per: [api_key], quota: 11/1s, algorithm: fixed_window, charge: each }
   - { name: shade, match: { endpoint: /login }, per: [ip], quota: 3/1s, shadow: true }
   - { name: stream, match: { endpoint: /search* }, per: [ip], quota: 9/1s, consistency: eventual }
-  - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, consistency: bounded, estimate: conservative, max_excess: 8% }
+  - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, consistency: bounded, estimate: conservative }
   - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window }
   - { name: flat, match: { endpoint: /other }, per: [ip], quota: 12/4s, sub_windows: 4, cost: 2 }
   - { name: tiered, match: { endpoint: { not: [/hot] } }, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
@@ -36,7 +36,7 @@ descriptors:
 ";
 
 /// The changes of each newer generation: a quota that rises or falls, a window that becomes wider, narrower or finer, an algorithm.
-/// `key` and `hot` change while agents hold leases and lines of them.
+/// `key` and `hot` change while agents hold leases of them.
 const CHANGES: [&[(&str, &str)]; 2] = [
     &[
         ("version: 5", "version: 6"),

@@ -35,7 +35,7 @@ impl BurstCase {
             born: at,
             previous: at,
         };
-        let event = ViewEvent::Answered { result: &result, units, round: None, acknowledged: None };
+        let event = ViewEvent::Answered { result: &result, units, round: None, acknowledged: None, is_demand: false };
         update(&self.policy, &mut self.view, event);
         verdict.remaining
     }
