@@ -35,6 +35,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tollgate_command::exit::{self, Exit};
 use tollgate_command::output::{self, Format};
+use tollgate_command::unknown_variables::unknown_variables;
 use tollgate_command::{command_line, logging};
 
 /// Allocator that returns the memory of a flood to the system. That of glibc keeps it, because the few entries that stay
@@ -110,6 +111,12 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         _ => "info",
     };
     logging::start(level, format)?;
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for (name, likely) in unknown_variables(&command(), names) {
+        let remedy =
+            likely.map_or("remove it".to_owned(), |likely| format!("set {likely} if this is meant, or remove it"));
+        tracing::warn!(remedy, "no setting is named {name}, so it has no effect");
+    }
     match execute(cli) {
         Err(error) if format == Format::Json => Ok(exit::log(&error)),
         ended => ended,

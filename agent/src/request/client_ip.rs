@@ -4,9 +4,10 @@
 //! was written by a trusted proxy; all entries to its left can be forged by the client. An IPv6 client usually controls
 //! a whole network, so its address is truncated to a prefix.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 use http::HeaderMap;
+use tollgate_core::client_network::client_network;
 
 /// Returns the client's address as a descriptor value, such as `10.0.0.1` or `2001:db8::/64`.
 #[must_use]
@@ -21,7 +22,7 @@ pub fn client_ip(peer: Option<IpAddr>, headers: &HeaderMap, trusted_hops: u8, ip
         // proxy.
         hops.take(usize::from(trusted_hops)).last().and_then(parse).or(peer)
     };
-    address.map(|address| show(address, ipv6_prefix))
+    address.map(|address| client_network(address, ipv6_prefix))
 }
 
 /// Parses `1.2.3.4`, `1.2.3.4:5678`, `2001:db8::1` or `[2001:db8::1]:5678`.
@@ -29,17 +30,6 @@ fn parse(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
     let bare = hop.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or(hop);
     bare.parse().ok().or_else(|| bare.rsplit_once(':').and_then(|(address, _)| address.parse().ok()))
-}
-
-fn show(address: IpAddr, ipv6_prefix: u8) -> String {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) if ipv6_prefix >= 128 => address.to_string(),
-        IpAddr::V6(address) => {
-            let mask = !(u128::MAX >> ipv6_prefix);
-            format!("{}/{ipv6_prefix}", Ipv6Addr::from_bits(address.to_bits() & mask))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -82,6 +72,11 @@ mod tests {
         assert_eq!(ip(&["[2001:db8:1:2:3::9]:443"], 1).unwrap(), "2001:db8:1:2::/64");
         assert_eq!(ip(&["2001:db8:1:2:ffff::1"], 1).unwrap(), "2001:db8:1:2::/64");
         assert_eq!(ip(&["::ffff:10.0.0.9"], 1).unwrap(), "10.0.0.9");
+        assert_eq!(ip(&["64:ff9b::10.0.0.9"], 1).unwrap(), "10.0.0.9");
+        assert_eq!(ip(&["64:ff9b:1::10.0.0.9"], 1).unwrap(), "64:ff9b:1::/64", "a prefix of its own is a network");
+        // A client may write any IPv4 address into a 6to4 or a Teredo address.
+        assert_eq!(ip(&["2002:a00:9::1"], 1).unwrap(), "2002:a00:9::/64");
+        assert_eq!(ip(&["2001:0:a00:9::f5ff:fff6"], 1).unwrap(), "2001:0:a00:9::/64");
         let cut = |prefix| client_ip("2001:db8:1:2:3:4:5:6".parse().ok(), &HeaderMap::new(), 0, prefix).unwrap();
         assert_eq!([cut(1), cut(48), cut(56)], ["::/1", "2001:db8:1::/48", "2001:db8:1::/56"]);
         assert_eq!([cut(127), cut(128)], ["2001:db8:1:2:3:4:5:6/127", "2001:db8:1:2:3:4:5:6"]);

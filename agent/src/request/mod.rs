@@ -1,10 +1,9 @@
 //! Conversion of a request into a call: the descriptors that the rules declare.
 //!
 //! `extract` reads values from headers, the query and cookies; `raw_value` resolves contradicting ones; `jwt`
-//! verifies tokens; `client_ip` and `path` derive the other descriptors.
+//! verifies tokens; `client_ip` and `normalize` derive the other descriptors.
 
 mod client_ip;
-mod path;
 mod raw_value;
 mod extract;
 mod claims;
@@ -18,11 +17,11 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use tollgate_core::call::{Call, VALUE_LEN_MAX};
+pub use tollgate_core::request_path::normalize;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 
 pub use claims::Claims;
 pub use client_ip::client_ip;
-pub use path::normalize;
 pub use raw_value::SEVERAL;
 
 use raw_value::RawValue;

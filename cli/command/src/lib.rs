@@ -8,6 +8,7 @@ pub mod exit;
 pub mod logging;
 pub mod secret;
 pub mod command_line;
+pub mod unknown_variables;
 pub mod threads;
 pub mod servers;
 pub mod shared_servers;

@@ -13,6 +13,8 @@ pub mod rendezvous;
 pub mod in_flight;
 pub mod log_throttle;
 pub mod newcomers;
+pub mod request_path;
+pub mod client_network;
 pub mod call;
 #[doc(hidden)]
 pub mod call_key;

@@ -36,6 +36,19 @@ pub(crate) fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, Store
     }
 }
 
+/// Returns true if the answer tells that the primary is another server now, or that this one has been restarted. A connection to
+/// it stays open all the same.
+pub(crate) fn has_moved(error: &RedisError) -> bool {
+    const CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "LOADING"];
+    // Before version 7 the errors of a script's commands are inside another error's text.
+    let is_in_text = || {
+        let text = error.to_string();
+        CODES.iter().any(|code| text.split(|c: char| !c.is_ascii_uppercase()).any(|word| word == *code))
+    };
+    error.code().is_some_and(|code| CODES.contains(&code))
+        || error.code().is_none_or(|code| code == "ERR") && is_in_text()
+}
+
 /// Returns true if the answer does not have the form that was expected.
 pub(crate) fn is_unreadable(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType)
@@ -77,7 +90,9 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         ),
         "LOADING" => "none: the server is loading its data",
         "BUSY" => "another client's script runs too long; SCRIPT KILL ends it",
-        "READONLY" | "MASTERDOWN" => "give the address of the primary",
+        "READONLY" | "MASTERDOWN" => {
+            "none after a fail-over: the agent connects anew and resolves the name again; else give the address of the primary"
+        }
         "CROSSSLOT" => "start all agents with --redis-slots multi: counters of a call lie in several slots",
         "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {
             "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots multi"
@@ -103,6 +118,26 @@ mod tests {
     #[test]
     fn a_value_of_another_version_has_a_remedy() {
         assert!(["UNREADABLE", "WRONGTYPE"].iter().all(|code| remedy(code).contains("another version of Tollgate")));
+    }
+
+    /// MISCONF, NOREPLICAS, NOPERM and OOM are answers of a primary.
+    #[test]
+    fn only_answers_of_a_server_that_is_no_primary_end_the_connection() {
+        let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
+        for (text, moved) in [
+            (
+                "Error running script (call to f_1): @user_script:1: READONLY You can't write against a read only replica",
+                true,
+            ),
+            ("MASTERDOWN Link with MASTER is down", true),
+            ("LOADING Redis is loading the dataset in memory", true),
+            ("MISCONF Redis is configured to save RDB snapshots", false),
+            ("NOREPLICAS Not enough good replicas to write", false),
+            ("NOPERM this user has no permissions", false),
+            ("OOM command not allowed when used memory > 'maxmemory'", false),
+        ] {
+            assert_eq!(has_moved(&answer(text)), moved, "{text}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::fmt;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tollgate_core::counter::DigestKey;
+use tollgate_core::one_line::one_line;
 
 /// Default prefix of all keys.
 pub const PREFIX_DEFAULT: &str = "tollgate:";
@@ -45,6 +46,9 @@ pub enum RedisAddressError {
     /// The form of the address is not known.
     #[error("not the address of a Redis ({0}); write redis://[user[:password]@]host[:port][/db] or unix:///path")]
     Form(&'static str),
+    /// A part of the address would be ignored.
+    #[error("the address of a Redis has a part that is not read (`{0}`); {1}")]
+    Unread(String, &'static str),
     /// The address asks for TLS, which is not built in.
     #[error(
         "a rediss:// address needs TLS, which this build does not have; write redis://, or use a TLS proxy beside it"
@@ -103,6 +107,19 @@ impl RedisSettings {
             return Err(RedisAddressError::Tls);
         }
         let url = redis::parse_redis_url(&self.url).ok_or(RedisAddressError::Form("it is not a URL"))?;
+        let is_unix = url.scheme().contains("unix");
+        let (read, remedy): (&[&str], _) = if is_unix {
+            (&["db", "user", "pass"], "of a query, unix:///path?db=N&user=U&pass=P is read")
+        } else {
+            (&[], "write the database behind the port, as in redis://user:password@host:6379/3")
+        };
+        let unread = url.query_pairs().find(|(name, _)| !read.contains(&&**name));
+        if let Some((name, _)) = unread {
+            return Err(RedisAddressError::Unread(format!("?{}=", one_line(&name)), remedy));
+        }
+        if url.fragment().is_some() {
+            return Err(RedisAddressError::Unread("#".to_owned(), "write %23 for a # in user, password or path"));
+        }
         // The library's error is left out, because it may quote the address.
         let info = url.into_connection_info().map_err(|_| RedisAddressError::Form("host, port or database"))?;
         let shown = match info.addr() {
@@ -139,6 +156,27 @@ mod tests {
         assert_eq!(shown("unix:///run/redis.sock?pass=secret"), Ok("unix:///run/redis.sock".to_owned()));
         assert_eq!(shown("redis+unix:///run/redis.sock"), Ok("unix:///run/redis.sock".to_owned()));
         assert!(!format!("{:?}", RedisSettings::new("redis://:secret@h")).contains("secret"));
+    }
+
+    /// A database in a query went unread, and database 0 was used.
+    #[test]
+    fn a_part_of_an_address_is_read_or_refused() {
+        for (url, part) in [
+            ("redis://h?db=3", "`?db=`"),
+            ("redis://:secret@h:7000/2?timeout=secret", "`?timeout=`"),
+            ("redis://h/3#secret", "`#`"),
+            ("unix:///run/redis.sock?pass=secret&database=3", "`?database=`"),
+        ] {
+            let error = shown(url).expect_err(url);
+            assert!(error.contains(part) && !error.contains("secret"), "{url}: {error}");
+        }
+        for url in
+            ["redis://h/3", "redis://user:password@host:6379/3", "unix:///path?db=3&user=U&pass=P", "redis://:a%23@h"]
+        {
+            let (client, _) = RedisSettings::new(url).client().expect(url);
+            let expected = if url.ends_with("@h") { 0 } else { 3 };
+            assert_eq!(client.get_connection_info().redis_settings().db(), expected, "{url}");
+        }
     }
 
     #[test]

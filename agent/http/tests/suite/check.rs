@@ -96,6 +96,35 @@ async fn a_gateway_forwards_the_request_that_it_checks() {
     assert_eq!(client.get("/check", &[]).await.status, StatusCode::OK, "another endpoint");
 }
 
+/// P1: ingress-nginx forwards a whole URL. The same request in two forms agrees.
+#[tokio::test]
+async fn ingress_nginx_forwards_a_whole_url() {
+    let mut client = Sidecar::start(&["method", "endpoint"]).await.client().await;
+    let url = ("x-original-url", "https://shop.example/users/17?page=2");
+    let ingress = [("x-original-method", "POST"), url];
+    let both = [("x-original-method", "POST"), url, ("x-original-uri", "/users/17?page=2")];
+    assert_eq!(client.get("/check", &ingress).await.header("x-ratelimit-remaining"), "1");
+    assert_eq!(client.get("/check", &both).await.header("x-ratelimit-remaining"), "0");
+    let call = r#"{"descriptors": {"method": "POST", "endpoint": "/users/{id}"}}"#;
+    assert_eq!(client.post(call).await.status.as_u16(), 429, "it is the same endpoint");
+    let other = [url, ("x-original-uri", "/login")];
+    assert_eq!(client.get("/check", &other).await.status.as_u16(), 400, "one of the two is the client's");
+}
+
+/// Callers that use the same id on a shared counter are charged each.
+#[tokio::test]
+async fn a_request_id_is_one_of_its_caller() {
+    let rules = tollgate_rules::from_yaml("rules.yaml", "rules: [{ name: all, per: [], quota: 10/min }]", 7).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    let call = |user: u32| format!(r#"{{"descriptors": {{"user": "u{user}"}}, "id": "same"}}"#);
+    let mut passed = 0;
+    for user in 0..30 {
+        passed += u32::from(client.post(call(user)).await.status == StatusCode::OK);
+    }
+    assert_eq!(passed, 10);
+    assert_eq!(client.post(call(0)).await.status, StatusCode::OK, "a retry of the caller is not charged again");
+}
+
 /// Calls that are denied regardless of their count get 429 with a time, or 403 without one, as the rules say.
 #[tokio::test]
 async fn the_status_of_the_deny_list_is_a_setting_of_the_rules() {

@@ -11,7 +11,7 @@ async fn contradicting_headers_are_rejected() {
     let forged = [("x-original-uri", "/search"), ("x-forwarded-uri", "/free")];
     let detail = client.get("/check", &forged).await.problem(400);
     assert!(
-        detail.contains("contradict each other; configure the gateway to set one and to clear the other"),
+        detail.contains("contradict each other; configure the gateway to set one and to clear the others"),
         "{detail}"
     );
     let twice = [("x-forwarded-uri", "/search"), ("x-forwarded-uri", "/free")];

@@ -45,7 +45,7 @@ impl Kitchen {
 }
 
 /// Returns the recipes of the cookbook: title and file.
-fn recipes() -> Vec<(String, String)> {
+pub(crate) fn recipes() -> Vec<(String, String)> {
     let cookbook = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cookbook.md")).unwrap();
     let recipe = |text: &str| {
         let (title, rest) = text.split_once('\n').expect("a title");

@@ -15,7 +15,7 @@ mod limit;
 mod reload;
 mod metrics;
 mod flood;
-mod cookbook;
+pub(crate) mod cookbook;
 mod tour;
 mod import;
 mod stop;

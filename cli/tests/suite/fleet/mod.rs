@@ -17,6 +17,7 @@ mod stopped;
 mod starting;
 mod processes;
 mod parts;
+mod cookbook;
 mod settlements;
 mod busy;
 mod refused;

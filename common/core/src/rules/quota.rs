@@ -238,7 +238,7 @@ mod tests {
             ("5/0s", QuotaError::Width("5/0s".into())),
             ("5/999d", QuotaError::Width("5/999d".into())),
             ("100/1M", QuotaError::Form("100/1M".into())),
-            ("1,00/min", QuotaError::Form("1,00/min".into())),
+            ("1,00/min", QuotaError::Unit("1,00/min".into())),
             ("100/week", QuotaError::Calendar("100/week".into(), "100/7d".into())),
             ("10k/2 months", QuotaError::Calendar("10k/2 months".into(), "10000/60d".into())),
             ("1.5/s", QuotaError::Fraction("1.5/s".into(), "15/10s".into())),

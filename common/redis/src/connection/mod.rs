@@ -5,6 +5,9 @@
 //! socket, nothing says that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise
 //! there is a socket or there is none.
 //!
+//! A server that is no primary any more, or loads its data, keeps its sockets, too, and refuses all requests. Its socket is given
+//! up, and the next one resolves the server's name again.
+//!
 //! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
 //! one answers.
 
@@ -27,7 +30,7 @@ use tollgate_core::counter::StoreError;
 
 use crate::errors::ErrorLog;
 use crate::eviction;
-use crate::remedy::OwnKey;
+use crate::remedy::{OwnKey, has_moved};
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 use attempt::AttemptSchedule;
@@ -255,7 +258,8 @@ impl Connection {
     }
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
-        if error.is_io_error() || error.is_unrecoverable_error() {
+        // The name of the server may lead to the new primary, while this connection stays open.
+        if error.is_io_error() || error.is_unrecoverable_error() || has_moved(error) {
             let current = self.socket.compare_and_swap(&Some(socket.clone()), None);
             if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, socket)) {
                 self.is_connecting.send_replace(true);

@@ -19,7 +19,7 @@ use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::counter::{CounterId, HashSlotId, RequestId};
 use tollgate_core::window::{Estimate, Window};
 use tollgate_redis::RegionLimits;
-use tollgate_servers::{Redis, wait_for};
+use tollgate_servers::{Proxy, Redis, wait_for};
 
 use super::gathered_steps::GatheredSteps;
 use super::steps;

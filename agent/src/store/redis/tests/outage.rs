@@ -49,6 +49,31 @@ fn a_killed_server_is_found_again() {
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
 }
 
+/// I8: a fail-over behind a name leaves the connections to the old primary open. The store leaves it, and its next connection finds
+/// the new primary.
+#[test]
+fn a_primary_that_became_a_replica_is_left() {
+    let (old, new, name) = (Redis::start(), Redis::start(), Proxy::start());
+    name.forward_to(old.port());
+    let store = store(&format!("redis://127.0.0.1:{}", name.port()), "failover:");
+    wait_for_answer(&store);
+    assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
+    let _ = old.command(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
+    // The name leads to the old primary for a while: each connection is refused, and the next one is tried.
+    let connections = connections_received(&old);
+    wait_for("some more connections", || {
+        assert!(impatiently(store.charge(&[ask(2, 1)])).is_err(), "a replica charges nothing");
+        let _ = impatiently(store.ping());
+        (connections_received(&old) > connections + 2).then_some(())
+    });
+    name.forward_to(new.port());
+    wait_for("a charge at the new primary", || {
+        let _ = impatiently(store.ping());
+        impatiently(store.charge(&[ask(3, 1)])).ok()?[0].charged.then_some(())
+    });
+    assert!(new.command("KEYS failover:*").contains("failover:"), "it is charged there");
+}
+
 /// I6: a stopped Redis runs all waiting requests when it continues; expired calls charge nothing.
 #[test]
 fn charges_that_a_stopped_server_reads_too_late_charge_nothing() {

@@ -6,6 +6,7 @@ mod language;
 mod eventual;
 mod refusals;
 mod regions;
+mod never_matches;
 mod without_effect;
 
 use super::super::*;
