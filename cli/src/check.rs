@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::{self, Format};
 use tollgate_core::call::COST_MAX;
+use tollgate_core::rules::parse_units;
 
 use crate::client;
 use crate::serve;
@@ -21,8 +22,8 @@ pub(crate) struct CheckArgs {
     /// Descriptors of the call, such as user=u1 endpoint=/search
     #[arg(required = true, value_name = "NAME=VALUE", value_parser = descriptor)]
     descriptors: Vec<(String, String)>,
-    /// Cost of the call in units
-    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=COST_MAX))]
+    /// Cost of the call in units, such as 5 or 30MB; 0 asks what is left and charges nothing
+    #[arg(long, value_name = "UNITS", default_value = "1", value_parser = cost)]
     cost: u64,
     /// Address of the agent
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
@@ -52,6 +53,11 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     };
     output::say_as(args.format, text_of(&answer), &answer)?;
     Ok(exit)
+}
+
+fn cost(text: &str) -> Result<u64, String> {
+    let units = parse_units(text).ok().map(|(units, _)| units).filter(|units| *units <= COST_MAX);
+    units.ok_or_else(|| format!("write a whole number of units up to {COST_MAX}, such as 5, 10k or 30MB"))
 }
 
 fn text_of(body: &Value) -> String {

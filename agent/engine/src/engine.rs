@@ -219,6 +219,13 @@ impl Engine {
         self.fleet.part()
     }
 
+    /// Returns the number of agents in the fleet; none before presence or a saved state tells it.
+    #[must_use]
+    pub fn known_fleet_size(&self) -> Option<NonZeroU32> {
+        let is_expected = matches!(self.fleet.part(), FleetPart::Expected(_));
+        (self.settings.owns_table || !is_expected).then(|| self.fleet.size())
+    }
+
     /// Returns true while the members of the fleet are not followed, because no own heartbeat comes back.
     #[must_use]
     pub fn is_fleet_frozen(&self) -> bool {

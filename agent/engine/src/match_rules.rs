@@ -96,7 +96,8 @@ impl Engine {
                 sketched: None,
                 eventual: None,
                 slot: shared.map_or_else(|| HashSlotId::of(counter), |(_, slot)| *slot),
-                cost: rule.cost_of(&resolved, call.cost()),
+                // A call of cost 0 asks, whatever the rule charges for others.
+                cost: if call.cost() == 0 { 0 } else { rule.cost_of(&resolved, call.cost()) },
                 enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
                 wanted: None,
                 is_demand: false,

@@ -22,21 +22,31 @@ pub(crate) async fn add_node_header<S: ChargeStore>(State(agent): State<Agent<S>
     response
 }
 
-/// `GET /healthz`: the version, the rules in force, and known faults.
+/// `GET /healthz`: the version, the rules in force, and known faults. The status is `degraded` while a part that the agent uses
+/// fails; `problems` names each one with its reason.
 pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let engine = agent.engine();
     let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
+    let (rules_error, keys_error, bus_error) = (engine.rejection(), agent.keys_refusal(), engine.bus_error());
+    let redis = engine.is_degraded().then(|| {
+        let why = "it does not answer in time, so signals or `on_failure` decide; the log and tollgate_store_errors_total name the error";
+        why.to_owned()
+    });
+    let parts = [("redis", redis), ("kafka", bus_error.clone()), ("rules", rules_error.clone()), ("keys", keys_error.clone())];
+    let problem = |(part, why): (&str, Option<String>)| Some(json!({ "part": part, "why": why? }));
+    let problems: Vec<Value> = parts.into_iter().filter_map(problem).collect();
     let health = json!({
-        "status": "ok",
+        "status": if problems.is_empty() { "ok" } else { "degraded" },
+        "problems": problems,
         "node": *engine.settings().node,
         "version": env!("CARGO_PKG_VERSION"),
         "generation": generation,
         "rules": rules,
         "rules_from": *origin,
-        "rules_error": engine.rejection(),
-        "keys_error": agent.keys_refusal(),
-        "bus_error": engine.bus_error(),
-        "agents": engine.fleet_size(),
+        "rules_error": rules_error,
+        "keys_error": keys_error,
+        "bus_error": bus_error,
+        "agents": engine.known_fleet_size(),
         "degraded": engine.is_degraded(),
         "emergency": engine.emergency().is_some_and(|switch| switch.quota.is_some()),
     });

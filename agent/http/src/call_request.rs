@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for CallVisitor {
             }
         }
         let DescriptorFields(call) = descriptors.ok_or_else(|| Error::missing_field("descriptors"))?;
-        let mut call = call.costing(cost.map_or(1, |Whole::<1, NUMBER_MAX>(cost)| cost.unsigned_abs()));
+        let mut call = call.costing(cost.map_or(1, |Whole::<0, NUMBER_MAX>(cost)| cost.unsigned_abs()));
         for (name, value) in claims.iter().flat_map(|DescriptorFields(claims)| claims.descriptors()) {
             call.set_unverified(name.to_owned().into(), value.to_owned().into());
         }
@@ -217,10 +217,10 @@ mod tests {
 
     #[test]
     fn a_cost_that_is_not_a_positive_whole_number_is_rejected() {
-        for cost in ["0", "-1", "1.5", "\"1\"", "null", "1e3", "9007199254740993"] {
+        for cost in ["-1", "1.5", "\"1\"", "null", "1e3", "9007199254740993"] {
             let text = refusal(&format!(r#"{{"descriptors": {{}}, "cost": {cost}}}"#));
             assert!(
-                text.contains("`cost`: ") && text.contains("a whole number from 1 to 9007199254740992 at"),
+                text.contains("`cost`: ") && text.contains("a whole number from 0 to 9007199254740992 at"),
                 "{text}"
             );
         }

@@ -7,6 +7,7 @@
 
 pub mod figures;
 pub mod oracle;
+pub mod reference;
 mod faults;
 mod observation;
 mod event;

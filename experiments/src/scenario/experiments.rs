@@ -17,6 +17,7 @@ use super::experiment::{Experiment, RegisteredExperiment};
 use super::false_denials::FalseDenialSettings;
 use super::lag::LagSettings;
 use super::lost_shard::LostShardSettings;
+use super::mixed_rules::MixedRulesSettings;
 use super::price::PriceSettings;
 use super::real_traffic::RealTrafficSettings;
 use super::regions::GlobalQuotaSettings;
@@ -41,6 +42,7 @@ pub(super) const EXPERIMENTS: &[RegisteredExperiment] = &[
     RegisteredExperiment::new::<LagSettings>("lag", include_str!("../../scenarios/lag.toml")),
     RegisteredExperiment::new::<RealTrafficSettings>("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
     RegisteredExperiment::new::<PriceSettings>("price", include_str!("../../scenarios/price.toml")),
+    RegisteredExperiment::new::<MixedRulesSettings>("mixed-rules", include_str!("../../scenarios/mixed-rules.toml")),
     RegisteredExperiment::new::<WaySettings>("ways", include_str!("../../scenarios/ways.toml")),
     RegisteredExperiment::new::<AdversarySettings>("adversary", include_str!("../../scenarios/adversary.toml")),
     RegisteredExperiment::new::<ScaleOutSettings>("scale-out", include_str!("../../scenarios/scale-out.toml")),

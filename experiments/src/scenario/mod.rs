@@ -18,6 +18,7 @@ mod retry_storm;
 mod lag;
 mod real_traffic;
 mod price;
+mod mixed_rules;
 mod ways;
 mod adversary;
 mod scale_out;

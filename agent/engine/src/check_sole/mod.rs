@@ -189,7 +189,7 @@ impl Engine {
 
     /// Finds the only rule that applies to a call; none if the call needs more than a look at one counter.
     fn match_sole(&self, active: &ActiveRules, call: &Call<'_>) -> Option<SoleRule> {
-        if active.emergency.is_some() {
+        if active.emergency.is_some() || call.cost() == 0 {
             return None;
         }
         let resolved = active.set.resolved(call);

@@ -50,6 +50,21 @@ async fn a_cost_in_the_body_is_charged() {
     assert_eq!(client.post(call(tollgate_core::call::COST_MAX)).await.status.as_u16(), 429);
 }
 
+/// A call of cost 0 tells what is left, and charges nothing, also under rules with costs of their own.
+#[tokio::test]
+async fn a_call_of_cost_0_asks_without_a_charge() {
+    let rules = "rules: [{ name: own, per: [api_key], quota: 9/min, cost: 4 }, { name: log, per: [api_key], quota: 5/min, algorithm: sliding_log }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 7).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    let call = |cost: u64| format!(r#"{{"descriptors": {{"api_key": "k1"}}, "cost": {cost}}}"#);
+    for _ in 0..20 {
+        let asked = client.post(call(0)).await;
+        assert_eq!((asked.status, asked.header("x-ratelimit-remaining")), (StatusCode::OK, "9"));
+    }
+    assert_eq!(client.post(call(1)).await.status, StatusCode::OK);
+    assert_eq!(client.post(call(0)).await.header("x-ratelimit-remaining"), "5");
+}
+
 /// P2: a request is counted by its peer address, its method and its path.
 #[tokio::test]
 async fn a_request_is_described_by_itself() {

@@ -26,7 +26,7 @@ async fn an_invalid_call_is_a_400_and_the_connection_stays_open() {
     for (body, reason) in [
         ("{\n  \"descriptors\": {\"api_key\" \"k1\"}\n}", "expected `:` at line 2 column 29"),
         (r#"{"descriptors": {"api_key": "k1"}, "costs": 1}"#, "unknown field `costs`"),
-        (r#"{"descriptors": {"api_key": "k1"}, "cost": 0}"#, "`cost`: it must be a whole number from 1"),
+        (r#"{"descriptors": {"api_key": "k1"}, "cost": -1}"#, "`cost`: it must be a whole number from 0"),
         (r#"{"descriptors": {"api_key": ["k1"]}}"#, "`api_key`: invalid type: sequence, expected a string at line 1"),
         ("", "the body is empty"),
     ] {

@@ -10,25 +10,17 @@
     reason = "small numbers"
 )]
 
-use std::collections::HashMap;
-
 use fastrand::Rng;
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, DigestKey, StoredCounter, step};
 use tollgate_core::decision::LocalAnswer;
 use tollgate_servers::scaled;
+use tollgate_sim::reference::ReferenceStore;
 use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 /// Time after which all agents know each other, in ms.
 const KNOWN_MS: u64 = 3_500;
-
-/// One store without leases, which decides all calls.
-struct Reference {
-    rules: RuleSet,
-    counters: HashMap<CounterId, StoredCounter>,
-}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
@@ -42,25 +34,8 @@ struct Tally {
 
 struct Fleet {
     sim: Simulation<'static>,
-    reference: Reference,
+    reference: ReferenceStore,
     tally: Tally,
-}
-
-impl Reference {
-    fn admits(&mut self, call: &Call<'_>, at: Timestamp) -> bool {
-        let (resolved, key) = (self.rules.resolved(call), DigestKey::default());
-        let mut charges = Vec::new();
-        for applicable in self.rules.applicable(&resolved) {
-            let Some(policy) = applicable.policy else { continue };
-            let counter = key.counter(&applicable.rule.name, applicable.rule.values(&resolved));
-            let cost = applicable.rule.cost_of(&resolved, call.cost());
-            let charge = Charge::enforce(counter, policy.limit(), 1, cost, at);
-            let mode = if applicable.rule.shadow { ChargeMode::CountOnly { expires_at: at } } else { charge.mode };
-            charges.push(Charge { mode, ..charge });
-        }
-        let results = step(&mut self.counters, &charges, at).expect("in time");
-        charges.iter().zip(&results).all(|(charge, result)| !charge.mode.is_enforced() || result.charged)
-    }
 }
 
 impl Fleet {
@@ -76,7 +51,7 @@ impl Fleet {
         sim.run_until(START.plus_ms(KNOWN_MS));
         sim.set_bus_up(false);
         sim.observations();
-        Self { sim, reference: Reference { rules, counters: HashMap::new() }, tally: Tally::default() }
+        Self { sim, reference: ReferenceStore::new(rules), tally: Tally::default() }
     }
 
     fn call(&mut self, at: Timestamp, agent: usize, call: Call<'static>) {
