@@ -111,7 +111,9 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
         _ => "info",
     };
     logging::start(level, format)?;
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    // An empty variable is none.
+    let given = std::env::vars_os().filter(|(_, value)| !value.is_empty());
+    let names = given.filter_map(|(name, _)| name.into_string().ok());
     for (name, likely) in unknown_variables(&command(), names) {
         let remedy =
             likely.map_or("remove it".to_owned(), |likely| format!("set {likely} if this is meant, or remove it"));

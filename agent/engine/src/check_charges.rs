@@ -46,8 +46,8 @@ impl Engine {
             |matched: &&MatchedRule<'_>| matched.own_verdict().is_none() && (matched.follows || !planned.is_deferred);
         for matched in planned.matched.iter().filter(is_asked) {
             let mode = match (matched.is_counted_always(), is_denied, matched.wanted) {
-                _ if matched.cost == 0 => ChargeMode::Evaluate { expires_at },
                 (true, ..) => ChargeMode::CountOnly { expires_at },
+                _ if matched.cost == 0 => ChargeMode::Evaluate { expires_at },
                 (false, true, _) => ChargeMode::Evaluate { expires_at },
                 (false, false, None) => ChargeMode::Enforce { expires_at },
                 (false, false, Some(units_max)) => {

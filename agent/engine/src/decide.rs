@@ -143,7 +143,9 @@ impl Engine {
         let shown = shown.or_else(|| combine(verdicts).shown);
         let status = shown
             .and_then(|shown| Some(matched[shown].status(context.active, matched[shown].cost, verdicts[shown]?, from)));
-        let delays = verdicts.iter().flatten().map(|rule| rule.verdict.delay_ms);
+        // A rule that cannot deny makes no call wait.
+        let waits = matched.iter().zip(verdicts).filter(|(matched, _)| !matched.never_denies());
+        let delays = waits.filter_map(|(_, rule)| Some(rule.as_ref()?.verdict.delay_ms));
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);

@@ -6,6 +6,10 @@ use tollgate_core::counter::{Charge, ChargeResult, DigestKey};
 /// Adds a charge to another one on the same counter. The smaller limit decides both. Different request ids become one id of
 /// all of them, by which the store recognises a retry of the whole request.
 pub(crate) fn join(known: &mut Charge, charge: &Charge, key: &DigestKey) {
+    if known.cost == 0 {
+        // A charge without cost was only evaluated.
+        known.mode = charge.mode;
+    }
     known.cost = known.cost.saturating_add(charge.cost);
     if (charge.limit.units, charge.limit.burst) < (known.limit.units, known.limit.burst) {
         known.limit = charge.limit;

@@ -130,10 +130,11 @@ impl Engine {
         let MatchedRule { counter, policy, cost, .. } = matched;
         let now = context.bounds.latest;
         let view = table.view(*counter);
-        let (quota, known) = (view.quota(policy).max(policy.at_once()), view.store_count(now));
+        let at_once = if policy.burst > 0 { policy.burst } else { view.quota(policy) };
+        let known = view.store_count(now);
         let used = known.map_or(0, |known| known.units.saturating_add(known.since)).saturating_add(*cost);
         let reset_at = known.map_or(now.plus_ms(policy.window.width_ms()), |known| known.until());
-        let remaining = quota.saturating_sub(used);
+        let remaining = at_once.saturating_sub(used);
         let verdict = Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
         RuleVerdict::new(policy, verdict, view.quota(policy), Source::Local)
     }

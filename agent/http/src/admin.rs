@@ -32,7 +32,8 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
         let why = "it does not answer in time, so signals or `on_failure` decide; the log and tollgate_store_errors_total name the error";
         why.to_owned()
     });
-    let parts = [("redis", redis), ("kafka", bus_error.clone()), ("rules", rules_error.clone()), ("keys", keys_error.clone())];
+    let parts =
+        [("redis", redis), ("kafka", bus_error.clone()), ("rules", rules_error.clone()), ("keys", keys_error.clone())];
     let problem = |(part, why): (&str, Option<String>)| Some(json!({ "part": part, "why": why? }));
     let problems: Vec<Value> = parts.into_iter().filter_map(problem).collect();
     let health = json!({

@@ -46,6 +46,8 @@ pub(super) struct Shared<S> {
     /// Runtime in which the agent was started.
     pub(super) runtime: Handle,
     pub(super) late_requests: Arc<LateRequests>,
+    /// True once the log tells that clients behind a gateway share one address.
+    pub(super) has_warned_of_gateway: AtomicBool,
     pub(super) maintenance: MaintenanceTask,
     #[cfg(feature = "bus")]
     pub(super) bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,

@@ -137,6 +137,7 @@ impl<S: ChargeStore> Builder<S> {
             clock,
             runtime,
             late_requests: Arc::default(),
+            has_warned_of_gateway: AtomicBool::default(),
             maintenance,
             #[cfg(feature = "bus")]
             bus_threads: parking_lot::Mutex::new(bus_threads),

@@ -91,8 +91,8 @@ async fn the_real_cost_of_a_call_is_charged_afterwards() {
     assert!(agent.settle(&call, -1, None).await.unwrap().is_none(), "nothing is refunded without the decision");
     assert_eq!(
         agent.check(&call.clone().costing(0)).await.unwrap().decision.status.unwrap().remaining,
-        46,
-        "two fixed charges"
+        95,
+        "nothing is charged"
     );
 }
 

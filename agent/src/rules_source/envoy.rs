@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
@@ -34,23 +34,33 @@ pub(super) fn read_envoy(folder: &Path, settings: &EnvoySettings, now: Timestamp
 pub fn import_envoy(folder: &Path, settings: &EnvoySettings) -> Result<Imported, RulesFileError> {
     let files = files(folder)?;
     if files.is_empty() {
-        let why = "no file ends in .yaml or .yml; specify the directory that contains the configuration";
+        let why = "there is no file in it; specify the directory that contains the configuration";
         return Err(FileError::new(folder, why).into());
     }
     let foreign: Vec<Foreign<'_>> = files.iter().map(|(name, text)| Foreign { name, text }).collect();
     Ok(from_envoy(&foreign, settings)?)
 }
 
+/// Adds the files below a path, whatever their names: envoyproxy/ratelimit reads all that are not hidden, in folders of any depth.
+fn add_paths(path: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
+    if !path.is_dir() {
+        paths.push(path.to_owned());
+        return Ok(());
+    }
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            add_paths(&entry.path(), paths)?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns names and texts of a configuration's files. Hidden files, such as those of a mounted config map, are
 /// ignored.
 pub(super) fn files(folder: &Path) -> Result<Vec<(String, String)>, FileError> {
-    let paths = |entries: fs::ReadDir| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>();
-    let mut paths = fs::read_dir(folder).and_then(paths).map_err(|error| FileError::unreadable(folder, &error))?;
-    paths.retain(|path| {
-        let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-        let yaml = path.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
-        yaml && !hidden && path.is_file()
-    });
+    let mut paths = Vec::new();
+    add_paths(folder, &mut paths).map_err(|error| FileError::unreadable(folder, &error))?;
     paths.sort();
     paths.into_iter().map(|path| Ok((path.display().to_string(), read_text(&path, FILE_LEN_MAX)?))).collect()
 }

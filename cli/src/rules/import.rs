@@ -8,14 +8,14 @@ use tollgate_command::exit::Exit;
 use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_rules::FILE_LEN_MAX;
-use tollgate_rules::import::{Foreign, Imported, from_params};
+use tollgate_rules::import::{Foreign, Imported, from_envoy, from_params, is_envoy};
 
 use crate::limits::EnvoyFlags;
 
 /// Writes a rules file from the configuration of another limiter, to standard output
 ///
-/// A folder is a configuration of envoyproxy/ratelimit (a domain in each file). A file is one of rules with `params`
-/// (a capacity and a refill rate, or a limit and a window). Warnings about dropped or changed parts go to standard error.
+/// A folder is a configuration of envoyproxy/ratelimit (a domain in each file, or the manifest of a ConfigMap). A file is one of it,
+/// or one of rules with `params` (a capacity and a refill rate, or a limit and a window). Warnings about dropped or changed parts go to standard error.
 /// Exit code: 0 done, 2 it cannot be imported.
 #[derive(clap::Args)]
 pub(crate) struct ImportArgs {
@@ -32,7 +32,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<Exit> {
     } else {
         let text = read_text(&args.from, FILE_LEN_MAX).map_err(RulesFileError::from);
         let text = text.context("name a folder of envoyproxy/ratelimit, or a file")?;
-        from_params(Foreign { name: &name, text: &text })?
+        let file = Foreign { name: &name, text: &text };
+        if is_envoy(&text) { from_envoy(&[file], &args.envoy.settings())? } else { from_params(file)? }
     };
     let Imported { text, warnings } = imported;
     // The output is parsed as an agent would parse it.

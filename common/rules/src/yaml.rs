@@ -105,7 +105,7 @@ impl<'f> YamlReader<'f> {
         let text = match documents.len() {
             0 => "the file is empty",
             1 => return documents.pop(),
-            _ => "the file holds several documents; remove the `---` between them",
+            _ => "the file holds several documents, divided by `---`; write each one into a file of its own",
         };
         self.refuse(1, text);
         None

@@ -58,7 +58,6 @@ fn a_question_that_makes_no_sense_is_2() {
         &["api_key"],
         &["=k1"],
         &["a=1", "a=2"],
-        &["a=1", "--cost", "0"],
         &["a=1", "--timeout", "soon"],
         &["a=1", "--agent", "https://agent"],
     ] {

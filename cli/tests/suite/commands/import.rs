@@ -119,7 +119,9 @@ fn a_folder_of_envoy_is_enforced_and_followed() {
     let imported = finish(&mut tollgate(&["rules", "import", folder, "--envoy-all-or-none", "web"]));
     assert!(imported.exit == 0 && imported.out.contains("charge: all_or_none"), "{}", imported.err);
     assert!(!imported.err.contains("warning:"), "nothing is wrong with what was imported: {}", imported.err);
-    let empty = finish(&mut tollgate(&["agent", "--envoy-config", env!("CARGO_MANIFEST_DIR")]));
+    let empty_folder = web.parent().unwrap().with_file_name("empty");
+    std::fs::create_dir_all(&empty_folder).expect("a folder");
+    let empty = finish(&mut tollgate(&["agent", "--envoy-config", empty_folder.to_str().unwrap()]));
     assert_eq!(empty.exit, 2);
-    assert!(empty.err.contains("no file ends in .yaml"), "{}", empty.err);
+    assert!(empty.err.contains("there is no file in it"), "{}", empty.err);
 }

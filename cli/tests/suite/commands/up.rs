@@ -192,3 +192,36 @@ fn a_flag_wins_over_the_environment() {
     assert_eq!(both.exit, 2);
     assert!(both.err.contains("leave one out"), "{}", both.err);
 }
+
+/// K5: behind a gateway, all clients have its address unless the rules name the proxies. The log says so, once.
+#[test]
+fn clients_behind_a_gateway_are_reported_once() {
+    for (rules, warnings) in [("per ip", 1), ("per api_key", 0)] {
+        let up = Up::start(&["--limit", &format!("5/min {rules}")]);
+        let mut client = up.client();
+        for client_ip in ["198.51.100.1", "198.51.100.2, 203.0.113.1"] {
+            assert_eq!(client.get("/check", &[("x-forwarded-for", client_ip)]).status, 200);
+        }
+        up.signal("TERM");
+        let (_, err) = up.end();
+        let told = err.matches("requests have X-Forwarded-For, but trusted_hops is 0").count();
+        assert_eq!(told, warnings, "{rules}: {err}");
+        assert!(warnings == 0 || err.contains("client_ip: { trusted_hops: 1 }"), "{err}");
+    }
+}
+
+/// A mistyped variable is no setting, and the log names the likely one. Kubernetes sets variables for a Service named `tollgate`.
+#[test]
+fn an_unknown_variable_is_reported_with_the_likely_name() {
+    let mut command = tollgate(&["up", "--http", "127.0.0.1:0"]);
+    command.env("TOLLGATE_KAFAK", "broker:9092").env("TOLLGATE_LIMIT", "5/min per ip");
+    let of_service = [("SERVICE_HOST", "10.0.0.1"), ("SERVICE_PORT", "8080"), ("PORT", "tcp://10.0.0.1:8080")];
+    for (name, value) in of_service.into_iter().chain([("PORT_8080_TCP_ADDR", "10.0.0.1"), ("PORT_8080_TCP", "x")]) {
+        command.env(format!("TOLLGATE_{name}"), value);
+    }
+    let up = Up::of(&mut command);
+    up.signal("TERM");
+    let (_, err) = up.end();
+    assert!(err.contains("no setting is named TOLLGATE_KAFAK") && err.contains("set TOLLGATE_KAFKA"), "{err}");
+    assert_eq!(err.matches("no setting is named").count(), 1, "{err}");
+}

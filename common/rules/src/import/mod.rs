@@ -9,6 +9,6 @@ mod write;
 mod envoy;
 mod params;
 
-pub use envoy::{EnvoySettings, envoy_names, from_envoy};
+pub use envoy::{EnvoySettings, envoy_names, from_envoy, is_envoy};
 pub use findings::{Foreign, Imported};
 pub use params::from_params;

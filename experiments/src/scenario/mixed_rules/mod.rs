@@ -113,10 +113,8 @@ impl Experiment for MixedRulesSettings {
     }
 
     fn names(&self) -> Vec<String> {
-        let empty = || MixedOutcome {
-            burst: MixedTally::default(),
-            steady: vec![MixedTally::default(); self.loads.len()],
-        };
+        let empty =
+            || MixedOutcome { burst: MixedTally::default(), steady: vec![MixedTally::default(); self.loads.len()] };
         let outcomes: Vec<_> = self.cases().map(|_| empty()).collect();
         numbers(self, &outcomes).into_keys().collect()
     }
@@ -215,9 +213,10 @@ fn numbers(settings: &MixedRulesSettings, outcomes: &[MixedOutcome]) -> IndexMap
 
 fn table(settings: &MixedRulesSettings, outcomes: &[MixedOutcome]) -> ResultTable {
     let cells = |((row, agents), outcome): ((&MixedRow, usize), &MixedOutcome)| {
-        let steady = outcome.steady.iter().flat_map(|tally| {
-            [format!("{:.2}", tally.more_denied().max(0.0)), format!("{:.2}", tally.requests())]
-        });
+        let steady = outcome
+            .steady
+            .iter()
+            .flat_map(|tally| [format!("{:.2}", tally.more_denied().max(0.0)), format!("{:.2}", tally.requests())]);
         let burst = [agents.to_string(), outcome.burst.expected.to_string(), outcome.burst.admitted.to_string()];
         std::iter::once(row.name.clone()).chain(burst).chain(steady).collect()
     };
@@ -265,7 +264,8 @@ mod tests {
     fn each_finding_has_its_numbers() {
         let row = MixedRow {
             name: "tenant and user".to_owned(),
-            rules: "{ name: tenant, per: [tenant], quota: 60/min }, { name: user, per: [user], quota: 30/min }".to_owned(),
+            rules: "{ name: tenant, per: [tenant], quota: 60/min }, { name: user, per: [user], quota: 30/min }"
+                .to_owned(),
             quota: 60,
             window_ms: 60_000,
             users: 5,

@@ -233,6 +233,8 @@ fn a_replica_is_a_refusal() {
     assert_eq!(redis.command("REPLICAOF 127.0.0.1 1"), "+OK");
     assert_eq!(take(&store, &ask(1, 1)), Err(StoreError::Refused));
     assert_eq!(redis.command("REPLICAOF NO ONE"), "+OK");
+    // The connection was replaced.
+    wait_for_answer(&store);
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
 }
 

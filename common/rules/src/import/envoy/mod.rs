@@ -15,9 +15,10 @@
 //! `a_b` with the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused,
 //! and a value that equals the text of a wildcard is an ordinary value.
 //!
-//! `read` parses a file to the tree in `tree`, `pattern` converts values, `names` and `rule_names` choose names, and `rules` writes the
+//! A manifest of a ConfigMap stands for its files (`config_map`). `read` parses a file to the tree in `tree`, `pattern` converts values, `names` and `rule_names` choose names, and `rules` writes the
 //! rules.
 
+mod config_map;
 mod names;
 mod pattern;
 mod tree;
@@ -31,6 +32,7 @@ use super::findings::{Findings, Foreign, Imported};
 use super::write::{comment, list};
 use tollgate_core::rules::problem::{Problem, Problems};
 
+pub use config_map::is_envoy;
 pub use names::envoy_names;
 
 use read::read_file;
@@ -58,8 +60,13 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imp
         findings.problems.push(Problem { place: "import".to_owned(), text });
     }
     let mut domains: Vec<DomainTree> = Vec::new();
-    for file in files {
-        let Some(domain) = findings.read(*file, read_file) else { continue };
+    let parts: Vec<_> = files.iter().map(config_map::files_of).collect();
+    let parts = files.iter().zip(&parts).flat_map(|(file, parts)| match parts {
+        Some(parts) => parts.iter().map(|(name, text)| Foreign { name, text }).collect(),
+        None => vec![*file],
+    });
+    for file in parts {
+        let Some(domain) = findings.read(file, read_file) else { continue };
         match domains.iter_mut().find(|first| first.name == domain.name) {
             None => domains.push(domain),
             Some(first) if settings.merge_domains => first.entries.extend(domain.entries),

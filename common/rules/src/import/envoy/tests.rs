@@ -264,3 +264,45 @@ fn more_than_a_rules_file_may_hold_is_refused_with_the_place_of_the_limit() {
     assert!(refused.starts_with("1.yaml:") && refused.contains(": with this limit the rules are longer than"));
     assert_eq!(refused.lines().count(), 1, "{refused}");
 }
+
+/// Projects for Kubernetes keep the configuration in the manifest of a ConfigMap: each of its keys is a file.
+#[test]
+fn a_manifest_of_a_config_map_stands_for_its_files() {
+    let manifest = "apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: ratelimit-config
+data:
+  one.yaml: |
+    domain: one
+    descriptors:
+      - key: generic_key
+        value: foo
+        rate_limit: { unit: minute, requests_per_unit: 1 }
+  two.yaml: |
+    domain: two
+    descriptors:
+      - key: remote_address
+        rate_limit: { unit: minute, requests_per_unit: 3 }
+";
+    let text = envoy(manifest);
+    assert!(text.contains("one/generic_key:foo") && text.contains("two/remote_address"), "{text}");
+    let broken = manifest.replace("unit: minute, requests_per_unit: 3", "unit: minute");
+    assert!(
+        refusal(&broken).starts_with("1.yaml, two.yaml:4: there is no `requests_per_unit`"),
+        "{}",
+        refusal(&broken)
+    );
+}
+
+/// envoyproxy/ratelimit reads the first document of a file only.
+#[test]
+fn several_documents_of_a_file_are_refused_with_a_remedy() {
+    let document = |domain: &str| {
+        format!("domain: {domain}\ndescriptors:\n- {{ key: k, rate_limit: {{ unit: hour, requests_per_unit: 1 }} }}\n")
+    };
+    let (one, two) = (document("one"), document("two"));
+    let said = refusal(&format!("{one}---\n{two}"));
+    assert!(said.contains("write each one into a file of its own"), "{said}");
+    assert!(imported(&[&one, &two], &EnvoySettings::default()).is_ok());
+}
