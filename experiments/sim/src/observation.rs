@@ -5,6 +5,7 @@
 use tollgate::store::StoreError;
 use tollgate::{Call, Decision, LocalAnswer, Source};
 use tollgate_bus::Topic;
+use tollgate_core::algorithm::Limit;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Partition};
 use tollgate_core::messages::signals::{Offset, SignalBatch};
@@ -62,6 +63,8 @@ pub enum Observation<'c> {
         store_time: Timestamp,
         /// The store's answer.
         answer: Result<ChargeResults, StoreError>,
+        /// The limits that the counters of the charges follow after the step.
+        limits: Vec<Option<Limit>>,
         /// True if it is a part of the charge that was observed before it.
         is_part: bool,
     },

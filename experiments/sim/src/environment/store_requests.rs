@@ -124,7 +124,8 @@ impl Environment<'_> {
     ) {
         let StoreMessage { agent, life, .. } = *message;
         let store_time = self.store.time(self.now());
-        self.observe(Observation::Executed { agent, life, ticket, charges, store_time, answer, is_part });
+        let limits = charges.iter().map(|charge| self.store.limit(charge.counter)).collect();
+        self.observe(Observation::Executed { agent, life, ticket, charges, store_time, answer, limits, is_part });
     }
 
     /// Moves the store to another state; a store that was silent reads the requests that wait.

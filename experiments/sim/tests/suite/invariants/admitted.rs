@@ -73,10 +73,10 @@ impl Admitted {
                 self.parts.retain(|(of, _), _| of != agent);
                 self.agents_min.remove(agent);
             }
-            Observation::Executed { charges, answer: Ok(results), .. } => {
-                for (charge, result) in charges.iter().zip(results) {
-                    if let Some(limit) = sim.store().limit(charge.counter) {
-                        self.limits.note((None, charge.counter), limit, sim.now());
+            Observation::Executed { charges, answer: Ok(results), limits, .. } => {
+                for ((charge, result), limit) in charges.iter().zip(results).zip(limits) {
+                    if let Some(limit) = limit {
+                        self.limits.note((None, charge.counter), *limit, sim.now());
                     }
                     // A settlement; other refunds are of calls that were denied.
                     if let (ChargeMode::Refund { at }, Some(_), true) =

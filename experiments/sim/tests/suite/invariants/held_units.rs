@@ -100,14 +100,18 @@ impl HeldUnits {
         self.of(key).iter().any(|entry| (entry.at, entry.steps) == (at, self.steps()))
     }
 
+    /// Returns the units that were entered at this instant.
+    pub(crate) fn charged_at(&self, key: CounterKey, at: u64) -> i64 {
+        self.of(key).iter().filter(|entry| entry.at == at).map(|entry| entry.units).sum()
+    }
+
     /// Returns the time at which the refund of units that were decided at `at` counts. It is the time of the charge of the same
     /// sub-window that contains them. This charge may be later: units that the store had lost are opened
     /// again. If no charge contains them, the refund counts at the end of the sub-window.
     pub(crate) fn refunded_at(&self, key: CounterKey, at: Timestamp, units: i64, window: Window) -> u64 {
         let end = window.start_of(window.sub_window(at) + 1).as_ms();
-        let left = |at: u64| self.of(key).iter().filter(|entry| entry.at == at).map(|entry| entry.units).sum::<i64>();
         let later = self.of(key).iter().filter(|entry| (at.as_ms()..end).contains(&entry.at));
-        later.map(|entry| entry.at).filter(|at| left(*at) >= units).min().unwrap_or(end - 1)
+        later.map(|entry| entry.at).filter(|at| self.charged_at(key, *at) >= units).min().unwrap_or(end - 1)
     }
 
     /// Returns the time of units that were admitted without the store, and the number of steps back before it. Of the

@@ -58,12 +58,13 @@ impl Leases {
                 let back_ms = if *by_ms < 0 { by_ms.unsigned_abs() } else { 0 };
                 self.shown = self.shown.max(store_time.plus_ms(back_ms));
             }
-            Observation::Executed { agent, life, ticket, charges, answer: Ok(results), .. }
+            Observation::Executed { agent, life, ticket, charges, answer: Ok(results), limits, .. }
                 if self.lives.get(agent).is_none_or(|current| current == life) =>
             {
-                let charged = charges.iter().zip(results).filter(|(_, result)| result.charged && !result.repeated);
-                for (charge, result) in charged.filter(|(charge, _)| charge.mode.is_enforced()) {
-                    let window = sim.store().limit(charge.counter).map_or(charge.limit.window, |limit| limit.window);
+                let executed = charges.iter().zip(results).zip(limits);
+                let charged = executed.filter(|((_, result), _)| result.charged && !result.repeated);
+                for ((charge, result), limit) in charged.filter(|((charge, _), _)| charge.mode.is_enforced()) {
+                    let window = limit.map_or(charge.limit.window, |limit| limit.window);
                     let key = (*agent, charge.counter, window, window.sub_window(result.at));
                     self.charged.insert((*ticket, charge.counter), (key.2, key.3));
                     if self.charged.len() > REQUESTS_LEN_MAX {

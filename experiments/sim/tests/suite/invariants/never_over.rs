@@ -14,7 +14,7 @@
 use std::collections::{HashMap, HashSet};
 
 use tollgate::Source;
-use tollgate_core::algorithm::Limit;
+use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 use tollgate_core::rules::ListMatch;
@@ -44,13 +44,14 @@ impl NeverOver {
         observation: &Observation<'_>,
     ) -> Result<(), String> {
         match observation {
-            Observation::Executed { charges, store_time, answer: Ok(results), .. } => {
+            Observation::Executed { charges, store_time, answer: Ok(results), limits, .. } => {
                 // All charges of a step are evaluated on the counters as they are before it. So those that are only counted
                 // count after the enforced ones.
                 for is_counted in [false, true] {
                     let is_now = |charge: &Charge| matches!(charge.mode, ChargeMode::CountOnly { .. }) == is_counted;
-                    for (charge, result) in charges.iter().zip(results).filter(|(charge, _)| is_now(charge)) {
-                        self.follow(sim, charge.counter, result.at.min(*store_time));
+                    let executed = charges.iter().zip(results).zip(limits);
+                    for ((charge, result), limit) in executed.filter(|((charge, _), _)| is_now(charge)) {
+                        self.follow(sim, (charge.counter, *limit), result.at.min(*store_time));
                         self.executed(charge, *store_time, result, sim.now())?;
                     }
                 }
@@ -69,7 +70,7 @@ impl NeverOver {
                 self.units.lose(*loss);
                 // A replica may follow an earlier limit.
                 for counter in self.units.shared() {
-                    self.follow(sim, counter, sim.store().time(sim.now()));
+                    self.follow(sim, (counter, sim.store().limit(counter)), sim.store().time(sim.now()));
                 }
                 Ok(())
             }
@@ -87,9 +88,9 @@ impl NeverOver {
     }
 
     /// Notes the limit that a counter of the shared store follows at an instant of the store's time.
-    fn follow(&mut self, sim: &Simulation<'_>, counter: CounterId, at: Timestamp) {
+    fn follow(&mut self, sim: &Simulation<'_>, (counter, limit): (CounterId, Option<Limit>), at: Timestamp) {
         let key = (None, counter);
-        let before = sim.store().limit(counter).and_then(|limit| self.limits.note(key, limit, sim.now()));
+        let before = limit.and_then(|limit| self.limits.note(key, limit, sim.now()));
         if let Some(before) = before {
             self.leave(key, before, at);
         }
@@ -125,9 +126,12 @@ impl NeverOver {
                 let of_counter = self.limits.get(key).map_or(own, |known| known.limit.window);
                 let held = |window| self.units.in_sub_window(key, window, at).max(0);
                 let window = if held(of_counter) < units { own } else { of_counter };
-                let held = held(window);
+                // A log gives units back by their instant alone.
+                let is_log = self.limits.get(key).is_some_and(|known| known.limit.algorithm == Algorithm::SlidingLog);
+                let held = if is_log { self.units.charged_at(key, at.as_ms()).max(0) } else { held(window) };
                 let units = if steps == 0 { units.min(held) } else { units };
                 let at = match steps {
+                    0 if is_log => at.as_ms(),
                     0 => self.units.refunded_at(key, at, units, window).min(now),
                     _ if self.units.knows(key, at.as_ms()) => at.as_ms().min(now),
                     _ => now,

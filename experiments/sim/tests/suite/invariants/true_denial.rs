@@ -70,8 +70,9 @@ impl TrueDenial {
                         denied.extend([now, now.plus_ms(result.verdict.retry_at.ms_since(*store_time))]);
                     }
                     let generations = self.charged.entry(charge.counter).or_default();
-                    // A counter that had expired follows the rules of this charge.
-                    if result.born == result.at && result.at == *store_time {
+                    // A counter that had expired follows the rules of this charge. Later charges of the same instant show its birth, too.
+                    let is_first = generations.values().all(|at| *at < now);
+                    if is_first && result.born == result.at && result.at == *store_time {
                         generations.clear();
                     }
                     generations.insert(charge.generation, now);
