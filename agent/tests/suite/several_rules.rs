@@ -20,7 +20,7 @@ struct Case {
     admitted: usize,
 }
 
-const CASES: [Case; 6] = [
+const CASES: [Case; 8] = [
     Case {
         name: "tenant and user",
         rules: "- { name: tenant, per: [tenant], quota: 1000/min }\n- { name: user, per: [user], quota: 100/min }",
@@ -58,6 +58,22 @@ const CASES: [Case; 6] = [
         calls: 1_500,
         users: 1,
         admitted: 1_000,
+    },
+    Case {
+        name: "window and one without leases",
+        rules: "- { name: window, per: [tenant], quota: 1000/min }\n\
+                - { name: unleased, per: [user], quota: 100/min, leases: off }",
+        calls: 1_500,
+        users: 40,
+        admitted: 1_000,
+    },
+    Case {
+        name: "calls and tokens",
+        rules: "- { name: calls, per: [tenant], quota: 1000/min }\n\
+                - { name: tokens, per: [tenant], quota: 4500/min, cost: 5 }",
+        calls: 1_500,
+        users: 1,
+        admitted: 900,
     },
     Case {
         name: "two windows of one caller",

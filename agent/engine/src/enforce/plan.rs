@@ -35,10 +35,10 @@ pub(crate) enum StoreAccess {
 }
 
 impl StoreAccess {
-    /// Returns the state as calls under this policy find it. Only strict rules whose agents admit their parts while the
-    /// store is away wait for the units of the other agents.
+    /// Returns the state as calls under this policy find it. Only rules whose agents admit their parts while the store is away wait
+    /// for the units of the other agents.
     pub(crate) fn under(self, policy: &LimitPolicy) -> Self {
-        let waits = policy.consistency == Consistency::Strict && policy.on_failure == OnFailure::Share;
+        let waits = policy.consistency != Consistency::Eventual && policy.on_failure == OnFailure::Share;
         if self == Self::Recovering && !waits { Self::Open } else { self }
     }
 }

@@ -8,7 +8,7 @@ use tollgate_sim::figures::{count, percent, plain_table};
 
 use crate::demo::record::DemoJudgement;
 
-/// Largest excess of a key over its quota that counts as correct, in percent of the quota.
+/// Largest excess of a key over its quota that the demo aims at, in percent of the quota.
 const EXCESS_PERCENT_MAX: u64 = 5;
 
 pub(super) struct Summary {
@@ -45,7 +45,7 @@ impl fmt::Display for Summary {
         let is_within = worst_excess * 100 <= self.quota.units() * EXCESS_PERCENT_MAX;
         writeln!(
             f,
-            "over-admitted   {} calls; the worst key was {} units above {}:\n                {} of its quota, {} the bound of {EXCESS_PERCENT_MAX}%",
+            "over-admitted   {} calls; the worst key was {} units above {}:\n                {} of its quota, {} the aim of {EXCESS_PERCENT_MAX}%",
             count(over_admitted),
             worst_excess,
             self.quota,
