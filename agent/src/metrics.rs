@@ -209,6 +209,11 @@ impl AgentCollector {
                 "1 while published rules can be read neither from the bus nor from the store.",
                 engine.is_cut_off_from_rules().into(),
             ),
+            (
+                "digest_keys_differ",
+                "1 while other agents that share the store digest callers by another key.",
+                engine.do_digest_keys_differ().into(),
+            ),
             ("degraded", "1 while the store does not answer.", engine.is_degraded().into()),
             (
                 "unsynced_units",

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
 use tollgate_core::decision::{DENY_LIST, EMERGENCY};
-use tollgate_core::messages::presence::INTERVAL_MS;
+use tollgate_core::messages::presence::{AnnouncedRules, INTERVAL_MS, PresenceSet};
 use tollgate_core::name::Name;
 use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
@@ -27,6 +27,7 @@ use crate::lease_epoch::LeaseEpochs;
 use crate::losses::Losses;
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
+use crate::registry_news::RegistryNews;
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
 use crate::sketch::Sketches;
@@ -76,6 +77,7 @@ pub struct Engine {
     pub(crate) metrics: EngineMetrics,
     /// Latest change of the emergency switch. A thread holds the lock while it puts rules in force.
     pub(crate) emergency: Mutex<LearnedEmergency>,
+    pub(crate) registry: RegistryNews,
     rejection: Mutex<Option<String>>,
     /// True if no source of published rules can be read.
     rules_unreachable: AtomicBool,
@@ -118,6 +120,7 @@ impl Engine {
             unsynced: UnsyncedQueue::default(),
             corrections: Mutex::default(),
             losses: Losses::default(),
+            registry: RegistryNews::default(),
             backfill_ids: settings.digest_key.backfill(&settings.node, settings.epoch),
             bus_error: Mutex::default(),
             bus_connected: AtomicBool::default(),
@@ -149,12 +152,12 @@ impl Engine {
     /// Puts rules in force, as the agent's region enforces them. Counters keep their counts.
     ///
     /// # Errors
-    /// If a newer set is in force, or a different one of the same generation; returns the generation in force.
+    /// If a newer set of the same numbering is in force, or a different one of the same generation; returns the generation in force.
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
         let _switching = self.emergency.lock();
         let active = self.rules.load();
         let (in_force, rules) = (active.set.generation, rules.in_region(&self.settings.region));
-        if rules.generation < in_force || (rules.generation == in_force && !rules.is_equivalent(&active.set)) {
+        if !rules.may_replace(&active.set) {
             return Err(in_force);
         }
         let emergency = active.emergency.clone();
@@ -163,6 +166,8 @@ impl Engine {
         *self.rejection.lock() = None;
         // Calls may wait longer by the new rules.
         self.breaker.forget_deadline();
+        // The store orders the rules of all agents.
+        self.maintenance_waker.wake();
         Ok(())
     }
 
@@ -195,6 +200,30 @@ impl Engine {
     #[must_use]
     pub fn is_cut_off_from_rules(&self) -> bool {
         self.rules_unreachable.load(Ordering::Relaxed)
+    }
+
+    /// Returns the rules in force as they are announced in the store, if there are any.
+    pub(crate) fn announced_rules(&self) -> Option<AnnouncedRules> {
+        let (numbering, generation) = self.with_rules(|set| (set.numbering, set.generation));
+        (generation > 0).then_some(AnnouncedRules { numbering, generation, rank: 0 })
+    }
+
+    /// Follows the answer to an announcement. Rules that become the newest of the fleet change the policies of counters, so
+    /// that a denial of before may not hold any more.
+    pub(crate) fn note_registry(&self, set: &PresenceSet) {
+        let (has_newer, notice) = self.registry.follow(set);
+        if has_newer {
+            self.table.end_all_denials();
+        }
+        if let Some(notice) = notice {
+            self.notify(notice);
+        }
+    }
+
+    /// Returns true if other agents that share the store digest callers by another key.
+    #[must_use]
+    pub fn do_digest_keys_differ(&self) -> bool {
+        self.registry.do_digest_keys_differ()
     }
 
     /// Runs housekeeping: sweeps a part of the table and follows the fleet. The maintenance calls it a few times a

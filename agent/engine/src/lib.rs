@@ -13,7 +13,9 @@ mod metrics;
 mod dead_letters;
 mod time_bounds;
 mod fleet;
+mod registry_news;
 mod lease_epoch;
+mod rule_ranks;
 mod view;
 mod enforce;
 mod sketch;
@@ -82,6 +84,7 @@ pub use metrics::{
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
+pub use rule_ranks::RuleRanks;
 pub use sketch::{SKETCH_BYTES_DEFAULT, SKETCH_BYTES_RANGE};
 pub use store_request::{DecidedRule, StoreRequest};
 #[doc(hidden)]

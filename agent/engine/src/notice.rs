@@ -125,6 +125,14 @@ pub enum Notice {
     /// The presence set is believed again.
     #[error("the agents that Redis names are counted again")]
     AgentsBelieved,
+    /// Other agents that share the store digest callers by another key.
+    #[error(
+        "other agents that share this Redis name their counters by another digest key, so each key admits a whole quota to every caller; start all agents with the same --digest-key-file, or those of another fleet with a --redis-prefix of their own"
+    )]
+    DigestKeysDiffer,
+    /// All agents that share the store have one digest key again.
+    #[error("all agents that share this Redis have the same digest key again")]
+    DigestKeysAgree,
     /// Another agent has the name of this one.
     #[error(
         "another agent of the fleet has the same name, and the fleet counts the two as one: without the store, they admit too much; start each agent with a --node of its own"
@@ -166,6 +174,7 @@ impl Notice {
                 | Self::FleetUnfrozen { .. }
                 | Self::HeartbeatsBack
                 | Self::AgentsBelieved
+                | Self::DigestKeysAgree
                 | Self::EmergencyOff
         )
     }
@@ -180,6 +189,7 @@ impl Notice {
             Self::TableHasRoom => discriminant(&Self::TableFull { counters_max: 0 }),
             Self::HeartbeatsBack => discriminant(&Self::HeartbeatsLost),
             Self::AgentsRefused { .. } => discriminant(&Self::AgentsBelieved),
+            Self::DigestKeysAgree => discriminant(&Self::DigestKeysDiffer),
             notice => discriminant(&notice),
         }
     }

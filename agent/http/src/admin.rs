@@ -32,8 +32,17 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
         let why = "it does not answer in time, so signals or `on_failure` decide; the log and tollgate_store_errors_total name the error";
         why.to_owned()
     });
-    let parts =
-        [("redis", redis), ("kafka", bus_error.clone()), ("rules", rules_error.clone()), ("keys", keys_error.clone())];
+    let digest_key = engine.do_digest_keys_differ().then(|| {
+        let why = "agents that share this Redis have different digest keys, and each key admits a whole quota; start all with the same --digest-key-file";
+        why.to_owned()
+    });
+    let parts = [
+        ("redis", redis),
+        ("kafka", bus_error.clone()),
+        ("rules", rules_error.clone()),
+        ("keys", keys_error.clone()),
+        ("digest-key", digest_key),
+    ];
     let problem = |(part, why): (&str, Option<String>)| Some(json!({ "part": part, "why": why? }));
     let problems: Vec<Value> = parts.into_iter().filter_map(problem).collect();
     let health = json!({

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 #[cfg(feature = "rules-file")]
 use tollgate_core::clock::Clock;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, RuleSet};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, Numbering, RuleSet};
 use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
 use super::builder::{AgentSetup, Builder};
@@ -185,7 +185,7 @@ impl AgentSetup {
         let rules = std::mem::take(&mut self.rules);
         let of_rules = || {
             let mut set = RuleSet::new(now.as_ms(), rules);
-            set.descriptors = DescriptorSpec::defaults();
+            (set.descriptors, set.numbering) = (DescriptorSpec::defaults(), Numbering::LoadTime);
             (!set.rules.is_empty()).then_some(set)
         };
         match self.rule_set.take().or_else(of_rules) {

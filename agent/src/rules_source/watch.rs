@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::rules::Numbering;
 
 use super::files::RulesSource;
 use crate::file_watch::FileWatch;
@@ -22,7 +23,10 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
     let node = &engine.settings().node;
     let in_force = engine.with_rules(|rules| rules.generation);
     let region = &engine.settings().region;
-    let refused = match from.read(now).map(|rules| rules.in_region(region)) {
+    // A clock that was set back makes no rules older.
+    let read_after = engine.with_rules(|rules| (rules.numbering == Numbering::LoadTime).then_some(rules.generation));
+    let now_or_later = read_after.map_or(now, |generation| now.max(Timestamp::from_ms(generation).plus_ms(1)));
+    let refused = match from.read(now_or_later).map(|rules| rules.in_region(region)) {
         Ok(rules) if engine.with_rules(|known| rules.generation == in_force && rules.is_equivalent(known)) => {
             tracing::info!(%node, generation = in_force, "rules are unchanged");
             return;

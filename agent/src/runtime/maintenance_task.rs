@@ -142,9 +142,9 @@ impl<S: ChargeStore> MaintenanceSetup<S> {
                 let life = format!("{}@{}", settings.node, settings.epoch.as_ms());
                 MaintenanceInput::Witnessed(in_time(async { fleet?.witness(&life, number).await }).await)
             }
-            MaintenanceRequest::Announce => {
+            MaintenanceRequest::Announce(rules) => {
                 let node = &self.engine.settings().node;
-                MaintenanceInput::Announced(in_time(async { fleet?.announce(node).await }).await)
+                MaintenanceInput::Announced(in_time(async { fleet?.announce(node, rules).await }).await)
             }
             MaintenanceRequest::ReadRules => {
                 let read = in_time(async { fleet?.published_rules().await }).await;

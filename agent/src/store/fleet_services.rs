@@ -4,9 +4,14 @@
 //! They share the connection of the store, which the maintenance pings. Other stores have none of them: the size of the
 //! fleet and the rules come from the bus then. Without the feature `redis`, no value of [`FleetServices`] exists.
 
-use tollgate_core::messages::presence::PresenceSet;
+#[cfg(feature = "redis")]
+use std::sync::Arc;
+
+use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
+#[cfg(feature = "redis")]
+use tollgate_engine::RuleRanks;
 #[cfg(feature = "redis")]
 use tollgate_engine::WITNESS_KEPT_MS;
 use tollgate_engine::WitnessAnswer;
@@ -19,6 +24,7 @@ use super::StoreError;
 #[cfg(feature = "redis")]
 pub(crate) struct FleetServices {
     pub(super) registry: FleetRegistry,
+    pub(super) ranks: Arc<RuleRanks>,
     pub(super) mirror: RuleMirror,
     pub(super) witnesses: Witnesses,
 }
@@ -29,8 +35,14 @@ pub(crate) enum FleetServices {}
 
 #[cfg(feature = "redis")]
 impl FleetServices {
-    pub(crate) async fn announce(&self, agent: &str) -> Result<PresenceSet, StoreError> {
-        self.registry.announce(agent).await
+    /// Announces the agent with its rules, whose charges carry the rank in the answer from then on.
+    pub(crate) async fn announce(&self, agent: &str, rules: Option<AnnouncedRules>) -> Result<PresenceSet, StoreError> {
+        let rules = rules.map(|rules| self.ranks.announced(rules));
+        let set = self.registry.announce(agent, rules).await?;
+        if let Some(rules) = rules {
+            self.ranks.ranked(rules, set.rank);
+        }
+        Ok(set)
     }
 
     pub(crate) async fn leave(&self, agent: &str) -> Result<PresenceSet, StoreError> {
@@ -51,7 +63,7 @@ impl FleetServices {
 #[cfg(not(feature = "redis"))]
 #[expect(clippy::unused_async, reason = "the same methods as with the feature `redis`")]
 impl FleetServices {
-    pub(crate) async fn announce(&self, _: &str) -> Result<PresenceSet, StoreError> {
+    pub(crate) async fn announce(&self, _: &str, _: Option<AnnouncedRules>) -> Result<PresenceSet, StoreError> {
         match *self {}
     }
 

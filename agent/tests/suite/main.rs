@@ -17,6 +17,7 @@ mod lost_connections;
 mod own_table;
 mod redis_failures;
 mod regions;
+mod rule_origins;
 mod several_rules;
 mod shutdown;
 mod store_clock_steps;

@@ -1,4 +1,5 @@
-//! Names of the keys that agents and aggregators share: of counters, of the limits of a region, and of its digest key.
+//! Names of the keys that agents and aggregators share: of counters, of published rules, of
+//! the limits of a region, and of its digest key.
 //!
 //! All keys of a counter have one hash tag, and with it one slot of a cluster.
 
@@ -20,6 +21,11 @@ pub fn limit_key(counter: &str) -> String {
 #[must_use]
 pub fn floor_key(prefix: &str, rule: &str) -> String {
     format!("{prefix}floor:{rule}")
+}
+
+/// Returns the key of the published rules.
+pub(crate) fn rules_key(prefix: &str) -> String {
+    format!("{prefix}rules")
 }
 
 /// Returns the key of the fingerprint of the digest key that holds the region.

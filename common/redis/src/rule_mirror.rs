@@ -12,6 +12,7 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use crate::connection::Connection;
+use crate::keys::rules_key;
 use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
@@ -37,7 +38,7 @@ impl RuleMirror {
     #[must_use]
     pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
         let after_deletion = "publish the rules again with `tollgate rules publish FILE`";
-        let key = OwnKey { name: format!("{prefix}rules"), after_deletion };
+        let key = OwnKey { name: rules_key(prefix), after_deletion };
         Self { connection, key, publish: Script::new(include_str!("lua/rule_mirror.lua")) }
     }
 
@@ -66,7 +67,7 @@ impl RuleMirror {
         self.connection.ping().await?;
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         let args = [generation.as_str(), &published.name, &published.text];
-        self.connection.run_at(&self.key, &self.publish, &args).await
+        self.connection.run_at(&self.key, None, &self.publish, &args).await
     }
 
     /// The published rules and their generation, if there are any.

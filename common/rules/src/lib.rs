@@ -16,7 +16,7 @@ pub mod import;
 
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::problem::Problems;
-use tollgate_core::rules::{Generation, RuleSet};
+use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
 pub use file::from_yaml;
 pub use hint::{cut, hint, nearest};
@@ -30,6 +30,7 @@ pub use yaml::FILE_LEN_MAX;
 /// As [`from_yaml`].
 pub fn read_published(published: &Published, generation: Generation) -> Result<RuleSet, Problems> {
     let mut set = from_yaml(&published.name, &published.text, generation)?;
-    (set.generation, set.origin) = (generation, format!("{}, published", published.name).into());
+    (set.generation, set.numbering) = (generation, Numbering::Publication);
+    set.origin = format!("{}, published", published.name).into();
     Ok(set)
 }

@@ -1,6 +1,6 @@
 //! Shorthand of rules, `100/min per ip`, as `--limit` takes it. All other settings have their defaults.
 
-use tollgate_core::rules::{DescriptorSpec, Quota, QuotaError, Rule, RuleSet};
+use tollgate_core::rules::{DescriptorSpec, Numbering, Quota, QuotaError, Rule, RuleSet};
 
 /// Reason why texts are not rules in short form.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,7 +28,7 @@ struct Shorthand<'a> {
     per: Vec<&'a str>,
 }
 
-/// Returns one rule for each text such as `100/min per ip`, with the default descriptors. A rule has the name of its
+/// Returns one rule for each text such as `100/min per ip`, with the default descriptors. The generation is the time of the call. A rule has the name of its
 /// descriptors, and that of its window if several rules have the same descriptors.
 ///
 /// # Errors
@@ -49,7 +49,7 @@ pub fn from_shorthand(limits: &[impl AsRef<str>], generation: u64) -> Result<Rul
         rules.push(Rule::per(&format!("per-{}{window}", limit.per.join("-")), &limit.per, limit.quota));
     }
     let mut set = RuleSet::new(generation, rules);
-    set.descriptors = DescriptorSpec::defaults();
+    (set.descriptors, set.numbering) = (DescriptorSpec::defaults(), Numbering::LoadTime);
     Ok(set)
 }
 

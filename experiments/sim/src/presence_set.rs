@@ -37,7 +37,7 @@ impl SimPresenceSet {
         let own_before = own_before.map(|(_, announced)| announced);
         self.agents.retain(|_, (_, announced)| time.ms_since(*announced) <= GONE_AFTER_MS);
         let agents = self.agents.values().cloned().collect();
-        PresenceSet { age_ms: time.ms_since(self.created), agents, own_before }
+        PresenceSet { age_ms: time.ms_since(self.created), agents, own_before, ..PresenceSet::default() }
     }
 }
 

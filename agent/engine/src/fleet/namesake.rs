@@ -62,6 +62,7 @@ mod tests {
             age_ms: 60_000,
             agents: vec![("a".into(), START.plus_ms(ms))],
             own_before: before.map(|ms| START.plus_ms(ms)),
+            ..PresenceSet::default()
         };
         let told = |deliver: &dyn Fn(&Fleet, u64), fleet: &Fleet, seconds: std::ops::Range<u64>| {
             let mut told = Vec::new();

@@ -117,7 +117,7 @@ mod tests {
         let invented = (0..invented).map(|number| format!("fake{number}"));
         let ids = ids.iter().map(|id| (*id).to_owned()).chain(invented);
         let agents = ids.map(|id| (id.as_str().into(), announced)).collect();
-        PresenceSet { age_ms, agents, own_before: None }
+        PresenceSet { age_ms, agents, ..PresenceSet::default() }
     }
 
     const fn one_of(agents: u32) -> FleetPart {

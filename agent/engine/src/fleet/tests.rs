@@ -33,7 +33,7 @@ impl Fixture {
             delivery.bus.iter().for_each(|id| self.fleet.presence(now, &heartbeat(id)));
             if let Some((ids, age_ms)) = delivery.store {
                 let agents = ids.iter().map(|id| ((*id).into(), now)).collect();
-                let set = PresenceSet { age_ms: age_ms + self.ms, agents, own_before: None };
+                let set = PresenceSet { age_ms: age_ms + self.ms, agents, ..PresenceSet::default() };
                 self.fleet.announced(now, Some(&set));
             }
             for _ in 0..10 {

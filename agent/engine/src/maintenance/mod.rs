@@ -21,7 +21,8 @@ mod tests;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::INTERVAL_MS;
+use tollgate_core::counter::StoreError;
+use tollgate_core::messages::presence::{INTERVAL_MS, PresenceSet};
 
 use crate::fleet::AgentIds;
 use crate::operation::Output;
@@ -72,14 +73,13 @@ impl Maintenance {
             MaintenanceInput::Reopened(request, answer) => self.reopened(now, request, answer),
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
-                self.engine.fleet.announced(now, answer.as_ref().ok());
-                // An agent without calls would not notice otherwise that the store is unavailable.
-                if answer.is_err() {
-                    self.answered = LastAnswer::Missing;
-                }
+                self.announced(now, answer);
             }
             MaintenanceInput::RulesRead(is_answered) => {
                 self.reading_rules = false;
+                if !is_answered {
+                    self.published.read = None;
+                }
                 self.rules_read(now, is_answered);
             }
         }
@@ -106,6 +106,8 @@ impl Maintenance {
         let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
         let has_store = self.engine.has_store();
         let announces = self.settings.announces && !self.announcing && store_answers;
+        let announce_at =
+            if self.engine.announced_rules() == self.announced { self.announce_at } else { Timestamp::default() };
         let [witness, reopening] = self.loss_duties_due().map(|due_at| due_at.filter(|_| store_answers));
         let reads_rules = self.settings.follows_rules && !self.reading_rules;
         [
@@ -113,7 +115,7 @@ impl Maintenance {
             Some(self.housekeeping_at),
             witness,
             reopening,
-            announces.then_some(self.announce_at),
+            announces.then_some(announce_at),
             reads_rules.then_some(self.rules_at),
             self.agents_to_save().map(|_| self.save_at),
             self.engine.notices.lock().due_at(),
@@ -139,11 +141,13 @@ impl Maintenance {
         if announcement {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             self.announcing = true;
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce));
+            self.announced = self.engine.announced_rules();
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce(self.announced)));
         }
         if rules && self.store_answers() {
             self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
             self.reading_rules = true;
+            self.published.read = self.published.told;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
         } else if rules {
             self.rules_read(now, false);
@@ -160,6 +164,22 @@ impl Maintenance {
             effects.push(MaintenanceEffect::SaveEmergency(switch));
         }
         self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
+    }
+
+    /// Follows the answer to an announcement. Rules that were published since the last reading are read at once.
+    fn announced(&mut self, now: Timestamp, answer: Result<PresenceSet, StoreError>) {
+        self.engine.fleet.announced(now, answer.as_ref().ok());
+        let Ok(set) = answer else {
+            // An agent without calls would not notice otherwise that the store is unavailable.
+            self.answered = LastAnswer::Missing;
+            self.announced = None;
+            return;
+        };
+        self.engine.note_registry(&set);
+        self.published.told = set.published;
+        if self.published.told.is_some() && self.published.told != self.published.read {
+            self.rules_at = now;
+        }
     }
 
     /// Records whether published rules were read from the store. While the bus can be used, they come from the bus.

@@ -5,6 +5,8 @@ use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::emergency::EmergencySwitch;
+use tollgate_core::messages::presence::AnnouncedRules;
+use tollgate_core::rules::Generation;
 
 use super::probe_pace::ProbePace;
 use super::witness::Witness;
@@ -33,6 +35,10 @@ pub struct Maintenance {
     pub(super) losses: LossDuties,
     pub(super) resync_at: Timestamp,
     pub(super) announcing: bool,
+    /// Rules that were announced last.
+    pub(super) announced: Option<AnnouncedRules>,
+    /// Generation of the rules that were published in the store at the last announcement, and when they were read last.
+    pub(super) published: PublishedGenerations,
     pub(super) reading_rules: bool,
     /// Number of times in a row that published rules could be read from nowhere.
     pub(super) rules_missed: u32,
@@ -51,6 +57,12 @@ pub(super) enum LastAnswer {
     /// It was a ping, and too late for some calls.
     Late,
     InTime,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct PublishedGenerations {
+    pub(super) told: Option<Generation>,
+    pub(super) read: Option<Generation>,
 }
 
 /// Probe that is under way: a ping, and then backfills.
@@ -87,6 +99,8 @@ impl Maintenance {
             losses: LossDuties::default(),
             resync_at: Timestamp::default(),
             announcing: false,
+            announced: None,
+            published: PublishedGenerations::default(),
             reading_rules: false,
             rules_missed: 0,
             announce_at: Timestamp::default(),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
 use tollgate_core::messages::emergency::EmergencySwitch;
-use tollgate_core::messages::presence::PresenceSet;
+use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
 
 use super::witness::WitnessAnswer;
 use crate::fleet::AgentIds;
@@ -67,8 +67,8 @@ pub enum MaintenanceRequest {
     Witness(u64),
     /// Open these counters again, whose units the store has lost.
     Reopen(StoreRequest),
-    /// Announce the agent.
-    Announce,
+    /// Announce the agent with these rules, if it has any.
+    Announce(Option<AnnouncedRules>),
     /// Read the published rules, and put newer ones in force.
     ReadRules,
 }

@@ -130,6 +130,14 @@ impl AgentTable {
         }
     }
 
+    /// Drops all cached denials, because counters may follow other rules now.
+    pub(crate) fn end_all_denials(&self) {
+        for (shard, ended) in self.shards.iter().zip(&self.denials_ended) {
+            shard.0.lock().end_denials();
+            ended.fetch_add(1, Ordering::Release);
+        }
+    }
+
     /// Tells threads that remember a denial of this counter, whose shard is locked, to look again.
     pub(crate) fn end_denials(&self, counter: CounterId) {
         self.denials_ended[shard_of(counter)].fetch_add(1, Ordering::Release);

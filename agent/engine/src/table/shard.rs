@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
 
 use super::counter_places::RuleTag;
-use crate::view::{CounterView, rebase, update_in_step};
+use crate::view::{CounterView, end_denial, rebase, update_in_step};
 
 const CHUNK_LEN: usize = 256;
 /// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its
@@ -111,6 +111,10 @@ impl TableShard {
             entry.kept_until = entry.kept_until.min(now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
             rebase(&mut entry.view, by_ms, now);
         }
+    }
+
+    pub(super) fn end_denials(&mut self) {
+        self.chunks.iter_mut().flatten().for_each(|entry| end_denial(&mut entry.view));
     }
 
     /// Removes an entry, into whose place the last one moves.

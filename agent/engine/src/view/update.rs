@@ -185,7 +185,7 @@ pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
     view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }
 
-/// Drops the cached denial, because the store has given units back.
+/// Drops the cached denial, because the store has given units back or may follow other rules.
 pub(crate) fn end_denial(view: &mut CounterView) {
     view.denial = None;
 }

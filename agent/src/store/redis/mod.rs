@@ -22,7 +22,7 @@ use std::time::Duration;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::regions::stored_limit::LimitView;
-use tollgate_engine::ChargeableRules;
+use tollgate_engine::{ChargeableRules, RuleRanks};
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses, read_limit};
 
 use super::{ChargeStore, FleetServices, StoreError};
@@ -39,6 +39,8 @@ pub struct RedisStore {
     slots: HashSlots,
     gathered: GatheredSteps,
     fleet: Arc<FleetServices>,
+    /// Ranks in place of the generations of charges, once an agent announces its rules here.
+    ranks: Arc<RuleRanks>,
 }
 
 impl RedisStore {
@@ -49,14 +51,17 @@ impl RedisStore {
     /// When the address is not that of a Redis.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
         let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
+        let ranks = Arc::new(RuleRanks::default());
         Ok(Self {
             slots: settings.slots,
             fleet: Arc::new(FleetServices {
-                registry: FleetRegistry::on(connection.clone(), &settings.prefix),
+                registry: FleetRegistry::on(connection.clone(), settings),
+                ranks: ranks.clone(),
                 mirror: RuleMirror::on(connection.clone(), &settings.prefix),
                 witnesses: Witnesses::on(connection.clone(), &settings.prefix),
             }),
             gathered: GatheredSteps::new(Steps::new(settings, connection), settings.slots),
+            ranks,
         })
     }
 
@@ -66,13 +71,17 @@ impl RedisStore {
         self.gathered.steps.connection.address()
     }
 
+    /// Services of the fleet for an agent, which announces its rules by them.
     pub(crate) fn fleet_services(&self) -> Arc<FleetServices> {
+        self.ranks.begin();
         self.fleet.clone()
     }
 }
 
 impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        let ranked = self.ranks.with_ranks(charges);
+        let charges = ranked.as_deref().unwrap_or(charges);
         match self.slots {
             HashSlots::Together => self.gathered.run(charges).await,
             HashSlots::Multi => multi_slot::charge(&self.gathered, charges).await,

@@ -13,6 +13,7 @@ mod members;
 mod empty_redis;
 mod dead_letters;
 mod rules;
+mod rule_origins;
 mod stopped;
 mod starting;
 mod processes;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::clock::Timestamp;
 use crate::counter::Partition;
 use crate::messages::emergency::EmergencySwitch;
-use crate::rules::Generation;
+use crate::rules::{Generation, Numbering};
 
 /// Interval between heartbeats of a member, in ms.
 pub const INTERVAL_MS: u64 = 1_000;
@@ -14,6 +14,8 @@ pub const INTERVAL_MS: u64 = 1_000;
 pub const GONE_AFTER_MS: u64 = 13_000;
 /// Maximum time between two heartbeats of a member that is heard all the time, in ms.
 pub const GAP_MS_MAX: u64 = 3 * INTERVAL_MS;
+/// Time after which rules that no live agent has any more are not the newest, in ms: one announcement and its delay.
+pub const RULES_GONE_AFTER_MS: u64 = INTERVAL_MS + INTERVAL_MS / 2;
 
 /// One record of the topic `presence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +57,21 @@ pub enum Role {
     Aggregator,
 }
 
-/// The live agents in the store, as the answer to an announcement shows them.
+/// Rules of an agent, as it announces them in the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AnnouncedRules {
+    /// Origin of the generation.
+    pub numbering: Numbering,
+    /// Generation of the rules in force.
+    pub generation: Generation,
+    /// Rank that the store has given these rules; 0 before it has.
+    pub rank: RuleRank,
+}
+
+/// Place of rules in the order of all rules that the agents of a fleet have. Newer rules have a greater rank.
+pub type RuleRank = u64;
+
+/// Answer to an announcement in the store: the live agents, their rules and their digest keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PresenceSet {
     /// Time since the set was created, in ms. A step of the store's clock adds at most [`GAP_MS_MAX`]. A young set may
@@ -65,4 +81,12 @@ pub struct PresenceSet {
     pub agents: Vec<(Arc<str>, Timestamp)>,
     /// Time of the announcement before under the asking agent's name, by the same clock.
     pub own_before: Option<Timestamp>,
+    /// Rank of the asking agent's rules; 0 if it has announced none.
+    pub rank: RuleRank,
+    /// Greatest rank that the store has given.
+    pub newest_rank: RuleRank,
+    /// Generation of the rules that are published in the store, if there are any and the answer can tell.
+    pub published: Option<Generation>,
+    /// Number of digest keys that other live agents use.
+    pub other_digest_keys: u32,
 }

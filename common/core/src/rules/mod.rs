@@ -33,5 +33,5 @@ pub use pattern::{Expression, Pattern, Patterns};
 pub use policy_error::{DEADLINE_MS_MAX, PolicyError};
 pub use quota::{Quota, QuotaError, parse_duration_ms, show_duration_ms};
 pub use rule::{Charging, CostTable, Matches, Rule, Scope};
-pub use rule_set::{Generation, Lists, RULES_LEN_MAX, RuleSet};
+pub use rule_set::{Generation, Lists, Numbering, RULES_LEN_MAX, RuleSet};
 pub use units::{Unit, UnitsError, parse_units, show_units};

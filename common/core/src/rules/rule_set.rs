@@ -15,12 +15,26 @@ pub const RULES_LEN_MAX: usize = 10_000;
 /// Version number of a rule set; newer sets have greater numbers.
 pub type Generation = u64;
 
-/// All rules that an agent enforces at one time. A set replaces another one only if its generation is newer.
+/// Origin of generations. The generations of two origins cannot be compared: the set of another origin replaces the one in force.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Numbering {
+    /// `version:` of a rules file, or a number that a program gave.
+    #[default]
+    Version,
+    /// Time at which an agent read the rules, by its own clock in ms.
+    LoadTime,
+    /// Place of a publication.
+    Publication,
+}
+
+/// All rules that an agent enforces at one time. A set replaces another one of the same numbering only if its generation is newer.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RuleSet {
     /// Version number.
     pub generation: Generation,
+    /// Origin of the version number.
+    pub numbering: Numbering,
     /// Origin of the rules, for display.
     pub origin: Arc<str>,
     /// Declared descriptors.
@@ -54,6 +68,19 @@ pub struct Lists {
     pub deny: Vec<Matches>,
 }
 
+impl Numbering {
+    /// Returns the name under which agents announce rules of this numbering.
+    #[doc(hidden)]
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Version => "version",
+            Self::LoadTime => "load-time",
+            Self::Publication => "publication",
+        }
+    }
+}
+
 impl RuleSet {
     /// Creates a set of these rules, without declared descriptors.
     #[must_use]
@@ -67,6 +94,15 @@ impl RuleSet {
     #[must_use]
     pub fn none_yet() -> Self {
         Self { origin: "none".into(), ..Self::new(0, []) }
+    }
+
+    /// Returns true if this set may replace the other one.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn may_replace(&self, other: &Self) -> bool {
+        self.numbering != other.numbering
+            || self.generation > other.generation
+            || self.generation == other.generation && self.is_equivalent(other)
     }
 
     /// Returns true if both sets enforce the same.

@@ -135,15 +135,17 @@ impl Connection {
         answer.map_err(|error| self.failed(socket, &error, None))
     }
 
-    /// Runs a script on a key that holds no counter.
+    /// Runs a script on a key that holds no counter, and on another one that it only reads, if any.
     pub(crate) async fn run_at<T: FromRedisValue>(
         &self,
         key: &OwnKey,
+        read: Option<&str>,
         script: &Script,
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let socket = self.socket()?;
-        let answer = exchange_script(&socket, script, &[&key.name], args).await;
+        let keys: Vec<&str> = [&*key.name].into_iter().chain(read).collect();
+        let answer = exchange_script(&socket, script, &keys, args).await;
         answer.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 

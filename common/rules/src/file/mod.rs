@@ -24,7 +24,7 @@ use crate::settings::{Layer, Level, warn_undeclared};
 use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::decision::{DegradedRemaining, DenyStatus};
 use tollgate_core::rules::problem::Problems;
-use tollgate_core::rules::{DescriptorSpec, Generation, RULES_LEN_MAX, Rule, RuleSet};
+use tollgate_core::rules::{DescriptorSpec, Generation, Numbering, RULES_LEN_MAX, Rule, RuleSet};
 
 use descriptors::read_descriptors;
 use lists::read_lists;
@@ -103,6 +103,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         .and_then(|node| reader.parse_by(node, "`degraded_remaining`", "estimate or -1", value_of))
         .unwrap_or_default();
     let mut set = RuleSet::new(generation.unwrap_or(loaded), []);
+    set.numbering = if generation.is_some() { Numbering::Version } else { Numbering::LoadTime };
     (set.descriptors, set.rules, set.slot_by, set.lists) = (descriptors, rules, slot_by, lists);
     (set.deny_status, set.degraded_remaining) = (deny_status, degraded_remaining);
     set.regions = regions.unwrap_or_default();

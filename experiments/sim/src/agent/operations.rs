@@ -111,7 +111,7 @@ impl<'c> AgentLife<'c> {
                 let ping = SimRequest::Ping { late_after };
                 self.request(env, StoreCommand::Ping, ping, as_ms(deadline));
             }
-            MaintenanceRequest::Announce => {
+            MaintenanceRequest::Announce(_) => {
                 self.request(env, StoreCommand::Announce, SimRequest::Announce, as_ms(UNATTENDED_DEADLINE));
             }
             MaintenanceRequest::Witness(number) => {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, StoreError};
-use tollgate_core::messages::presence::PresenceSet;
-use tollgate_core::rules::{OnFailure, Rule, RuleSet};
+use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
+use tollgate_core::rules::{Numbering, OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine::Engine;
@@ -75,7 +75,7 @@ impl Fixture {
                     MaintenanceInput::Backfilled(request, Ok(ChargeResults::new()))
                 }
                 MaintenanceRequest::Witness(_) | MaintenanceRequest::Reopen(_) => unreachable!("nothing is lost"),
-                MaintenanceRequest::Announce => MaintenanceInput::Announced(Ok(set_of_three(ms))),
+                MaintenanceRequest::Announce(_) => MaintenanceInput::Announced(Ok(set_of_three(ms))),
                 MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(true),
             };
             self.poll(ms, answer);
@@ -109,7 +109,7 @@ impl Fixture {
             MaintenanceRequest::Backfill(_) => "backfill",
             MaintenanceRequest::Witness(_) => "witness",
             MaintenanceRequest::Reopen(_) => "reopen",
-            MaintenanceRequest::Announce => "announce",
+            MaintenanceRequest::Announce(_) => "announce",
             MaintenanceRequest::ReadRules => "rules",
         };
         self.requests.iter().map(name).collect()
@@ -128,7 +128,7 @@ const fn pinged(answer: Result<Timestamp, StoreError>) -> MaintenanceInput {
 /// The presence set with three agents that are alive at this time.
 fn set_of_three(ms: u64) -> PresenceSet {
     let agents = ["a", "b", "c"].map(|id| (id.into(), START.plus_ms(ms)));
-    PresenceSet { age_ms: 60_000, agents: agents.into(), own_before: None }
+    PresenceSet { age_ms: 60_000, agents: agents.into(), ..PresenceSet::default() }
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn rules_that_can_be_read_from_nowhere_raise_an_alarm_until_they_can_be_read() {
             let away = StoreError::TimedOut;
             let answer = match request {
                 MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(false),
-                MaintenanceRequest::Announce => MaintenanceInput::Announced(Err(away)),
+                MaintenanceRequest::Announce(_) => MaintenanceInput::Announced(Err(away)),
                 _ => pinged(Err(away)),
             };
             fixture.poll(ms, answer);
@@ -225,4 +225,26 @@ fn the_known_agents_are_saved_when_they_change() {
         fixture.tick(ms);
     }
     assert_eq!(fixture.saved, [1, 2]);
+}
+
+/// F4, F9, I8: rules that change are announced at once, newly published ones are read at once, and other digest keys are told.
+#[test]
+fn an_announcement_follows_the_rules_and_its_answer_is_followed() {
+    let mut fixture = Fixture::reached(ON_REDIS);
+    let announced = |generation| Some(AnnouncedRules { numbering: Numbering::Version, generation, rank: 0 });
+    fixture.engine.set_rules(START.plus_ms(10), RuleSet::new(2, [])).expect("newer rules");
+    fixture.tick(10);
+    assert!(matches!(fixture.requests[..], [MaintenanceRequest::Announce(rules)] if rules == announced(2)));
+    fixture.requests.clear();
+    let set = PresenceSet { published: Some(3), other_digest_keys: 1, ..set_of_three(20) };
+    fixture.poll(20, MaintenanceInput::Announced(Ok(set.clone())));
+    assert_eq!((fixture.waiting(), &fixture.notices[..]), (vec!["rules"], &[Notice::DigestKeysDiffer][..]));
+    fixture.answer_all(21);
+    fixture.tick(1_010);
+    assert_eq!(fixture.waiting(), ["announce"]);
+    fixture.requests.clear();
+    let agreed = PresenceSet { other_digest_keys: 0, ..set };
+    fixture.poll(1_020, MaintenanceInput::Announced(Ok(agreed)));
+    assert_eq!(fixture.waiting(), Vec::<&str>::new(), "they were read");
+    assert_eq!(fixture.notices.last(), Some(&Notice::DigestKeysAgree));
 }
