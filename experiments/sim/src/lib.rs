@@ -19,6 +19,7 @@ mod store;
 mod forger;
 mod planted_bugs;
 mod mutants;
+mod late_parts;
 mod environment;
 mod agent;
 mod aggregator;

@@ -33,6 +33,12 @@ pub enum PlantedBug {
     BackfillDropped,
     /// Units that were admitted without the store are entered twice.
     BackfillTwice,
+    /// Units of a call that the agent has admitted by its part are entered before the late answer to it, which may have charged them.
+    ResentBeforeAnswer,
+    /// The units of late calls are not subtracted from the agent's part.
+    PartCountedTwice,
+    /// An agent drops the view of a counter after each call, and has its part again.
+    PartAfterDroppedView,
     /// Refunded units stay charged.
     RefundDropped,
     /// Units are refunded twice.

@@ -117,6 +117,9 @@ pub(crate) struct AccuracyArgs {
     /// Seconds of the measurement, after 20 that are not measured
     #[arg(long, value_name = "N", default_value_t = 30)]
     seconds: u32,
+    /// Counts each call under a rule of its tenant, too
+    #[arg(long)]
+    tenant: bool,
     /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
     format: Format,
@@ -138,6 +141,9 @@ pub(crate) struct FailureArgs {
     /// Program of the aggregators [default: `tollgate` beside this program]
     #[arg(long, value_name = "PROGRAM")]
     tollgate: Option<PathBuf>,
+    /// Counts each call under a rule of its tenant, too
+    #[arg(long)]
+    tenant: bool,
     /// Form of the report
     #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
     format: Format,
@@ -156,7 +162,7 @@ pub(super) fn measurements(redis: &RedisSettings, kafka: &KafkaSettings) -> anyh
     let programs = programs("redis-server", Path::new(KAFKA_DIR), None)?;
     threads::block_on(async {
         let bar = progress_bar(CALLS_BAR)?;
-        let plan = AccuracyPlan { agents: REPORTED_AGENTS, seconds: REPORTED_SECONDS };
+        let plan = AccuracyPlan { agents: REPORTED_AGENTS, seconds: REPORTED_SECONDS, has_tenant: false };
         let accuracy = accuracy::run(redis, kafka, plan, &bar).await?;
         let mut runs = Vec::new();
         for agents in [NonZeroU32::new(2).expect("above 0"), REPORTED_AGENTS] {
@@ -166,7 +172,7 @@ pub(super) fn measurements(redis: &RedisSettings, kafka: &KafkaSettings) -> anyh
         bar.finish_and_clear();
         let failure = if programs.kafka.exists() {
             let bar = progress_bar(FAULTS_BAR)?;
-            let report = failure::run(&programs, ServerFault::all(), &bar).await?;
+            let report = failure::run(&programs, ServerFault::all(), false, &bar).await?;
             bar.finish_and_clear();
             Some(report)
         } else {
@@ -202,7 +208,7 @@ async fn lag(args: &LagArgs) -> anyhow::Result<Exit> {
 
 async fn accuracy(args: &AccuracyArgs) -> anyhow::Result<Exit> {
     let (redis, kafka) = servers(&args.redis, &args.kafka)?;
-    let plan = AccuracyPlan { agents: args.agents, seconds: args.seconds };
+    let plan = AccuracyPlan { agents: args.agents, seconds: args.seconds, has_tenant: args.tenant };
     plan.check().map_err(|error| Usage(error.to_string()))?;
     let bar = progress_bar(CALLS_BAR)?;
     let report = accuracy::run(&redis, &kafka, plan, &bar).await;
@@ -216,7 +222,7 @@ async fn failure(args: &FailureArgs) -> anyhow::Result<Exit> {
     let programs = programs(&args.redis_server, &args.kafka_dir, args.tollgate.as_deref())?;
     let all = if args.faults.is_empty() { ServerFault::all() } else { &args.faults };
     let bar = progress_bar(FAULTS_BAR)?;
-    let report = failure::run(&programs, all, &bar).await;
+    let report = failure::run(&programs, all, args.tenant, &bar).await;
     bar.finish_and_clear();
     let report = report?;
     say_as(args.format, &report, report.json())?;

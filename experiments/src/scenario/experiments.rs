@@ -23,6 +23,7 @@ use super::real_traffic::RealTrafficSettings;
 use super::regions::GlobalQuotaSettings;
 use super::retry_storm::RetryStormSettings;
 use super::scale_out::ScaleOutSettings;
+use super::sub_windows::SubWindowsSettings;
 use super::ways::WaySettings;
 
 /// The experiments. A new one is a folder with its settings, which implement [`Experiment`], a line `mod` in `mod.rs`, and a row
@@ -43,6 +44,7 @@ pub(super) const EXPERIMENTS: &[RegisteredExperiment] = &[
     RegisteredExperiment::new::<RealTrafficSettings>("real-traffic", include_str!("../../scenarios/real-traffic.toml")),
     RegisteredExperiment::new::<PriceSettings>("price", include_str!("../../scenarios/price.toml")),
     RegisteredExperiment::new::<MixedRulesSettings>("mixed-rules", include_str!("../../scenarios/mixed-rules.toml")),
+    RegisteredExperiment::new::<SubWindowsSettings>("sub-windows", include_str!("../../scenarios/sub-windows.toml")),
     RegisteredExperiment::new::<WaySettings>("ways", include_str!("../../scenarios/ways.toml")),
     RegisteredExperiment::new::<AdversarySettings>("adversary", include_str!("../../scenarios/adversary.toml")),
     RegisteredExperiment::new::<ScaleOutSettings>("scale-out", include_str!("../../scenarios/scale-out.toml")),

@@ -19,6 +19,7 @@ mod lag;
 mod real_traffic;
 mod price;
 mod mixed_rules;
+mod sub_windows;
 mod ways;
 mod adversary;
 mod scale_out;

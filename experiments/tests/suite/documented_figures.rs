@@ -55,6 +55,13 @@ const FIGURES: &[Figure] = &[
     ("regions", "static shares: admitted, % of exact", "Static shares admit {}%", 1.0),
     ("regions", "regional limits: fullest minute, % of quota", "Limits of each region admit {}% of the quota", 1.0),
     ("real-traffic", "sliding_window eventual, 20 agents: worst window, % of quota", "admits up to {}% with 20 agents", 1.0),
+    ("mixed-rules", "minute, hour at 1: requests a call at 0.7", "two windows makes {} requests", 1.0),
+    ("sub-windows", "interpolated 30, 3 agents, 0.9 of 100/min: denied falsely, %", "with 30, at most {}% of honest calls", 1.0),
+    ("sub-windows", "interpolated 12, 3 agents, 0.9 of 100/min: denied falsely, %", "0.9 of 100/min; with 12, {}%", 1.0),
+    ("sub-windows", "conservative 12, 3 agents, 0.9 of 300/min: denied falsely, %", "denies {}% falsely with 12 sub-windows", 1.0),
+    ("sub-windows", "conservative 30, 3 agents, 0.9 of 300/min: denied falsely, %", "with 20, and {}% with 30", 1.0),
+    ("sub-windows", "interpolated 30, 20 agents, 0.9 of 10000/min: requests per call", "requests with 12, and {} with 30", 1.0),
+    ("adversary", "bounded, store late: found, % of the quota", "answers late now and then, the default rule gets {}%", 1.0),
     ("ways", "gossip, summed at 20: worst minute, % of quota", "and summed gossip {}%", 1.0),
 ];
 

@@ -64,19 +64,39 @@ fn the_lag_of_every_call_is_measured_over_real_servers() {
     }
 }
 
-/// N5: callers at real servers get the answers that the simulation predicts, as far as the machine answers in time.
+/// N4, N5: callers at real servers get the answers that the simulation predicts, as far as the machine answers in time; with one and
+/// with two rules on each call.
 #[test]
 fn accuracy_is_measured_beside_its_prediction() {
     let (redis, kafka) = (Redis::start(), Kafka::start());
     let (url, brokers) = (redis.url(), kafka.brokers());
-    let run = |format| {
-        let servers = ["--redis", &url, "--kafka", &brokers, "--format", format, "--seconds", "5"];
-        let done = finish(lab(&ACCURACY).args(servers));
+    let run = |args: &[&str]| {
+        let servers = ["--redis", &url, "--kafka", &brokers, "--seconds", "5"];
+        let done = finish(lab(&ACCURACY).args(servers).args(args));
         assert_eq!((done.exit, &*done.err), (0, ""), "{}", done.out);
         done.out
     };
-    let report: Value = serde_json::from_str(&run("json")).expect("one JSON object");
+    is_accurate(&run(&["--format", "json"]), false);
+    is_accurate(&run(&["--format", "json", "--tenant"]), true);
+
+    let text = run(&["--tenant"]);
+    println!("{text}");
+    for expected in [
+        "simulated",
+        "fullest window, % of quota",
+        "eventual",
+        "of 12 numbers are as simulated",
+        "Each call counts under a rule of",
+    ] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+fn is_accurate(report: &str, has_tenant: bool) {
+    let report: Value = serde_json::from_str(report).expect("one JSON object");
     assert_eq!((&report["name"], &report["seeds"]), (&json!("live-accuracy"), &json!([0, 1, 2, 3, 4])));
+    assert_eq!(report["has_tenant"], has_tenant);
     let rows = report["rows"].as_array().expect("rows");
     assert_eq!(rows.len(), 12, "{report}");
     let row = |consistency: &str, name: &str| {
@@ -94,13 +114,6 @@ fn accuracy_is_measured_beside_its_prediction() {
         let (admitted, predicted) = row(consistency, "admitted, % of calls");
         assert!((predicted.start() - 5.0..=predicted.end() + 5.0).contains(&admitted), "{consistency}: {report}");
     }
-
-    let text = run("text");
-    println!("{text}");
-    for expected in ["simulated", "fullest window, % of quota", "eventual", "of 12 numbers are as simulated"] {
-        assert!(text.contains(expected), "{expected}: {text}");
-    }
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 }
 
 #[test]
@@ -127,14 +140,31 @@ fn a_plan_that_cannot_be_measured_is_refused_with_a_reason() {
 #[test]
 fn faults_are_measured_over_servers_of_its_own() {
     let faults = ["pause", "late-20ms", "aggregator-kill"];
-    let args = ["--fault", &faults.join(","), "--kafka-dir", KAFKA_DIR, "--format", "json"];
-    let done = finish(lab(&FAILURE).args(args));
-    let report: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.err));
+    let report = failure_report(&faults, &[]);
     let rows = report["rows"].as_array().expect("rows");
     let named = rows.iter().map(|row| (row["fault"].as_str().expect("a name"), row["kafka"] == true));
     let expected =
         [("pause", true), ("pause", false), ("late-20ms", true), ("late-20ms", false), ("aggregator-kill", true)];
     assert!(named.eq(expected), "{report:#}");
+    keeps_the_bounds(rows);
+    // Breakers open when Redis is silent. On a busy machine, one of the two may be open already.
+    assert!(rows[..2].iter().all(|row| row["openings"].as_u64() >= Some(1)), "{report:#}");
+    // The same with two rules on each call.
+    let report = failure_report(&faults[..1], &["--tenant"]);
+    assert_eq!(report["has_tenant"], true, "{report:#}");
+    keeps_the_bounds(report["rows"].as_array().expect("rows"));
+}
+
+fn failure_report(faults: &[&str], more: &[&str]) -> Value {
+    let args = ["--fault", &faults.join(","), "--kafka-dir", KAFKA_DIR, "--format", "json"];
+    let done = finish(lab(&FAILURE).args(args).args(more));
+    let report: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.err));
+    let broken = report["broken"].as_array().expect("bounds that are not kept");
+    assert_eq!(done.exit, i32::from(!broken.is_empty()), "{report:#}");
+    report
+}
+
+fn keeps_the_bounds(rows: &[Value]) {
     for row in rows {
         let number = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
         assert!(number("worst_ms") >= number("p99_ms") && number("p99_ms") > 0.0, "{row}");
@@ -155,10 +185,6 @@ fn faults_are_measured_over_servers_of_its_own() {
         }
         assert!(number("recovery_s") >= 0.0, "{row}");
     }
-    // Breakers open when Redis is silent. On a busy machine, one of the two may be open already.
-    assert!(rows[..2].iter().all(|row| row["openings"].as_u64() >= Some(1)), "{report:#}");
-    let broken = report["broken"].as_array().expect("bounds that are not kept");
-    assert_eq!(done.exit, i32::from(!broken.is_empty()), "{report:#}");
 }
 
 #[test]

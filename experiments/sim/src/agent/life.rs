@@ -9,6 +9,7 @@ use super::requests::StoreRequests;
 use super::waker::Sleep;
 use crate::bus::SimReader;
 use crate::event::{AgentEvent, Life};
+use crate::late_parts::OwnAdmissions;
 use crate::mutants::MutantMemory;
 use crate::planted_bugs::LateRows;
 use crate::scheduler::DriftingClock;
@@ -48,4 +49,5 @@ pub(crate) struct AgentLife<'c> {
     pub(super) held: Vec<AgentEvent>,
     pub(super) late_rows: LateRows,
     pub(super) memory: MutantMemory<'c>,
+    pub(super) own: OwnAdmissions,
 }

@@ -29,6 +29,7 @@ use super::bus::{DecodedRecord, SimReader};
 use super::environment::Environment;
 use super::event::{AgentEvent, AgentShell, Life, Writer};
 use super::faults::StoreState;
+use super::late_parts::OwnAdmissions;
 use super::mutants::MutantMemory;
 use super::observation::{Observation, RecordName, SimNode};
 use super::planted_bugs::{LateRows, PlantedBug};
@@ -122,6 +123,7 @@ impl<'c> SimAgent<'c> {
             held: Vec::new(),
             late_rows: LateRows::new(),
             memory: MutantMemory::default(),
+            own: OwnAdmissions::default(),
         });
         env.observe(Observation::Started(running.node()));
         running.maintain(env, MaintenanceInput::Tick);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tollgate::store::StoreError;
 use tollgate::{Call, DecidedCall};
+use tollgate_core::counter::Charge;
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{
     DecidedRule, Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest,
@@ -17,7 +18,9 @@ use super::life::{AgentLife, SimAgent};
 use super::requests::{AskedCalls, ChargePurpose, Correction, SimRequest};
 use crate::environment::Environment;
 use crate::event::{StoreAnswer, StoreCommand};
+use crate::late_parts::sent_again;
 use crate::observation::{AnsweredCall, CorrectedCall, Observation, Ticket};
+use crate::planted_bugs::PlantedBug;
 
 /// Interval at which an agent without a bus ticks its maintenance, in ms. Years may pass between two calls, so a call looks
 /// whether the tick is due.
@@ -188,8 +191,12 @@ impl<'c> AgentLife<'c> {
                     let sent = self.at(asked.arrived);
                     self.memory.leased(request.charges(), results, sent, self.now(env));
                 }
+                let charges = request.charges().to_vec();
                 let output = self.engine.finish(self.now(env), &mut request, results);
                 let rules = request.decided_rules();
+                if env.has(PlantedBug::ResentBeforeAnswer) && error == Some(StoreError::TimedOut) {
+                    self.resend(env, &charges, &rules, &output);
+                }
                 self.keep_late(ticket, request, error);
                 self.answered(env, asked, Some(ticket), error, output, rules);
             }
@@ -214,6 +221,16 @@ impl<'c> AgentLife<'c> {
         }
     }
 
+    /// Sends units again although the late answer to their request may come. No one waits for the answer.
+    fn resend(&mut self, env: &mut Environment<'c>, charges: &[Charge], rules: &[Vec<DecidedRule>], output: &Output) {
+        let ([rules], Output::Decisions(decisions)) = (rules, output) else { return };
+        let again = decisions.first().map_or(Vec::new(), |decision| sent_again(charges, rules, decision));
+        if !again.is_empty() {
+            let ticket = env.ticket();
+            env.request(self.index, self.life, ticket, StoreCommand::Charge(vec![again]));
+        }
+    }
+
     fn answered(
         &mut self,
         env: &mut Environment<'c>,
@@ -226,7 +243,11 @@ impl<'c> AgentLife<'c> {
         rules.resize(asked.calls.len(), Vec::new());
         let (agent, answered) = (self.index, env.now());
         let AskedCalls { calls, generation, arrived } = asked;
-        let decisions = output.into_decisions();
+        let mut decisions = output.into_decisions();
+        if let (Some(bug), [call], [decision], [rules]) = (env.bug, &calls[..], &mut decisions[..], &mut rules[..]) {
+            let (own, agents) = (&mut self.own, self.engine.fleet_size().get());
+            self.engine.with_rules(|set| own.decided(bug, set, agents.into(), call, decision, rules));
+        }
         if let ([call], [decision]) = (&calls[..], &decisions[..]) {
             self.memory.answered(call, generation, self.at(arrived), decision);
         }

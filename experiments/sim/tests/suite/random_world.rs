@@ -184,8 +184,11 @@ fn each_planted_bug_is_found() {
             PlantedBug::BackfillDropped
             | PlantedBug::BackfillTwice
             | PlantedBug::RefundDropped
-            | PlantedBug::RefundTwice => "backfill and refund",
-            PlantedBug::DenialReportedCharged => "never-over",
+            | PlantedBug::RefundTwice
+            | PlantedBug::ResentBeforeAnswer => "backfill and refund",
+            PlantedBug::DenialReportedCharged | PlantedBug::PartCountedTwice | PlantedBug::PartAfterDroppedView => {
+                "never-over"
+            }
             PlantedBug::WriterNotWoken | PlantedBug::MaintenanceNotWoken | PlantedBug::NextTickLost => "wake-up",
             mutant => unreachable!("{mutant:?} is a mutant"),
         };

@@ -88,9 +88,10 @@ async fn send_all(
             let due = Duration::from_secs_f64(call.at_ms / 1_000.0);
             std::thread::sleep(due.saturating_sub(since.elapsed()));
             let (agent, caller, record) = (agents[call.agent].clone(), call.caller, record.clone());
+            let call = call_of(caller, calls.has_tenant);
             let answer = async move {
                 let sent = since.elapsed();
-                let decision = agent.decide(&call_of(caller)).await;
+                let decision = agent.decide(&call).await;
                 let answered = since.elapsed();
                 let mut log = record.lock();
                 log.sent_late_us.saturating_record(as_us(sent.saturating_sub(due)));
@@ -119,11 +120,12 @@ fn start(
 ) -> Result<LiveFleet, ExperimentError> {
     let bus = connect_kafka(&kafka)?;
     let settings = WorkerSettings { epoch: clock.now(), shares: true, ..WorkerSettings::new("aggregator") };
-    settings.replay_window.cover(&rules());
+    settings.replay_window.cover(&rules(plan.has_tenant));
     let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
     let mut fleet = LiveFleet { agents: Vec::new(), aggregator, kafka: (bus, kafka) };
     for number in 0..plan.agents.get() {
-        let builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules());
+        let builder =
+            Agent::builder().node(format!("agent-{number}")).clock(clock.clone()).rules(rules(plan.has_tenant));
         let builder = builder.redis(redis.clone()).bus(connect_kafka(&fleet.kafka.1)?).agents_expected(plan.agents);
         fleet.agents.push(builder.start()?);
     }

@@ -7,6 +7,8 @@ use crate::error::ExperimentError;
 /// Quota of each caller, and its window in ms.
 pub(super) const QUOTA: u64 = 100;
 pub(super) const WIDTH_MS: u64 = 10_000;
+/// Quota of a tenant, which all callers of a consistency belong to, in the same window. They use up to 1,700 units of it.
+pub(super) const TENANT_QUOTA: u64 = 2_500;
 /// Ways of limiting, each of which has callers of its own.
 pub(super) const CONSISTENCIES: [&str; 3] = ["strict", "bounded", "eventual"];
 
@@ -17,6 +19,8 @@ pub struct AccuracyPlan {
     pub agents: NonZeroU32,
     /// Duration of the measurement, in seconds, after two windows that are not measured.
     pub seconds: u32,
+    /// True if each call counts under a rule of its tenant, too, which has room for all callers.
+    pub has_tenant: bool,
 }
 
 impl AccuracyPlan {

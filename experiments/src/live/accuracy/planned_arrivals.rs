@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use tollgate::{Call, RuleSet};
 
-use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
+use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, TENANT_QUOTA, WIDTH_MS};
 
 /// Demands of callers, in quotas.
 const LOADS: [f64; 4] = [0.5, 0.9, 2.0, 10.0];
@@ -18,6 +18,8 @@ pub(super) struct PlannedArrivals {
     pub(super) all: Vec<PlannedArrival>,
     pub(super) callers: usize,
     pub(super) measured_from_ms: u64,
+    /// True if each call counts under a rule of its tenant, too.
+    pub(super) has_tenant: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,20 +52,29 @@ impl PlannedArrivals {
             }
         }
         all.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
-        Self { all, callers, measured_from_ms: UNMEASURED_MS }
+        Self { all, callers, measured_from_ms: UNMEASURED_MS, has_tenant: plan.has_tenant }
     }
 }
 
-/// Returns the rules: one for each consistency, by a descriptor of its name.
-pub(super) fn rules() -> RuleSet {
-    let rule = |consistency| {
+/// Returns the rules: one for each consistency, by a descriptor of its name, and one for its tenant.
+pub(super) fn rules(has_tenant: bool) -> RuleSet {
+    let rule = |name: &str, quota, consistency| {
         format!(
-            "{{ name: {consistency}, per: [{consistency}], quota: {QUOTA}/{}s, estimate: conservative, consistency: {consistency} }}",
+            "{{ name: {name}, per: [{name}], quota: {quota}/{}s, estimate: conservative, consistency: {consistency} }}",
             WIDTH_MS / 1_000
         )
     };
-    let text = format!("version: 1\nrules: [{}]", CONSISTENCIES.map(rule).join(", "));
+    let mut rules = CONSISTENCIES.map(|consistency| rule(consistency, QUOTA, consistency)).to_vec();
+    if has_tenant {
+        rules.extend(CONSISTENCIES.map(|consistency| rule(&tenant_of(consistency), TENANT_QUOTA, consistency)));
+    }
+    let text = format!("version: 1\nrules: [{}]", rules.join(", "));
     tollgate_rules::from_yaml("accuracy", &text, 1).expect("valid rules")
+}
+
+/// Returns the name of the rule of a consistency's tenant, and of its descriptor.
+fn tenant_of(consistency: &str) -> String {
+    format!("{consistency}_tenant")
 }
 
 /// Returns the place of a caller's consistency in [`CONSISTENCIES`].
@@ -71,8 +82,10 @@ pub(super) fn consistency_of(caller: usize) -> usize {
     caller / (LOADS.len() * CALLERS)
 }
 
-pub(super) fn call_of(caller: usize) -> Call<'static> {
-    Call::new().with(CONSISTENCIES[consistency_of(caller)], format!("caller-{caller}"))
+pub(super) fn call_of(caller: usize, has_tenant: bool) -> Call<'static> {
+    let consistency = CONSISTENCIES[consistency_of(caller)];
+    let call = Call::new().with(consistency, format!("caller-{caller}"));
+    if has_tenant { call.with(tenant_of(consistency), "tenant") } else { call }
 }
 
 #[cfg(test)]
@@ -83,7 +96,7 @@ mod tests {
 
     #[test]
     fn calls_are_in_order_and_of_all_agents_and_consistencies() {
-        let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 20 };
+        let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 20, has_tenant: true };
         let calls = PlannedArrivals::new(plan);
         assert!(calls.all.is_sorted_by(|a, b| a.at_ms <= b.at_ms));
         for number in 0..3 {
@@ -93,6 +106,9 @@ mod tests {
         // The mean demand is 3.35 quotas of ten calls per second, of 60 callers for 35 s on average.
         assert!((68_000..72_700).contains(&calls.all.len()), "{}", calls.all.len());
         assert_eq!(calls.all, PlannedArrivals::new(plan).all);
-        assert_eq!(rules().rules.len(), 3);
+        for (has_tenant, rules_of_call) in [(false, 1), (true, 2)] {
+            let (rules, call) = (rules(has_tenant), call_of(0, has_tenant));
+            assert_eq!(rules.applicable(&rules.resolved(&call)).len(), rules_of_call);
+        }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn tallies(
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small times after the beginning")]
 fn answers(calls: &PlannedArrivals, agents: NonZeroU32, seed: u64, progress: &ProgressBar) -> Vec<AnsweredArrival> {
     let settings = simulated::fleet(BEGIN, agents.get() as usize, seed);
-    let mut sim = Simulation::new(settings, &rules());
+    let mut sim = Simulation::new(settings, &rules(calls.has_tenant));
     sim.run_until(BEGIN);
     let mut answers = Vec::new();
     let take = |sim: &mut Simulation<'_>, answers: &mut Vec<AnsweredArrival>| {
@@ -46,7 +46,7 @@ fn answers(calls: &PlannedArrivals, agents: NonZeroU32, seed: u64, progress: &Pr
     };
     for call in &calls.all {
         sim.run_until(BEGIN.plus_ms(call.at_ms as u64).max(sim.now()));
-        sim.check(call.agent, vec![call_of(call.caller)]);
+        sim.check(call.agent, vec![call_of(call.caller, calls.has_tenant)]);
         take(&mut sim, &mut answers);
         progress.inc(1);
     }
@@ -63,7 +63,7 @@ mod tests {
     /// N5: while Redis answers, no window of a strict caller holds more than its quota, and none of a bounded one more than 5%.
     #[test]
     fn the_prediction_keeps_the_bounds() {
-        let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 5 };
+        let plan = AccuracyPlan { agents: NonZeroU32::new(3).unwrap(), seconds: 5, has_tenant: false };
         let calls = PlannedArrivals::new(plan);
         for [strict, bounded, eventual] in tallies(&calls, plan.agents, &ProgressBar::hidden()) {
             let all = [strict, bounded, eventual];

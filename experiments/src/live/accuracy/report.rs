@@ -6,7 +6,7 @@ use serde::Serialize;
 use tollgate_sim::figures::{count, plain_table, wrapped};
 
 use super::measured::MeasuredCalls;
-use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, WIDTH_MS};
+use super::plan::{AccuracyPlan, CONSISTENCIES, QUOTA, TENANT_QUOTA, WIDTH_MS};
 use super::tally::AccuracyTally;
 use super::waits::Waits;
 use crate::live::result;
@@ -19,6 +19,8 @@ pub struct AccuracyReport {
     pub agents: u32,
     /// Duration of the measurement, in seconds.
     pub seconds: u32,
+    /// True if each call counted under a rule of its tenant, too.
+    pub has_tenant: bool,
     /// Numbers by consistency and kind.
     pub rows: Vec<AccuracyRow>,
     /// 99th percentile of the time from the due instant of a call to its sending, in ms.
@@ -99,6 +101,7 @@ impl AccuracyReport {
         Self {
             agents: plan.agents.get(),
             seconds: plan.seconds,
+            has_tenant: plan.has_tenant,
             rows,
             sent_late_p99_ms: ms(measured.sent_late_us.value_at_quantile(0.99)),
             answered_p99_ms: ms(measured.answered_us.value_at_quantile(0.99)),
@@ -116,8 +119,13 @@ impl AccuracyReport {
     /// Returns the conditions of both runs, in a sentence or two.
     #[must_use]
     pub fn conditions(&self) -> String {
+        let tenant = if self.has_tenant {
+            format!(" Each call counts under a rule of its tenant, too, of {} calls.", count(TENANT_QUOTA))
+        } else {
+            String::new()
+        };
         format!(
-            "{} agents, {} s, callers at 0.5 to 10 times {QUOTA} calls in {} s, estimate conservative. The prediction is the range of {SEEDS} \
+            "{} agents, {} s, callers at 0.5 to 10 times {QUOTA} calls in {} s, estimate conservative.{tenant} The prediction is the range of {SEEDS} \
              seeds, with up to {STORE_MS_MAX} ms to Redis and {BUS_MS_MAX} ms to Kafka each way. Of the real calls, 99% were sent less than \
              {:.1} ms late and answered within {:.1} ms (longest {:.1} ms).",
             self.agents,
@@ -204,6 +212,7 @@ mod tests {
         let mut report = AccuracyReport {
             agents: 3,
             seconds: 1,
+            has_tenant: false,
             rows: vec![row("strict", 100.0), row("bounded", 110.0)],
             sent_late_p99_ms: 0.2,
             answered_p99_ms: 1.0,

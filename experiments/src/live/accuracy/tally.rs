@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn answers_are_judged_in_the_order_of_their_instants() {
-        let calls = PlannedArrivals { all: Vec::new(), callers: 1, measured_from_ms: 1 };
+        let calls = PlannedArrivals { all: Vec::new(), callers: 1, measured_from_ms: 1, has_tenant: false };
         let answer = |answered_ms, is_admitted| AnsweredArrival { answered_ms, caller: 0, is_admitted };
         // 100 units are in the window of [0, 10 s); the answers at 5 s come last in the list.
         let mut answers: Vec<_> = (0..100).map(|_| answer(0, true)).collect();

@@ -70,17 +70,22 @@ mod tests {
     use super::super::faults::ServerFault;
     use super::super::history::Strike;
     use super::super::judgement::FaultBounds;
-    use super::super::load;
+    use super::super::load::{self, FaultedCaller};
     use super::super::signal_receipts::SignalReceipts;
     use super::*;
 
     #[test]
     fn simulated_fleets_keep_the_bounds_of_real_ones() {
-        let callers = load::callers(2);
+        for has_tenant in [false, true] {
+            keeps_the_bounds(&load::callers(2, has_tenant));
+        }
+    }
+
+    fn keeps_the_bounds(callers: &[FaultedCaller]) {
         let strike = |fault, begin_ms| Strike { fault, begin_ms, end_ms: begin_ms + 3_000, next_ms: begin_ms + 8_500 };
         let strikes = [(ServerFault::Kill, 1_700_000_010_000), (ServerFault::AggregatorKill, 1_700_000_019_000)];
         let history = History {
-            callers: &callers,
+            callers,
             has_kafka: vec![true, false],
             answers: Vec::new(),
             states: Vec::new(),

@@ -47,8 +47,10 @@ impl FaultedFleet {
         servers: &FaultyServers,
         clock: &Arc<dyn Clock>,
         receipts: &SignalReceipts,
+        has_tenant: bool,
     ) -> Result<Vec<Self>, ExperimentError> {
-        [Some(receipts), None].into_iter().map(|receipts| Self::start(servers, clock, receipts)).collect()
+        let fleets = [Some(receipts), None].into_iter();
+        fleets.map(|receipts| Self::start(servers, clock, receipts, has_tenant)).collect()
     }
 
     /// Starts the agents of one fleet. It has Kafka if receipts of its signals are recorded.
@@ -56,9 +58,10 @@ impl FaultedFleet {
         servers: &FaultyServers,
         clock: &Arc<dyn Clock>,
         receipts: Option<&SignalReceipts>,
+        has_tenant: bool,
     ) -> Result<Self, ExperimentError> {
         let has_kafka = receipts.is_some();
-        let rules = RuleSet::new(1, Limiting::ALL.map(Limiting::rule));
+        let rules = RuleSet::new(1, Limiting::rules(has_tenant));
         let prefix = if has_kafka { "with-kafka:" } else { "alone:" };
         let redis = RedisSettings::new(&servers.redis_url()).prefixed(prefix);
         let agent = |number| -> Result<Agent, ExperimentError> {

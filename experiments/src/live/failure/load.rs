@@ -41,6 +41,8 @@ enum Demand {
 pub(super) struct FaultedCaller {
     pub(super) fleet: usize,
     pub(super) limiting: Limiting,
+    /// True if each call counts under a rule of its tenant, too.
+    pub(super) has_tenant: bool,
     demand: Demand,
     key: Arc<str>,
 }
@@ -87,7 +89,8 @@ impl FaultedCaller {
     }
 
     pub(super) fn call(&self) -> Call<'static> {
-        Call::new().with(self.limiting.descriptor(), self.key.to_string())
+        let call = Call::new().with(self.limiting.descriptor(), self.key.to_string());
+        if self.has_tenant { call.with(self.limiting.tenant(), "tenant") } else { call }
     }
 
     /// Returns the calls in a second of the run.
@@ -101,12 +104,13 @@ impl FaultedCaller {
     }
 }
 
-pub(super) fn callers(fleets: usize) -> Vec<FaultedCaller> {
+pub(super) fn callers(fleets: usize, has_tenant: bool) -> Vec<FaultedCaller> {
     let mut callers = Vec::new();
     for fleet in 0..fleets {
         for limiting in Limiting::ALL {
-            let mut add =
-                |demand, key: String| callers.push(FaultedCaller { fleet, limiting, demand, key: key.into() });
+            let mut add = |demand, key: String| {
+                callers.push(FaultedCaller { fleet, limiting, has_tenant, demand, key: key.into() });
+            };
             (0..limiting.honest()).for_each(|number| add(Demand::Honest, format!("honest-{number}")));
             (0..BURSTING).for_each(|number| add(Demand::Bursts(number), format!("bursts-{number}")));
             add(Demand::Steady, "steady".to_owned());
@@ -207,8 +211,7 @@ async fn call(
     retries: usize,
     answers: &Mutex<Vec<Answered>>,
 ) -> Decision {
-    let FaultedCaller { limiting, key, .. } = &callers[caller];
-    let call = Call::new().with(limiting.descriptor(), &**key);
+    let call = callers[caller].call();
     let took = Stopwatch::start();
     let decision = agent.decide(&call).await;
     let Decision { allowed, at, .. } = decision;

@@ -31,7 +31,7 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use crate::error::ExperimentError;
 use fleet::{FaultedFleet, StateWatch};
 use history::{History, Strike};
-use load::FailureLoad;
+use load::{FailureLoad, FaultedCaller};
 use servers::FaultyServers;
 use settings::PAUSE;
 use signal_receipts::SignalReceipts;
@@ -53,13 +53,14 @@ struct BareTimer {
     thread: JoinHandle<Duration>,
 }
 
-/// Runs the faults in this order, inside a tokio runtime.
+/// Runs the faults in this order, inside a tokio runtime. With a tenant, each call counts under a rule of its tenant, too.
 ///
 /// # Errors
 /// If a server is missing or does not answer, or a part does not start.
 pub async fn run(
     programs: &Programs,
     faults: &[ServerFault],
+    has_tenant: bool,
     progress: &ProgressBar,
 ) -> Result<FailureReport, ExperimentError> {
     progress.set_length(faults.len() as u64);
@@ -69,9 +70,9 @@ pub async fn run(
     let servers = servers.map_err(std::io::Error::other)??;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let receipts = SignalReceipts::new(clock.clone());
-    let fleets = FaultedFleet::start_all(&servers, &clock, &receipts)?;
-    let servers = Arc::new(Mutex::new(servers));
-    let ran = strike_all(&servers, &fleets, receipts, &clock, faults, progress).await;
+    let fleets = FaultedFleet::start_all(&servers, &clock, &receipts, has_tenant)?;
+    let (servers, callers) = (Arc::new(Mutex::new(servers)), load::callers(fleets.len(), has_tenant));
+    let ran = strike_all(&servers, &fleets, callers, receipts, &clock, faults, progress).await;
     // The servers end after the agents, which would log their loss.
     for fleet in &fleets {
         fleet.stop().await;
@@ -82,6 +83,7 @@ pub async fn run(
 async fn strike_all(
     servers: &Arc<Mutex<FaultyServers>>,
     fleets: &[FaultedFleet],
+    callers: Vec<FaultedCaller>,
     receipts: SignalReceipts,
     clock: &Arc<dyn Clock>,
     faults: &[ServerFault],
@@ -94,7 +96,7 @@ async fn strike_all(
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
-    let callers: Arc<[_]> = load::callers(fleets.len()).into();
+    let callers: Arc<[_]> = callers.into();
     let timer = BareTimer::start()?;
     let states = StateWatch::start(fleets, clock.clone())?;
     let load = FailureLoad::start(&callers, fleets)?;

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub(super) const QUOTA: u64 = 100;
+/// Quota of the tenant of all callers of a fleet and rule, in the same window. They use about 1,050 units of it.
+pub(super) const TENANT_QUOTA: u64 = 4_000;
 pub(super) const WIDTH_MS: u64 = 5_000;
 pub(super) const FAULT_LENGTH: Duration = Duration::from_secs(3);
 /// Time after the recovery until the next fault: a window and a margin.

@@ -92,7 +92,8 @@ pub(super) fn answers(history: &History<'_>, fleet: usize, seed: u64) -> Vec<Ans
         partitions: tollgate::KafkaSettings::new("").partitions,
         ..simulated::fleet(begin, AGENTS, seed)
     };
-    let mut sim = Simulation::new(settings, &RuleSet::new(1, Limiting::ALL.map(Limiting::rule)));
+    let has_tenant = history.callers.iter().any(|caller| caller.has_tenant);
+    let mut sim = Simulation::new(settings, &RuleSet::new(1, Limiting::rules(has_tenant)));
     sim.set_bus_up(has_kafka);
     sim.run_until(begin);
     sim.observations();

@@ -1,4 +1,4 @@
-//! A rule of a simulated fleet as the target of attacks, while the store answers or is lost for a time.
+//! A rule of a simulated fleet as the target of attacks, while the store answers in time, answers late, or is lost for a time.
 //!
 //! All attacks of a generation run in one fleet at the same time, each by another caller.
 
@@ -8,12 +8,15 @@ use std::num::NonZeroU32;
 use tollgate::RuleSet;
 use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_core::rules::{Consistency, LimitPolicy, OutageBound, Quota};
+use tollgate_engine::Engine;
 use tollgate_sim::figures::ratio;
 use tollgate_sim::oracle::Oracle;
-use tollgate_sim::{AnsweredCall, Faults, SimSettings, StoreState};
+use tollgate_sim::{AnsweredCall, Faults, SimSettings};
 
 use super::attack::{Attack, AttackSpace};
 use super::search::AttackOutcome;
+use super::target_rules::TARGET_RULES;
+use super::target_store::{LATE_EACH_MS, LOST_MS, OTHER_CALLER, TargetStore, late_from};
 use crate::scenario::arrivals::BEGIN;
 use crate::scenario::fleet::{CALLER, Fleet, rule_per_caller};
 
@@ -21,9 +24,6 @@ use crate::scenario::fleet::{CALLER, Fleet, rule_per_caller};
 const WIDTH_MS: u64 = 10_000;
 /// Time from [`BEGIN`] to the beginning of the attacks, in ms. Signals from before are too old then.
 const SETTLED_MS: u64 = WIDTH_MS;
-/// Times from the beginning of the attacks to the loss of the store, and to its return, in ms.
-const LOST_MS: u64 = 12_900;
-const RETURNS_MS: u64 = 22_900;
 const END_MS: u64 = 3 * WIDTH_MS;
 /// Longest way between an agent and the store, in ms.
 const STORE_MS_MAX: u64 = 1;
@@ -32,42 +32,6 @@ const ANSWERED_MS: u64 = 100;
 /// Largest number of calls of an attack, in quotas.
 const CALLS_QUOTAS: u64 = 10;
 
-/// Names and settings of the rules, with the store.
-const UP: [(&str, &str); 12] = [
-    ("strict", ", consistency: strict"),
-    ("strict, interpolated", ", consistency: strict, estimate: interpolated"),
-    ("strict, fixed_window", ", consistency: strict, algorithm: fixed_window"),
-    ("strict, sliding_log", ", consistency: strict, algorithm: sliding_log"),
-    ("strict, token_bucket", ", consistency: strict, algorithm: token_bucket"),
-    ("strict, leaky_bucket", ", consistency: strict, algorithm: leaky_bucket"),
-    ("bounded", ""),
-    ("bounded, conservative", ", estimate: conservative"),
-    ("bounded, fixed_window", ", algorithm: fixed_window"),
-    ("eventual", ", consistency: eventual"),
-    ("eventual, conservative", ", consistency: eventual, estimate: conservative"),
-    ("eventual, fixed_window", ", consistency: eventual, algorithm: fixed_window"),
-];
-/// Names and settings of the rules, without the store.
-const STORE_LOST: [(&str, &str); 7] = [
-    ("strict, store lost", ", consistency: strict"),
-    ("bounded, store lost", ""),
-    ("conservative, store lost", ", estimate: conservative"),
-    ("fixed_window, store lost", ", algorithm: fixed_window"),
-    ("sliding_log, store lost", ", algorithm: sliding_log"),
-    ("token_bucket, store lost", ", algorithm: token_bucket"),
-    ("leaky_bucket, store lost", ", algorithm: leaky_bucket"),
-];
-/// Names and settings of the rules, without the store and without signals.
-const ALL_LOST: [(&str, &str); 7] = [
-    ("strict, store and bus lost", ", consistency: strict"),
-    ("bounded, store and bus lost", ""),
-    ("conservative, store and bus lost", ", estimate: conservative"),
-    ("fixed_window, store and bus lost", ", algorithm: fixed_window"),
-    ("sliding_log, store and bus lost", ", algorithm: sliding_log"),
-    ("token_bucket, store and bus lost", ", algorithm: token_bucket"),
-    ("leaky_bucket, store and bus lost", ", algorithm: leaky_bucket"),
-];
-
 /// A rule in a fleet.
 #[derive(Clone, Debug)]
 pub(super) struct FleetTarget {
@@ -75,8 +39,7 @@ pub(super) struct FleetTarget {
     rules: RuleSet,
     policy: LimitPolicy,
     agents: usize,
-    /// True if the store is lost for a time.
-    is_lost: bool,
+    store: TargetStore,
     has_signals: bool,
 }
 
@@ -102,28 +65,34 @@ impl FleetTarget {
     /// Returns rules of each algorithm and consistency, with this quota in each window.
     pub(super) fn all(quota: u64, agents: usize) -> Vec<Self> {
         let burst = format!(", burst: {}", quota + quota / 5);
-        let while_up = UP.into_iter().chain([("bounded, burst", burst.as_str())]);
-        let while_up = while_up.map(|(name, settings)| (name, settings, false, true));
-        let without_store = STORE_LOST.into_iter().map(|(name, settings)| (name, settings, true, true));
-        let alone = ALL_LOST.into_iter().map(|(name, settings)| (name, settings, true, false));
-        let target = |(name, settings, is_lost, has_signals): (&'static str, &str, bool, bool)| {
+        let target = |name: &'static str, settings: &str, store, has_signals| {
             let rules = rule_per_caller(&format!("quota: {quota}/{}s{settings}", WIDTH_MS / 1_000));
             let policy = rules.rules[0].policy.expect("the rule has a policy");
-            Self { name, rules, policy, agents, is_lost, has_signals }
+            Self { name, rules, policy, agents, store, has_signals }
         };
-        while_up.chain(without_store).chain(alone).map(target).collect()
+        let with_burst = target("bounded, burst", &burst, TargetStore::InTime, true);
+        let of_store = |(rules, store, has_signals): (&[(&'static str, &str)], TargetStore, bool)| {
+            rules.iter().map(|(name, settings)| target(name, settings, store, has_signals)).collect::<Vec<_>>()
+        };
+        let mut targets: Vec<Self> = TARGET_RULES.into_iter().flat_map(of_store).collect();
+        targets.push(with_burst);
+        targets
     }
 
     pub(super) fn bound(&self) -> PrintedBound {
         let agents = u32::try_from(self.agents).ok().and_then(NonZeroU32::new).expect("a fleet");
         let OutageBound { by_signals, alone } = OutageBound::of(&self.policy, agents);
         let (edge, is_eventual) = (self.policy.edge_units(), self.policy.consistency == Consistency::Eventual);
-        match (self.is_lost || is_eventual, self.has_signals) {
-            (false, _) => PrintedBound { units: self.policy.most_at_worst(), times_calls: 0 },
-            (true, true) => {
-                PrintedBound { units: by_signals.saturating_add(edge), times_calls: 1 + u64::from(edge > 0) }
+        match (self.store, self.has_signals) {
+            (TargetStore::InTime, _) if !is_eventual => {
+                PrintedBound { units: self.policy.most_at_worst(), times_calls: 0 }
             }
-            (true, false) => PrintedBound { units: alone.unwrap_or(u64::MAX).saturating_add(edge), times_calls: 0 },
+            (TargetStore::Late, _) => {
+                let late = self.policy.most_while_late(agents.get(), agents).unwrap_or(u64::MAX);
+                PrintedBound { units: late.saturating_add(edge), times_calls: 0 }
+            }
+            (_, true) => PrintedBound { units: by_signals.saturating_add(edge), times_calls: 1 + u64::from(edge > 0) },
+            (_, false) => PrintedBound { units: alone.unwrap_or(u64::MAX).saturating_add(edge), times_calls: 0 },
         }
     }
 
@@ -132,10 +101,18 @@ impl FleetTarget {
     }
 
     /// Returns attacks that are known. Before a loss of the store, a caller gets a quota at the end of a sub-window and, as the
-    /// interpolated estimate has it, another one nearly a window later. All agents then admit their parts alone.
+    /// interpolated estimate has it, another one nearly a window later. All agents then admit their parts alone. While the store is
+    /// late, each agent admits its part after another one has admitted the quota.
     pub(super) fn known(&self) -> Vec<Attack> {
-        if !self.is_lost {
+        if self.store == TargetStore::InTime {
             return Vec::new();
+        }
+        if self.store == TargetStore::Late {
+            let quota = self.policy.quota.units();
+            let from_ms = WIDTH_MS.next_multiple_of(LATE_EACH_MS);
+            let late = (0..self.agents).map(|agent| (from_ms + late_from(agent, self.agents) + 2, quota, agent));
+            let in_time = (from_ms - LATE_EACH_MS / 4, quota, 0);
+            return vec![Attack::of_bursts(std::iter::once(in_time).chain(late))];
         }
         let (quota, sub_window_ms) = (self.policy.quota.units(), self.policy.window.sub_window_ms());
         let edge_ms = (LOST_MS - WIDTH_MS).next_multiple_of(sub_window_ms);
@@ -150,30 +127,40 @@ impl FleetTarget {
         let mut fleet = Fleet::new(sim, &self.rules, self.policy.quota);
         fleet.sim.set_bus_up(self.has_signals);
         let begin = BEGIN.plus_ms(SETTLED_MS);
-        let changes = [(LOST_MS, StoreState::Silent), (RETURNS_MS, StoreState::Up)];
-        let mut changes = changes.into_iter().filter(|_| self.is_lost).peekable();
+        let mut changes = self.store.changes(self.agents, END_MS).into_iter().peekable();
         let mut calls: Vec<(u64, usize, usize)> = Vec::new();
         for (caller, attack) in attacks.iter().enumerate() {
             calls.extend(attack.calls(self.agents).into_iter().map(|(at_ms, agent)| (at_ms, caller, agent)));
         }
         calls.sort_unstable_by_key(|(at_ms, caller, _)| (*at_ms, *caller));
         let mut courses: Vec<_> = attacks.iter().map(|_| AttackCourse::new(self)).collect();
-        let mut answers = Vec::new();
+        let (mut answers, mut has_opened) = (Vec::new(), false);
         for (at_ms, caller, agent) in calls {
             let at = begin.plus_ms(at_ms);
-            while let Some((change_ms, state)) = changes.next_if(|(change_ms, _)| *change_ms <= at_ms) {
+            while let Some((change_ms, change)) = changes.next_if(|(change_ms, _)| *change_ms <= at_ms) {
                 answers.extend(fleet.run_until(begin.plus_ms(change_ms)));
-                fleet.sim.set_store(state);
+                let is_down = fleet.sim.agents().iter().any(|agent| agent.engine().is_some_and(Engine::is_degraded));
+                has_opened |= is_down && self.store == TargetStore::Late;
+                change.apply(&mut fleet.sim);
+            }
+            if has_opened {
+                // The bound of a late store has ended.
+                break;
             }
             answers.extend(fleet.call(at, agent, &caller.to_string()));
             courses[caller].arrivals.push(at.as_ms());
             courses[caller].outcome.calls += 1;
         }
-        answers.extend(fleet.run_until(begin.plus_ms(END_MS + ANSWERED_MS)));
+        if !has_opened {
+            answers.extend(fleet.run_until(begin.plus_ms(END_MS + ANSWERED_MS)));
+        }
         let bound = self.bound();
         for answered in answers.into_iter().filter(|answered| answered.is_admitted) {
-            let caller: usize = answered.call.get(CALLER).and_then(|caller| caller.parse().ok()).expect("a number");
-            courses[caller].admit(&answered, bound);
+            let caller = answered.call.get(CALLER).expect("a caller");
+            if caller.starts_with(OTHER_CALLER) {
+                continue;
+            }
+            courses[caller.parse::<usize>().expect("a number")].admit(&answered, bound);
         }
         courses.into_iter().map(|course| course.outcome).collect()
     }

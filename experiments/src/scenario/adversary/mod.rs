@@ -8,6 +8,8 @@ mod settings;
 mod attack;
 mod search;
 mod store_target;
+mod target_store;
+mod target_rules;
 mod fleet_target;
 mod attack_target;
 mod pictures;
@@ -30,7 +32,8 @@ use store_target::StoreTarget;
 const ALGORITHMS: &str = "Algorithms on one store, without agents. found: units of the fullest true window, in percent of the quota. \
     bound: that of `rules validate`, at worst, in the same unit. of bound: the largest part of the bound that a window of any attack \
     held. calls: those of the attack with the fullest window. 1s and 60s: time in which the burst of a bucket is refilled.";
-const FLEETS: &str = "Rules in a fleet. The store, or the store and the bus, are lost for a window. \"+ 3 s\": the bound contains the calls \
+const FLEETS: &str = "Rules in a fleet. The store is late now and then (REDIS LATE of `rules validate`), or the store, or the store and the \
+    bus, are lost for a window. \"+ 3 s\": the bound contains the calls \
     of any 3 s, \"+ 6 s\": twice as many, around an edge. The largest part of it may be that of another attack. Logs and \
     buckets have no leases: `bounded` gives them the same as `strict`. `eventual` counts in windows without a burst only.";
 

@@ -1,11 +1,11 @@
-//! never-over, as callers see it: of a rule with the conservative estimate or a log, no window holds more admissions than the
-//! quota while the store answers, however each call was decided. While the answers are late, the units that the store has charged
-//! are no more than the quota, and those that an agent admits by its part are no more than its part.
+//! never-over, as callers see it: of a rule with the conservative estimate or a log, no window holds more admissions by charges of
+//! the store than the quota, however late the store is or if it is down. Admissions of late calls by an agent's part are no more than
+//! its part.
 //!
 //! An admission counts at the instant of its decision, and one by a part not later than the store's true time, because
 //! an agent knows this time within bounds only. Repeated requests count once. The limit is the one that the counter follows, and
-//! after a change of the quota the largest of the last two windows. Excused: windows that contain an admission by signals or by
-//! `on_failure` while the store is down or all late calls pass;
+//! after a change of the quota the largest of the last two windows. Left to `degraded` are admissions by signals and by
+//! `on_failure` while the store is down or all late calls pass; they do not excuse their window. Excused:
 //! two windows after steps of the store's clock and losses of its data; and windows that may contain a unit of a lease of
 //! another window. These remain at agents that have not received the change, for at most a sub-window. Calls with a request id,
 //! whose charge may be older than their decision, and agents with an own table are left to `never_over`.
@@ -50,8 +50,6 @@ pub(crate) struct Admitted {
 struct AdmittedUnits {
     /// Instants of store time, and units; those that were given back are negative.
     units: Vec<(Timestamp, i64)>,
-    /// Last instant of store time of an admission without the store.
-    excused: Option<Timestamp>,
 }
 
 impl Admitted {
@@ -117,20 +115,18 @@ impl Admitted {
             }
             let at = decision.at;
             let is_by_charge = is_by_store(answered) || source == Source::Store || by == Some(LocalAnswer::Lease);
-            let counter = self.counters.entry(applied.counter).or_default();
             if !is_by_charge {
-                counter.excused = counter.excused.max(Some(decision.at.max(shown)));
                 continue;
             }
+            let counter = self.counters.entry(applied.counter).or_default();
             counter.units.retain(|(at, _)| at.plus_ms(3 * widest_ms) > shown);
             counter.units.push((at, signed(applied.cost)));
             let Some(in_force) = self.limits.get((None, applied.counter)) else { continue };
             let (now, window) = (sim.now(), in_force.limit.window);
             let is_disturbed = self.disturbed.is_some_and(|then| now.ms_since(then) < 2 * widest_ms + NOTICED_MS);
-            let is_excused = counter.excused.is_some_and(|then| shown.ms_since(then) < window.width_ms());
             // The windows that end since no lease of another window can be in them.
             let settled_ms = now.ms_since(in_force.is_settled_from());
-            if is_disturbed || is_excused || settled_ms == 0 {
+            if is_disturbed || settled_ms == 0 {
                 continue;
             }
             let recent = in_force.since(now, 2 * widest_ms).chain([&in_force.limit]);
@@ -180,11 +176,9 @@ impl Admitted {
 
 impl AdmittedUnits {
     /// Returns the most units in a window (t-W, t] that ends with an admission at the instant `shown` or at most a window before
-    /// it, and contains no admission without the store.
+    /// it.
     fn fullest(&self, width_ms: u64, back_ms: u64, shown: Timestamp) -> i64 {
-        let ends = self.units.iter().map(|(end, _)| *end).filter(|end| {
-            end.plus_ms(back_ms) > shown && self.excused.is_none_or(|then| end.minus_ms(width_ms) >= then)
-        });
+        let ends = self.units.iter().map(|(end, _)| *end).filter(|end| end.plus_ms(back_ms) > shown);
         let held = |end: Timestamp| {
             let in_window = self.units.iter().filter(|(at, _)| *at <= end && at.plus_ms(width_ms) > end);
             in_window.map(|(_, units)| units).sum()
