@@ -3,6 +3,9 @@
 //! The explanation itself is made by `tollgate-core`, and the policies in it are shown by the table of settings in
 //! `tollgate-rules`.
 
+#[cfg(test)]
+mod property_tests;
+
 use serde_json::{Value, json};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
@@ -113,6 +116,9 @@ impl ExplanationWriter<'_> {
             MatchResult::Mismatch { descriptor, pattern, value: Some(value) } => {
                 let (value, pattern) = (self.value(descriptor, value), self.pattern(descriptor, pattern));
                 format!("{descriptor} is {value}, and must be {pattern}")
+            }
+            MatchResult::OtherDescriptor { descriptor } => {
+                format!("the call has {descriptor}, which the rule does not name, and `exact_match` is true")
             }
             MatchResult::MissingDescriptor { descriptor } => format!("there is no {descriptor} to count by"),
             MatchResult::Wider { than } => {

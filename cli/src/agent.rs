@@ -15,6 +15,7 @@ use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::{command_line, threads};
 use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
+use tollgate_http::Gateway;
 
 use crate::digest_key::digest_key;
 use crate::limited_calls;
@@ -66,6 +67,10 @@ pub(crate) struct AgentArgs {
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,
+    /// Gateway that asks the agent; only its headers tell method and path of a client's request: nginx, envoy, traefik, caddy,
+    /// haproxy or any
+    #[arg(long, value_name = "NAME", default_value = "any")]
+    pub(crate) gateway: Gateway,
 }
 
 pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
@@ -95,7 +100,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let agent = builder.start()?;
     announce(&agent, listener.local_addr()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
+    tollgate_http::serve(listener, tollgate_http::router_behind(args.gateway, agent.clone()), stopping).await?;
     agent.shutdown().await;
     log_totals(&[agent]);
     Ok(Exit::Done)

@@ -84,7 +84,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     announce(&agent, address);
     output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
-    tollgate_http::serve(listener, tollgate_http::router(agent.clone()), stopping).await?;
+    tollgate_http::serve(listener, tollgate_http::router_behind(args.gateway, agent.clone()), stopping).await?;
     agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;
     log_totals(&[agent]);

@@ -88,7 +88,7 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     announce_regions(&regions, &addresses);
     for (region, listener) in regions.iter().zip(listeners) {
         let (budgets, counters) = region.queries();
-        let router = tollgate_http::router(region.agent.clone())
+        let router = tollgate_http::router_behind(args.gateway, region.agent.clone())
             .merge(counters_router(counters.clone(), Some(budgets.clone())))
             .merge(regions_router(budgets, counters))
             .merge(switch_router(switches.clone()))

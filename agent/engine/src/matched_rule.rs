@@ -174,7 +174,7 @@ impl MatchedRule<'_> {
         let mut status = status(&self.policy, rules.names[self.index].clone(), cost, rule, from);
         (status.shadow, status.is_eventual) = (self.rule.shadow, is_eventual);
         let is_unknown = is_degraded && rules.set.degraded_remaining == DegradedRemaining::Unknown;
-        status.hides_remaining = is_unknown || rule.by == Some(LocalAnswer::Late);
+        status.hides_remaining |= is_unknown || rule.by == Some(LocalAnswer::Late);
         status
     }
 }
@@ -195,6 +195,9 @@ pub(crate) fn status(policy: &LimitPolicy, name: Name, cost: u64, rule: RuleVerd
     let may_rise = policy.global_quota.is_some_and(|quota| limit < quota.get());
     let wait_ms = if may_rise { wait_ms.min(BUDGET_RETRY_MS_MAX) } else { wait_ms };
     status.retry_after_ms = if verdict.admitted { 0 } else { wait_ms };
+    // A rule that was not evaluated denies by the cost alone.
+    status.hides_remaining = rule.is_final;
+    status.cost_max = Some(policy.cost_max()).filter(|most| !verdict.admitted && cost > *most);
     status
 }
 

@@ -1,8 +1,10 @@
 //! A call of a request, from its plan to its decision: its rules, their verdicts, and the answer of the store.
 
 use smallvec::SmallVec;
+use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, RequestId, StoreError};
+use tollgate_core::decision::Source;
 
 use crate::enforce::{Combined, RuleVerdict, combine};
 use crate::engine::Context;
@@ -97,15 +99,40 @@ impl PlannedCall<'_> {
         self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
     }
 
-    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
+    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, mut verdicts: Verdicts) {
         self.combined = combine_enforced(&self.matched, &verdicts);
+        if !self.combined.allowed && self.deny_finally(bounds, &mut verdicts) {
+            self.combined = combine_enforced(&self.matched, &verdicts);
+        }
         self.combined.allowed &= self.rejection.is_none();
         (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
+    }
+
+    /// Denies a call under the rules that never admit its cost, and that were not evaluated because another rule has denied it: no
+    /// retry of it passes. Returns true if there are any.
+    #[cold]
+    fn deny_finally(&self, bounds: TimeBounds, verdicts: &mut Verdicts) -> bool {
+        let mut is_final = false;
+        for (matched, verdict) in self.matched.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()) {
+            if matched.never_denies() || matched.rule.shadow || matched.cost <= matched.policy.cost_max() {
+                continue;
+            }
+            let until = bounds.latest.plus_ms(matched.policy.window.width_ms());
+            let denial = Verdict { admitted: false, remaining: 0, retry_at: until, reset_at: until, delay_ms: 0 };
+            let denial = RuleVerdict::new(&matched.policy, denial, matched.policy.quota.units(), Source::Local);
+            *verdict = Some(RuleVerdict { is_final: true, ..denial });
+            is_final = true;
+        }
+        is_final
     }
 }
 
 /// Combines the verdicts of the rules that are enforced. A rule in shadow is counted and decides nothing.
 pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleVerdict>]) -> Combined {
-    let enforced = |(verdict, matched): (&Option<RuleVerdict>, &MatchedRule)| verdict.filter(|_| !matched.rule.shadow);
+    let enforced = |(verdict, matched): (&Option<RuleVerdict>, &MatchedRule)| {
+        let verdict = verdict.filter(|_| !matched.rule.shadow)?;
+        let is_final = !verdict.verdict.admitted && matched.cost > matched.policy.cost_max();
+        Some(RuleVerdict { is_final, ..verdict })
+    };
     combine(&verdicts.iter().zip(matched).map(enforced).collect::<SmallVec<[_; 8]>>())
 }

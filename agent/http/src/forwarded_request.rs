@@ -1,29 +1,92 @@
-//! Client's request that a gateway forwards in headers while it waits for a decision: nginx `auth_request`, also of
-//! ingress-nginx, which sends a whole URL, and the `forward_auth` of Traefik and Caddy. Without such headers, the HTTP request itself is meant. Headers that contradict
-//! each other are refused: a gateway sets one of them, and may pass on the other one, which the client has set.
+//! Client's request that a gateway forwards while it waits for a decision.
+//!
+//! nginx, Traefik, Caddy and `HAProxy` send its method and URI in headers ([`Gateway`]). Without such headers, the HTTP request itself is
+//! meant. Headers that contradict each other are refused: a gateway sets one of them, and may pass on the other one, which the client
+//! has set. Envoy sends the client's path behind a prefix; then no header is read, because a client of Envoy may send the headers of
+//! other gateways.
 
 use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use axum::extract::ConnectInfo;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
+use tollgate::store::ChargeStore;
+use tollgate::{Agent, Call, request};
 
+use crate::gateway::Gateway;
 use crate::problem_details::ProblemDetails;
 
-/// Headers with the method of the client's request: of Traefik and Caddy, and of nginx.
-const METHOD_HEADERS: [&str; 2] = ["x-forwarded-method", "x-original-method"];
-/// Headers with its URI, or with its URL.
-const URI_HEADERS: [&str; 3] = ["x-forwarded-uri", "x-original-uri", "x-original-url"];
+/// Reader of the requests that one gateway forwards.
+#[derive(Clone, Debug)]
+pub(crate) struct ForwardedRequests {
+    gateway: Gateway,
+    /// True once a request without the headers of the gateway was logged.
+    has_warned: Arc<AtomicBool>,
+}
 
-/// Returns method, path and query of the client's request if a gateway forwards them in headers, else those of the HTTP
+impl ForwardedRequests {
+    pub(crate) fn of(gateway: Gateway) -> Self {
+        Self { gateway, has_warned: Arc::default() }
+    }
+
+    /// Returns the call of the request in the gateway's headers, else of the HTTP request.
+    pub(crate) fn call<S: ChargeStore>(
+        &self,
+        agent: &Agent<S>,
+        parts: &Parts,
+    ) -> Result<Call<'static>, ProblemDetails> {
+        if !self.has_warned.load(Ordering::Relaxed) {
+            self.warn_of_absent_uri(agent.node(), parts);
+        }
+        let (method, path) = method_and_path(parts, self.gateway)?;
+        Ok(call_of(agent, parts, method, &path))
+    }
+
+    /// Logs once that the path of a client's request is missing, so that no rule for paths applies.
+    fn warn_of_absent_uri(&self, node: &str, parts: &Parts) {
+        let names = self.gateway.uri_headers();
+        let is_absent = names.iter().all(|name| !parts.headers.contains_key(*name));
+        if self.gateway != Gateway::Any && is_absent && !self.has_warned.swap(true, Ordering::Relaxed) {
+            let gateway = self.gateway.as_str();
+            let remedy = match names.first() {
+                Some(name) => format!("let the gateway set {name}, or start the agent with --gateway any"),
+                None => "let Envoy ask for /check/PATH with path_prefix: /check, or start the agent with --gateway any"
+                    .to_owned(),
+            };
+            tracing::warn!(
+                node,
+                gateway,
+                remedy,
+                "a request to the agent does not tell the client's path: its own path is taken, so rules for other paths do not apply"
+            );
+        }
+    }
+}
+
+/// Returns the call of a request to the path that follows the prefix, with the method of the HTTP request.
+pub(crate) fn prefixed_call<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, prefix: &str) -> Call<'static> {
+    let path = path_and_query(&parts.uri);
+    call_of(agent, parts, parts.method.as_str(), path.strip_prefix(prefix).unwrap_or(path))
+}
+
+fn call_of<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method: &str, path: &str) -> Call<'static> {
+    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    agent.describe(&request::Request { method, path, peer, headers: &parts.headers })
+}
+
+/// Returns method, path and query of the client's request if the gateway forwards them in headers, else those of the HTTP
 /// request.
-pub(crate) fn method_and_path(request: &Parts) -> Result<(&str, Cow<'_, str>), ProblemDetails> {
-    let method = agreed_value(&request.headers, &METHOD_HEADERS, Cow::Borrowed)?;
+fn method_and_path(request: &Parts, gateway: Gateway) -> Result<(&str, Cow<'_, str>), ProblemDetails> {
+    let method = agreed_value(&request.headers, gateway.method_headers(), Cow::Borrowed)?;
     let method = match method {
         Some(Cow::Borrowed(method)) => method,
         _ => request.method.as_str(),
     };
-    let path = agreed_value(&request.headers, &URI_HEADERS, path_of)?;
+    let path = agreed_value(&request.headers, gateway.uri_headers(), path_of)?;
     Ok((method, path.unwrap_or_else(|| Cow::Borrowed(path_and_query(&request.uri)))))
 }
 
@@ -31,7 +94,7 @@ pub(crate) fn method_and_path(request: &Parts) -> Result<(&str, Cow<'_, str>), P
 /// client, which could otherwise choose the endpoint that it is counted under.
 fn agreed_value<'a>(
     headers: &'a HeaderMap,
-    names: &[&str],
+    names: &[&'static str],
     read: fn(&'a str) -> Cow<'a, str>,
 ) -> Result<Option<Cow<'a, str>>, ProblemDetails> {
     let mut agreed: Option<(&str, Cow<'_, str>)> = None;
@@ -46,7 +109,7 @@ fn agreed_value<'a>(
         let (first, known) = agreed.get_or_insert_with(|| (name, value.clone()));
         if *known != value {
             return Err(ProblemDetails::bad_request(format!(
-                "{first} and {name} contradict each other; configure the gateway to set one and to clear the others"
+                "{first} and {name} contradict each other; configure the gateway to set one and to clear the others, or name it with --gateway"
             )));
         }
     }
@@ -64,6 +127,6 @@ fn path_of(uri: &str) -> Cow<'_, str> {
     }
 }
 
-pub(crate) fn path_and_query(uri: &Uri) -> &str {
+fn path_and_query(uri: &Uri) -> &str {
     uri.path_and_query().map_or_else(|| uri.path(), PathAndQuery::as_str)
 }

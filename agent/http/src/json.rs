@@ -149,7 +149,12 @@ fn respond(decisions: &[Decision], node: &str) -> Response {
     let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     // Status and headers describe the first denial, or else the first decision.
     let decision = decisions.iter().find(|decision| !decision.allowed).or(decisions.first());
-    let http = decision.map_or(StatusCode::OK, http_response::status_code);
+    // The protocol has one status for a descriptor over its limit. Its clients let a call pass after an answer that they do not know.
+    let never_passes = decision.and_then(|decision| decision.status.as_ref()?.cost_max).is_some();
+    let http = match decision.map_or(StatusCode::OK, http_response::status_code) {
+        StatusCode::FORBIDDEN if never_passes => StatusCode::TOO_MANY_REQUESTS,
+        status => status,
+    };
     let headers = decision.map(|decision| http_response::headers(decision, node));
     (http, fixed, headers, body).into_response()
 }

@@ -17,8 +17,10 @@
 mod problem_details;
 mod body;
 mod call_request;
+mod gateway;
 mod forwarded_request;
 mod check;
+mod explain;
 mod settle_release;
 mod json;
 mod admin;
@@ -26,30 +28,40 @@ mod emergency;
 mod unknown_route;
 mod serve;
 
-use axum::Router;
 use axum::middleware::map_response_with_state;
 use axum::routing::{any, get, post};
+use axum::{Extension, Router};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
 
 pub use body::BODY_LEN_MAX;
+pub use gateway::Gateway;
 pub use serve::{DRAIN_WAIT, serve};
 
-/// Returns the routes of an agent with the store that its builder chose. Its code is compiled in this crate, and not anew in
-/// each program.
+use forwarded_request::ForwardedRequests;
+
+/// Returns the routes of an agent with the store that its builder chose, behind any gateway. Its code is compiled in this crate,
+/// and not anew in each program.
 pub fn router(agent: Agent) -> Router {
-    router_over(agent)
+    router_behind(Gateway::Any, agent)
+}
+
+/// Returns the routes of an agent that believes the headers of one gateway.
+pub fn router_behind(gateway: Gateway, agent: Agent) -> Router {
+    router_over(gateway, agent)
 }
 
 /// Returns the routes of an agent over any store.
-pub fn router_over<S: ChargeStore>(agent: Agent<S>) -> Router {
+pub fn router_over<S: ChargeStore>(gateway: Gateway, agent: Agent<S>) -> Router {
     Router::new()
         .route(check::CHECK_PATH, get(check::check_request::<S>).post(check::check_call::<S>))
         .route("/check/", any(check::check_prefixed::<S>))
         .route("/check/{*path}", any(check::check_prefixed::<S>))
         .route("/settle", post(settle_release::settle::<S>))
         .route("/release", post(settle_release::release::<S>))
-        .route("/explain", post(check::explain_call::<S>))
+        .route(explain::EXPLAIN_PATH, get(explain::explain_request::<S>).post(explain::explain_call::<S>))
+        .route("/explain/", any(explain::explain_prefixed::<S>))
+        .route("/explain/{*path}", any(explain::explain_prefixed::<S>))
         .route("/json", post(json::check::<S>))
         .route("/emergency", get(emergency::show::<S>).post(emergency::switch::<S>))
         .route("/healthz", get(admin::healthz::<S>))
@@ -57,6 +69,7 @@ pub fn router_over<S: ChargeStore>(agent: Agent<S>) -> Router {
         .route("/metrics", get(admin::metrics::<S>))
         .fallback(unknown_route::unknown_path)
         .method_not_allowed_fallback(unknown_route::wrong_method)
+        .layer(Extension(ForwardedRequests::of(gateway)))
         .layer(map_response_with_state(agent.clone(), admin::add_node_header::<S>))
         .with_state(agent)
 }

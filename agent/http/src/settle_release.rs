@@ -27,8 +27,11 @@ pub(crate) async fn settle<S: ChargeStore>(State(agent): State<Agent<S>>, reques
         let missing = "`id` is missing; a refund needs the `id` of the response of /check, which tells the charge";
         return Err(ProblemDetails::bad_request(missing));
     }
-    let decided = id.map(|id| read_id(&agent, &parsed.call, id)).transpose()?;
-    respond(agent.settle_decided(&parsed.call, units, decided.as_ref()).await)
+    let (call, decided) = match id.map(ToOwned::to_owned) {
+        Some(id) => read_id(&agent, parsed.call, &id).map(|(call, decided)| (call, Some(decided)))?,
+        None => (requested(&agent, parsed.call), None),
+    };
+    respond(agent.settle_decided(&call, units, decided.as_ref()).await)
 }
 
 /// `POST /release`: releases the slots of a call.
@@ -37,16 +40,31 @@ pub(crate) async fn release<S: ChargeStore>(State(agent): State<Agent<S>>, reque
     let parsed = call_request::parse(&body, &RELEASE).map_err(ProblemDetails::bad_request)?;
     let missing = "`id` is missing; it names the call: send the `id` of the response of /check";
     let id = parsed.call.id().ok_or_else(|| ProblemDetails::bad_request(missing))?.to_owned();
-    read_id(&agent, &parsed.call, &id)?;
-    respond(agent.release(ReleaseToken::new(parsed.call, id)).await)
+    let (call, _) = read_id(&agent, parsed.call, &id)?;
+    respond(agent.release(ReleaseToken::new(call, id)).await)
 }
 
-fn read_id<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, id: &str) -> Result<DecidedCall, ProblemDetails> {
-    agent.decided(call, id).ok_or_else(|| {
+/// Finds the admission that an id names, and its call. `/check` decides the values that a request would have; a call that a library
+/// decided has those of its program.
+fn read_id<'c, S: ChargeStore>(
+    agent: &Agent<S>,
+    call: Call<'c>,
+    id: &str,
+) -> Result<(Call<'c>, DecidedCall), ProblemDetails> {
+    if let Some(decided) = agent.decided(&call, id) {
+        return Ok((call, decided));
+    }
+    let call = requested(agent, call);
+    let decided = agent.decided(&call, id).ok_or_else(|| {
         let detail =
             "the `id` is not that of an admission of these descriptors; send both as in the call and its response";
         ProblemDetails::bad_request(detail)
-    })
+    })?;
+    Ok((call, decided))
+}
+
+fn requested<'c, S: ChargeStore>(agent: &Agent<S>, call: Call<'c>) -> Call<'c> {
+    agent.engine().with_rules(|rules| rules.as_requested(call))
 }
 
 fn respond(result: Result<Option<LimitStatus>, StoreError>) -> HandlerResult {

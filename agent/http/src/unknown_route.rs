@@ -18,8 +18,8 @@ pub(crate) async fn wrong_method(request: Request) -> ProblemDetails {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     body::discard(request.into_body()).await;
     let supported = match &*path {
-        "/check" | "/emergency" => "GET, HEAD or POST",
-        "/explain" | "/json" | "/settle" | "/release" => "POST",
+        "/check" | "/explain" | "/emergency" => "GET, HEAD or POST",
+        "/json" | "/settle" | "/release" => "POST",
         _ => "GET or HEAD",
     };
     ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not support {method}; use {supported}"))

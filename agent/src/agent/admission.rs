@@ -52,8 +52,9 @@ impl Denial {
         self.decision.status.as_ref().map_or(DENY_LIST, |status| &*status.rule)
     }
 
-    /// Returns the time after which the same call passes if no other call arrives. It is never zero. For a call that a
-    /// deny list or a rule with `deny` denies, it is the time after which the rules may have changed.
+    /// Returns the time after which the same call passes if no other call arrives. It is never zero. A call that a deny list or a
+    /// rule with `deny` denies, or that costs more than a quota ([`LimitStatus::cost_max`](crate::LimitStatus::cost_max)), passes
+    /// only under other rules.
     #[must_use]
     pub fn retry_after(&self) -> Duration {
         let status = self.decision.status.as_ref();

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use tollgate_core::call::{Call, VALUE_LEN_MAX};
+use tollgate_core::call::{Call, truncated};
 pub use tollgate_core::request_path::normalize;
 use tollgate_core::rules::{DescriptorSource, RuleSet};
 
@@ -40,7 +40,8 @@ pub struct Request<'a> {
 }
 
 /// Derives the call of a request according to the descriptors of a rule set. Descriptors without a value in the request
-/// are omitted, as are those that are computed from other descriptors; values are truncated to [`VALUE_LEN_MAX`] bytes.
+/// are omitted, as are those that are computed from other descriptors; values are truncated to
+/// [`VALUE_LEN_MAX`](tollgate_core::call::VALUE_LEN_MAX) bytes.
 ///
 /// A value that the client controls becomes an unverified claim, unless the rules declare that the gateway verifies it
 /// and the request contains no contradicting value. `claims` returns the verified claims of the request's token
@@ -62,9 +63,8 @@ pub fn describe<'a>(
             DescriptorSource::ClientIp { trusted_hops, ipv6_prefix } => {
                 client_ip(request.peer, request.headers, *trusted_hops, *ipv6_prefix).map(RawValue::once)
             }
-            DescriptorSource::Method => Some(RawValue::once(request.method.to_ascii_uppercase())),
-            DescriptorSource::Path { normalized: true } => Some(RawValue::once(normalize(request.path))),
-            DescriptorSource::Path { normalized: false } => request.path.split(['?', '#']).next().map(RawValue::once),
+            DescriptorSource::Method => Some(RawValue::once(spec.source.value_of(request.method.into()))),
+            DescriptorSource::Path { .. } => Some(RawValue::once(spec.source.value_of(request.path.into()))),
             DescriptorSource::Constant(_) | DescriptorSource::Map { .. } => None,
         };
         let Some(raw) = raw.filter(|raw| !raw.value.is_empty()) else { continue };
@@ -76,17 +76,6 @@ pub fn describe<'a>(
         }
     }
     call
-}
-
-fn truncated(value: Cow<'_, str>) -> Cow<'_, str> {
-    let end = value.floor_char_boundary(VALUE_LEN_MAX);
-    match value {
-        Cow::Borrowed(value) => Cow::Borrowed(&value[..end]),
-        Cow::Owned(mut value) => {
-            value.truncate(end);
-            Cow::Owned(value)
-        }
-    }
 }
 
 #[cfg(test)]

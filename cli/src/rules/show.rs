@@ -1,6 +1,7 @@
 //! `tollgate rules show`: explains a call under the rules of an agent or of a file.
 //!
-//! Both ways give the same JSON: an agent answers `POST /explain`, a file is explained by the same function here.
+//! Both ways give the same JSON: an agent answers `POST /explain`, a file is explained by the same function here. Values are those
+//! that a request has: `endpoint=/users/123` is explained as `/users/{id}`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,7 +79,7 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
     }
     let explanation = if let Some(file) = files.first().copied().or(args.rules.as_ref()) {
         let set = read_rules(file, SystemClock::start().now())?;
-        explain(&set, &DigestKey::default(), &call)
+        explain(&set, &DigestKey::default(), &set.as_requested(call))
     } else {
         let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
         let Some((_, answer)) = client::post(&args.agent, "/explain", &body, WAIT)? else {

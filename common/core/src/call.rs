@@ -187,6 +187,13 @@ impl<'a> Call<'a> {
         self.cost
     }
 
+    /// Changes the value of a descriptor, if the call has it. A longer value is cut to [`VALUE_LEN_MAX`] bytes.
+    pub(crate) fn change(&mut self, name: &str, change: impl FnOnce(Cow<'a, str>) -> Cow<'a, str>) {
+        if let Some((_, value)) = self.descriptors.iter_mut().find(|(known, _)| known == name) {
+            *value = truncated(change(std::mem::take(value)));
+        }
+    }
+
     fn put(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> usize {
         if let Some(position) = self.descriptors.iter().position(|(n, _)| *n == name) {
             self.descriptors[position].1 = value;
@@ -194,6 +201,20 @@ impl<'a> Call<'a> {
         }
         self.descriptors.push((name, value));
         self.descriptors.len() - 1
+    }
+}
+
+/// Returns a value of at most [`VALUE_LEN_MAX`] bytes.
+#[doc(hidden)]
+#[must_use]
+pub fn truncated(value: Cow<'_, str>) -> Cow<'_, str> {
+    let end = value.floor_char_boundary(VALUE_LEN_MAX);
+    match value {
+        Cow::Borrowed(value) => Cow::Borrowed(&value[..end]),
+        Cow::Owned(mut value) => {
+            value.truncate(end);
+            Cow::Owned(value)
+        }
     }
 }
 

@@ -94,8 +94,10 @@ pub struct LimitStatus {
     pub at_once: u64,
     /// True if the rule is in shadow: it is counted and never denies, and clients should not see it.
     pub shadow: bool,
-    /// Cost of the call in units. A call that costs more than `at_once` is never admitted.
+    /// Cost of the call in units.
     pub cost: u64,
+    /// Largest cost that the rule ever admits, if the call was denied because it costs more: no retry of it passes.
+    pub cost_max: Option<u64>,
     /// Units that can be admitted after this decision, at most `at_once`.
     pub remaining: u64,
     /// True if no store decides under the rule (`consistency: eventual`), so an answer by signal is none of an outage.
@@ -104,7 +106,8 @@ pub struct LimitStatus {
     pub hides_remaining: bool,
     /// Time in ms until the whole quota is free again if no other call arrives.
     pub reset_ms: u64,
-    /// Time in ms until the same call would be admitted if no other call arrives; 0 for an admitted call.
+    /// Time in ms until the same call would be admitted if no other call arrives; 0 for an admitted call. With `cost_max`,
+    /// it has no meaning.
     pub retry_after_ms: u64,
 }
 
@@ -259,6 +262,7 @@ impl LimitStatus {
             at_once,
             shadow,
             cost,
+            cost_max: None,
             remaining,
             is_eventual,
             hides_remaining,

@@ -5,6 +5,9 @@
 //! `settings` and `file` do, and the imports of foreign files use it as well. The reader takes the events of `saphyr`'s
 //! parser. A derived deserializer was rejected, because it stops at the first error.
 
+#[cfg(test)]
+mod tests;
+
 use std::str::FromStr;
 
 use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
@@ -21,8 +24,7 @@ pub type Node<'y> = MarkedYaml<'y>;
 
 /// Fields of one mapping.
 pub struct Fields<'y> {
-    /// Name of each field, with its line, and the value.
-    entries: Vec<((&'y str, usize), &'y Node<'y>)>,
+    entries: Vec<Entry<'y>>,
     line: usize,
 }
 
@@ -34,6 +36,9 @@ pub struct YamlReader<'f> {
     /// Warnings: valid parts that are probably not meant.
     pub warnings: Vec<Problem>,
 }
+
+/// Name of a field, with its line, and the value.
+type Entry<'y> = ((&'y str, usize), &'y Node<'y>);
 
 impl<'y> Fields<'y> {
     /// Returns the field of this name.
@@ -114,19 +119,37 @@ impl<'f> YamlReader<'f> {
     /// Reads a mapping with free keys.
     pub fn mapping<'y>(&mut self, node: &'y Node<'y>, what: &str) -> Fields<'y> {
         let mut entries = Vec::new();
-        match &node.data {
-            YamlData::Mapping(mapping) => {
-                for (key, value) in mapping {
-                    match scalar(key) {
-                        Some(name) => entries.push(((name, line_of(key)), value)),
-                        None => self.refuse(line_of(key), format!("a key in {what} must be a plain word")),
-                    }
+        self.add_entries(node, what, &mut entries);
+        Fields { entries, line: line_of(node) }
+    }
+
+    /// Adds the entries of a mapping whose keys are not known yet, then those that it merges (`<<: *anchor`). So a mapping's own
+    /// keys come first, and of several merged mappings the first one that has a key.
+    fn add_entries<'y>(&mut self, node: &'y Node<'y>, what: &str, entries: &mut Vec<Entry<'y>>) {
+        let YamlData::Mapping(mapping) = &node.data else {
+            if scalar(node) != Some("") {
+                self.refuse(line_of(node), format!("{what} must be a mapping (`name: value` lines)"));
+            }
+            return;
+        };
+        for (key, value) in mapping.iter().filter(|(key, _)| !is_merge(key)) {
+            match scalar(key) {
+                Some(name) if entries.iter().any(|((known, _), _)| *known == name) => {}
+                Some(name) => entries.push(((name, line_of(key)), value)),
+                None => self.refuse(line_of(key), format!("a key in {what} must be a plain word")),
+            }
+        }
+        for (key, merged) in mapping.iter().filter(|(key, _)| is_merge(key)) {
+            let merged = if let YamlData::Sequence(all) = &merged.data { all } else { std::slice::from_ref(merged) };
+            for merged in merged {
+                if matches!(merged.data, YamlData::Mapping(_)) {
+                    self.add_entries(merged, what, entries);
+                } else {
+                    let text = "`<<` merges the keys of other mappings into this one; write the alias of a mapping, such as `<<: *name` with `&name` above, or copy its lines here";
+                    self.refuse(line_of(key), text);
                 }
             }
-            _ if scalar(node) == Some("") => {}
-            _ => self.refuse(line_of(node), format!("{what} must be a mapping (`name: value` lines)")),
         }
-        Fields { entries, line: line_of(node) }
     }
 
     /// Reads a mapping with known keys, and refuses the others. `what` is a noun for messages, as in "in {what}".
@@ -232,6 +255,11 @@ pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
         YamlData::Representation(text, ..) => Some(text),
         _ => None,
     }
+}
+
+/// Returns true for the key `<<` of YAML 1.1, which stands for the keys of other mappings. In quotes, it is a key.
+fn is_merge(key: &Node<'_>) -> bool {
+    matches!(&key.data, YamlData::Representation(text, ScalarStyle::Plain, _) if text == "<<")
 }
 
 /// Returns true if a node is a list.

@@ -13,12 +13,16 @@ pub(crate) struct RuleVerdict {
     pub(crate) source: Source,
     /// Reason for which the agent gave the verdict on its own.
     pub(crate) by: Option<LocalAnswer>,
+    /// True for a denial of a call that costs more than the rule ever admits. Of a verdict that is not being combined: only by its
+    /// cost, without a look at the counter.
+    pub(crate) is_final: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Combined {
     pub(crate) allowed: bool,
-    /// Position of the rule to show: of those that deny the one that denies longest, else the one with the least part left.
+    /// Position of the rule to show: of those that deny the one that denies longest, or for ever, else the one with the least part
+    /// left.
     pub(crate) shown: Option<usize>,
     pub(crate) source: Source,
     /// Reason for which the agent decided on its own.
@@ -29,7 +33,7 @@ impl RuleVerdict {
     #[inline]
     pub(crate) fn new(policy: &LimitPolicy, verdict: Verdict, limit: u64, source: Source) -> Self {
         let at_once = if policy.burst > 0 { policy.burst } else { limit };
-        Self { verdict, limit, at_once, source, by: None }
+        Self { verdict, limit, at_once, source, by: None, is_final: false }
     }
 
     #[inline]
@@ -43,7 +47,7 @@ pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
     let evaluated = || verdicts.iter().enumerate().filter_map(|(position, rule)| Some((position, rule.as_ref()?)));
     let denied = evaluated().filter(|(_, rule)| !rule.verdict.admitted);
     // `max_by_key` returns the last of equals; the first in the order of rules is meant.
-    let denied = denied.rev().max_by_key(|(_, rule)| rule.verdict.retry_at);
+    let denied = denied.rev().max_by_key(|(_, rule)| (rule.is_final, rule.verdict.retry_at));
     let tightest = || {
         evaluated().min_by(|(_, a), (_, b)| {
             let left = |x: &RuleVerdict, y: &RuleVerdict| u128::from(x.verdict.remaining) * u128::from(y.at_once);
@@ -73,6 +77,7 @@ mod tests {
             at_once,
             source: Source::Store,
             by: None,
+            is_final: false,
         }
     }
 
@@ -86,6 +91,9 @@ mod tests {
             Some(rule(false, 0, 9, 7)),
         ]);
         assert_eq!((combined.allowed, combined.shown), (false, Some(3)));
+        let for_ever = RuleVerdict { is_final: true, ..rule(false, 0, 9, 3) };
+        let combined = combine(&[Some(rule(false, 0, 9, 7)), Some(for_ever), Some(rule(false, 0, 9, 5))]);
+        assert_eq!((combined.allowed, combined.shown), (false, Some(1)));
     }
 
     #[test]

@@ -44,10 +44,10 @@ async fn a_denied_call_is_a_429_problem_with_the_time_to_retry() {
 async fn a_cost_in_the_body_is_charged() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let call = |cost: u64| format!(r#"{{"descriptors": {{"api_key": "k1"}}, "cost": {cost}}}"#);
-    assert_eq!(client.post(call(3)).await.status.as_u16(), 429);
+    assert_eq!(client.post(call(3)).await.status.as_u16(), 403);
     assert_eq!(client.post(call(2)).await.status, StatusCode::OK);
     assert_eq!(client.post(call(1)).await.status.as_u16(), 429);
-    assert_eq!(client.post(call(tollgate_core::call::COST_MAX)).await.status.as_u16(), 429);
+    assert_eq!(client.post(call(tollgate_core::call::COST_MAX)).await.status.as_u16(), 403);
 }
 
 /// A call of cost 0 tells what is left, and charges nothing, also under rules with costs of their own.

@@ -2,6 +2,7 @@
 
 use http::StatusCode;
 use tollgate::Agent;
+use tollgate_http::Gateway;
 use tollgate_servers::Envoy;
 
 use crate::support::{Client, Sidecar};
@@ -57,7 +58,7 @@ static_resources:
 #[tokio::test(flavor = "multi_thread")]
 async fn envoy_lets_pass_what_the_agent_admits() {
     let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
-    let sidecar = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await;
+    let sidecar = Sidecar::behind(Gateway::Envoy, Agent::builder().rules(rules).start().unwrap()).await;
     let envoy = Envoy::start(&config(sidecar.address.port()));
     let mut client = Client::connect(([127, 0, 0, 1], envoy.port()).into()).await;
     for (path, remaining) in [("/users/7?page=1", "1"), ("/users/8", "0")] {

@@ -149,6 +149,7 @@ async fn over_limit_shows_0_remaining_after_the_charge() {
     };
     let answer = client.ask("POST", "/json", &[], of("3")).await;
     assert_eq!((answer.status.as_u16(), answer.header("x-ratelimit-remaining")), (429, "0"));
+    assert!(!answer.headers.contains_key("retry-after"), "three hits of two never pass");
     let status = &answer.json()["statuses"][0];
     assert_eq!((&status["code"], status.get("limitRemaining")), (&"OVER_LIMIT".into(), None));
     assert_ne!(status["durationUntilReset"], "0s", "the hits count until the window ends");

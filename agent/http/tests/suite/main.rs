@@ -11,3 +11,7 @@ mod refusals;
 mod shutdown;
 mod tokens;
 mod gateway;
+mod gateway_headers;
+mod explain;
+mod imported;
+mod large_costs;

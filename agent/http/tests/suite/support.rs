@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Rule};
+use tollgate_http::Gateway;
 
 pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
@@ -41,6 +42,10 @@ impl Sidecar {
     }
 
     pub(crate) async fn of<S: ChargeStore>(agent: Agent<S>) -> Self {
+        Self::behind(Gateway::Any, agent).await
+    }
+
+    pub(crate) async fn behind<S: ChargeStore>(gateway: Gateway, agent: Agent<S>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
@@ -49,7 +54,7 @@ impl Sidecar {
                 std::future::pending::<()>().await; // runs until the test ends
             }
         };
-        let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router_over(agent), shutdown));
+        let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router_over(gateway, agent), shutdown));
         Self { address, stop, served }
     }
 

@@ -25,6 +25,13 @@ fn an_allowed_call_is_0_and_a_denied_one_3() {
     let body: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     assert_eq!((json.exit, &body["allowed"], &body["remaining"]), (0, &true.into(), &0.into()));
 
+    let never = check(&up.url(), &["api_key=k2", "--cost", "3"]);
+    let lines: Vec<&str> = never.out.lines().collect();
+    let reason =
+        "reason       rule per-api_key allows 2 in 60 s, and this call costs 3: it can never pass; make it smaller";
+    assert_eq!((never.exit, lines[..3].to_vec()), (3, vec!["denied", "rule         per-api_key", reason]));
+    assert!(!never.out.contains("retry after"), "{}", never.out);
+
     let free = check(&up.url(), &["tenant=t"]);
     assert!(free.exit == 0 && free.out.contains("none limits this call"), "{}", free.out);
 }

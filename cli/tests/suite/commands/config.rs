@@ -189,3 +189,18 @@ fn a_foreign_digest_key_file_is_refused_without_the_advice_to_overwrite_it() {
     assert_eq!((said.exit, &*said.out), (2, ""), "{}", said.err);
     insta::assert_snapshot!(said.err.replace(path, "id_rsa").trim_end(), @"error: id_rsa: this is no digest key, which is 32 hexadecimal digits; check the path, or create a key in a new file with `tollgate digest-key`");
 }
+
+/// `gateway` is a flag, a variable and a key, with a closed set of names.
+#[test]
+fn the_gateway_is_a_setting() {
+    let path = file("gateway.yaml", "gateway: caddy\n");
+    let of_file = finish(&mut tollgate(&["--config", path.to_str().unwrap(), "config", "up"]));
+    assert_eq!(shown(&of_file.out, "gateway"), ["caddy".to_owned(), format!("{}:1", path.display())]);
+    let mut command = tollgate(&["--config", path.to_str().unwrap(), "config", "agent"]);
+    let of_variable = finish(command.env("TOLLGATE_GATEWAY", "nginx"));
+    assert_eq!(shown(&of_variable.out, "gateway"), ["nginx", "TOLLGATE_GATEWAY"]);
+    assert_eq!(shown(&finish(&mut tollgate(&["config", "agent"])).out, "gateway"), ["any", "default"]);
+    let refused = finish(tollgate(&["config", "agent"]).env("TOLLGATE_GATEWAY", "kong"));
+    let expected = "TOLLGATE_GATEWAY: `gateway` cannot be `kong`: write nginx, envoy, traefik, caddy, haproxy, any";
+    assert!(refused.exit == 2 && refused.err.contains(expected), "{}", refused.err);
+}

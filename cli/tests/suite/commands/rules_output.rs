@@ -293,3 +293,32 @@ fn the_bounds_of_an_outage_are_shown_for_keys_that_differ() {
     let shown: Vec<_> = shown.map(|of| (of["of"].as_str().unwrap(), of["outage"]["alone"].as_u64().unwrap())).collect();
     assert_eq!(shown, [("key 10.0.0.1", 220), ("key 10.0.0.2", 200), ("key 10.0.0.4", 200)]);
 }
+
+/// A file and an agent explain the values that a request has: the path with `{id}`, the method in upper case, the client of an
+/// address.
+#[test]
+fn show_takes_values_as_the_agent_takes_them_of_a_request() {
+    let rules = "rules:
+  - { name: user, match: { endpoint: /users/123 }, per: [], quota: 1/min }
+  - { name: users, match: { endpoint: '/users/{id}', method: GET, ip: '2001:db8::/64' }, per: [], quota: 1/min }
+";
+    let path = file("requests.yaml", rules);
+    let up = Up::start(&["--rules", path.to_str().unwrap()]);
+    let call = ["endpoint=/users/123?page=2", "method=get", "ip=2001:db8::7"];
+    let of_file = finish(tollgate(&["rules", "show", path.to_str().unwrap()]).args(call));
+    let of_agent = finish(tollgate(&["rules", "show", "--agent", &up.url()]).args(call));
+    let sorted = |out: &str| {
+        let mut lines: Vec<String> = out.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!((of_agent.exit, sorted(&of_agent.out)), (0, sorted(&of_file.out)));
+    let words: Vec<Vec<&str>> = of_file.out.lines().map(|line| line.split_whitespace().take(2).collect()).collect();
+    for line in
+        [["endpoint", "/users/{id}"], ["method", "GET"], ["ip", "2001:db8::/64"], ["user", "no"], ["users", "yes"]]
+    {
+        assert!(words.contains(&line.to_vec()), "{line:?}: {}", of_file.out);
+    }
+    let decided = finish(tollgate(&["check", "--agent", &up.url()]).args(call));
+    assert!(decided.out.contains("rule         users"), "{}", decided.out);
+}

@@ -4,11 +4,14 @@
 //! others (constants, maps, defaults) in [`ResolvedCall`]. They are derived for every call: one whose gateway names its
 //! descriptors gets the same tier as an HTTP request. `match_rules` decides which rules apply to a resolved call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::pattern::Pattern;
-use super::rule::Matches;
+use super::rule::{Matches, Rule};
 use crate::call::{Descriptors, bit};
+use crate::client_network::client_network;
+use crate::request_path::normalize;
 
 /// Name of the descriptor that holds the tier of a caller.
 pub const TIER: &str = "tier";
@@ -123,10 +126,37 @@ impl DescriptorSource {
         matches!(self, Self::Header(_) | Self::Query(_) | Self::Cookie(_))
     }
 
+    /// Returns the value that a request with this text has: the method in upper case, the path without its query (`/` if it is
+    /// empty), and the client of an address. Other values are as written.
+    #[must_use]
+    pub fn value_of<'v>(&self, text: Cow<'v, str>) -> Cow<'v, str> {
+        match self {
+            Self::Method if text.bytes().any(|byte| byte.is_ascii_lowercase()) => text.to_ascii_uppercase().into(),
+            Self::Path { normalized: true } => on(text, normalize),
+            Self::Path { normalized: false } => on(text, |path| {
+                let path = path.split(['?', '#']).next().unwrap_or_default();
+                Cow::Borrowed(if path.is_empty() { "/" } else { path })
+            }),
+            Self::ClientIp { ipv6_prefix, .. } => match text.trim().parse() {
+                Ok(address) => client_network(address, *ipv6_prefix).into(),
+                Err(_) => text,
+            },
+            _ => text,
+        }
+    }
+
     /// Returns true if the value is extracted from the request.
     #[must_use]
     pub const fn is_of_request(&self) -> bool {
         !matches!(self, Self::Constant(_) | Self::Map { .. })
+    }
+}
+
+/// Applies a function to a text, which is borrowed from it where possible.
+fn on(text: Cow<'_, str>, change: fn(&str) -> Cow<'_, str>) -> Cow<'_, str> {
+    match text {
+        Cow::Borrowed(text) => change(text),
+        Cow::Owned(text) => Cow::Owned(change(&text).into_owned()),
     }
 }
 
@@ -138,6 +168,14 @@ impl<'a> ResolvedCall<'a> {
         specs: &'a [DescriptorSpec],
     ) -> Self {
         Self { descriptors, unverified, scope, specs }
+    }
+
+    /// Returns a descriptor of the call itself that a rule with an exact match does not name.
+    pub(super) fn unmatched_by(&self, rule: &Rule) -> Option<&'a str> {
+        let is_named =
+            |own: &str| rule.matches.iter().map(|(name, _)| name).chain(&rule.per).any(|name| **name == *own);
+        let mut others = self.descriptors.iter().map(|(own, _)| &**own).filter(|own| !is_named(own));
+        others.next().filter(|_| rule.exact_match)
     }
 
     /// Returns true if a rule or list entry is within the scope of the call. List entries have the empty name.

@@ -65,6 +65,11 @@ pub enum MatchResult<'a> {
         /// Value in the call, if it has one.
         value: Option<&'a str>,
     },
+    /// The call has a descriptor that the rule does not name, and the rule has an exact match.
+    OtherDescriptor {
+        /// Name of the descriptor.
+        descriptor: &'a str,
+    },
     /// The call lacks a descriptor of `per`.
     MissingDescriptor {
         /// Name of the descriptor.
@@ -153,6 +158,9 @@ impl Rule {
             self.matches.iter().find(|(name, pattern)| !call.get(name).is_some_and(|value| pattern.matches(value)));
         if let Some((name, pattern)) = failed {
             return Some(MatchResult::Mismatch { descriptor: name, pattern, value: call.get(name) });
+        }
+        if let Some(descriptor) = call.unmatched_by(self) {
+            return Some(MatchResult::OtherDescriptor { descriptor });
         }
         let missing = self.per.iter().find(|name| call.get(name).is_none());
         missing.map(|name| MatchResult::MissingDescriptor { descriptor: name })

@@ -211,6 +211,13 @@ impl LimitPolicy {
         if self.burst > 0 { self.burst } else { self.quota.units() }
     }
 
+    /// Returns the largest cost of a call that ever passes. A region may be granted the whole quota of a global rule.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn cost_max(&self) -> u64 {
+        self.global_quota.map_or(0, NonZeroU64::get).max(self.at_once())
+    }
+
     /// Returns the largest number of units that a window holds, as the algorithm and its estimate count them. A bucket
     /// adds to its burst what its rate gives meanwhile.
     #[doc(hidden)]

@@ -144,6 +144,7 @@ impl Rule {
     pub fn applies_to(&self, call: &ResolvedCall<'_>) -> bool {
         call.has_in_scope(&self.name, &self.matches)
             && call.satisfies(&self.matches, false)
+            && !(self.exact_match && call.unmatched_by(self).is_some())
             && self.per.iter().all(|name| call.get(name).is_some())
     }
 

@@ -22,6 +22,8 @@ pub struct Rule {
     pub group: Option<Arc<str>>,
     /// Conditions that must all hold.
     pub matches: Matches,
+    /// Restriction to calls that have no other descriptors than those of `matches` and `per`.
+    pub exact_match: bool,
     /// Descriptors whose values select the counter. The rule does not apply to a call that lacks one of them.
     pub per: Vec<Arc<str>>,
     /// Policy of callers without a policy of their own; none when the rule does not limit them.

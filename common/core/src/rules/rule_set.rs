@@ -125,6 +125,16 @@ impl RuleSet {
         self.descriptors.iter().find(|spec| &*spec.name == descriptor).is_none_or(DescriptorSpec::is_secret)
     }
 
+    /// Returns a call whose gateway names its descriptors, with the values that the same request has over HTTP.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn as_requested<'c>(&self, mut call: Call<'c>) -> Call<'c> {
+        for spec in &self.descriptors {
+            call.change(&spec.name, |text| spec.source.value_of(text));
+        }
+        call
+    }
+
     /// Resolves a call: adds the derived descriptors.
     #[doc(hidden)]
     #[must_use]

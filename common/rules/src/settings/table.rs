@@ -35,7 +35,7 @@ const LIMITING_RULE: &[Level] = &[Level::Rule];
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-pub(super) static TABLE: [Setting; 23] = [
+pub(super) static TABLE: [Setting; 24] = [
     Setting::new("name", ANY_RULE).of_rule(|rule, shown| {
         shown.json("name", &*rule.name);
         shown.text("name", Some(rule.name.to_string()));
@@ -44,6 +44,14 @@ pub(super) static TABLE: [Setting; 23] = [
         shown.json("match", display::matches_json(&rule.matches));
         shown.text("match", Some(display::matches(&rule.matches)));
     }),
+    Setting::new("exact_match", ANY_RULE)
+        .parser(RuleValue(|reader, node, _, rule| {
+            rule.exact_match = reader.parse(node, "`exact_match`", "true or false").unwrap_or_default();
+        }))
+        .of_rule(|rule, shown| {
+            shown.json("exact_match", rule.exact_match);
+            shown.add_cell(MORE_COLUMN, rule.exact_match.then(|| "exact match".to_owned()));
+        }),
     Setting::new("per", LIMITING_RULE).of_rule(|rule, shown| {
         shown.json("per", names_json(&rule.per));
         shown.text("per", Some(display::per(rule)));

@@ -173,6 +173,7 @@ impl<'r> ReplayTally<'r> {
                     MatchResult::Mismatch { descriptor, .. } | MatchResult::MissingDescriptor { descriptor } => {
                         format!("have no {descriptor}")
                     }
+                    MatchResult::OtherDescriptor { descriptor } => format!("have {descriptor}, beside an exact match"),
                     MatchResult::Wider { than } => format!("go to {}, the narrower rule of its group", than.name),
                     MatchResult::Replaced { by } => format!("go to {by}, which replaces it"),
                     MatchResult::Applies { .. } | MatchResult::OutOfScope => continue,

@@ -1,6 +1,7 @@
 //! Accepted language: every form reads as written.
 
 use super::*;
+use tollgate_core::call::Call;
 use tollgate_core::rules::*;
 
 fn policy(set: &RuleSet, rule: usize) -> LimitPolicy {
@@ -242,4 +243,43 @@ fn imported_rules_are_read() {
         let imported = from_envoy(&[foreign], &EnvoySettings::default()).unwrap();
         assert!(!accepted(&imported.text).rules.is_empty(), "{}", file.display());
     }
+}
+
+/// Rules may share lines by a merge of YAML.
+#[test]
+fn a_merge_shares_settings_between_rules() {
+    let set = accepted(
+        "rules:
+  - &base { name: a, per: [api_key], quota: 9/min, consistency: strict }
+  - { <<: *base, name: b, quota: 5/min }
+",
+    );
+    let quotas: Vec<_> = set.rules.iter().map(|rule| rule.policy.expect("a policy").quota.to_string()).collect();
+    assert_eq!(quotas, ["9/min", "5/min"]);
+    assert_eq!(set.rules[1].policy.expect("a policy").consistency, Consistency::Strict);
+}
+
+/// A rule with an exact match applies to calls that have no other descriptor, in any order.
+#[test]
+fn an_exact_match_leaves_out_calls_with_other_descriptors() {
+    let set =
+        accepted("rules: [{ name: a, match: { domain: d, user: '*' }, exact_match: true, per: [user], quota: 9/min }]");
+    let applies = |names: &[&str]| {
+        let call = names.iter().fold(Call::new(), |call, name| call.with(*name, "d"));
+        !set.applicable(&set.resolved(&call)).is_empty()
+    };
+    let by = accepted("rules: [{ name: a, match: { domain: d }, exact_match: true, per: [user], quota: 9/min }]");
+    let call = Call::new().with("domain", "d").with("user", "u");
+    assert_eq!(by.applicable(&by.resolved(&call)).len(), 1, "a descriptor of `per` is named");
+    assert_eq!(
+        [
+            &["domain", "user"][..],
+            &["user", "domain"],
+            &["domain"],
+            &["domain", "user", "ip"],
+            &["domain", "user", "user"]
+        ]
+        .map(applies),
+        [true, true, false, false, true]
+    );
 }

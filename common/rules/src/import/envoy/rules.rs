@@ -1,8 +1,9 @@
 //! Writer of the rules: one rule for each node that has a limit.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use tollgate_core::rules::RULES_LEN_MAX;
+use tollgate_core::rules::{DescriptorSpec, RULES_LEN_MAX};
 
 use super::super::findings::Findings;
 use super::super::write::{comment, list, quoted};
@@ -38,7 +39,7 @@ pub(super) fn write_rules(
         findings.problems.push(Problem { place: first.place().to_owned(), text });
         return above;
     }
-    let mut out = above + if limited.is_empty() { "rules: []\n" } else { "rules:\n" };
+    let mut out = above + &declared(&limited) + if limited.is_empty() { "rules: []\n" } else { "rules:\n" };
     for (rule, name) in limited.iter().zip(&names) {
         let mut replaced: Vec<&str> = Vec::new();
         for wanted in &rule.limit.replaces {
@@ -63,6 +64,15 @@ pub(super) fn write_rules(
         }
     }
     out
+}
+
+/// Declares the entries whose names are those of a method, a path or an address, so that they keep the values that Envoy sends.
+fn declared(limited: &[LimitedPath<'_>]) -> String {
+    let names: Vec<_> = limited.iter().flat_map(LimitedPath::names).collect();
+    let changed = DescriptorSpec::defaults().into_iter().filter(|spec| !spec.source.is_client_text());
+    let used = changed.filter(|spec| names.iter().any(|name| **name == *spec.name));
+    let lines: Vec<String> = used.map(|spec| format!("  {0}: {{ header: {0} }}\n", spec.name)).collect();
+    if lines.is_empty() { String::new() } else { format!("descriptors:\n{}", lines.concat()) }
 }
 
 fn collect<'t>(
@@ -93,8 +103,12 @@ impl LimitedPath<'_> {
         self.path.last().map_or("", |(entry, _)| &entry.place)
     }
 
+    fn names(&self) -> Vec<Cow<'_, str>> {
+        envoy_names(self.path.iter().map(|(entry, _)| entry.key.as_str()))
+    }
+
     fn text(&self, name: &str, replaces: &[&str], charge_each: bool) -> String {
-        let names = envoy_names(self.path.iter().map(|(entry, _)| entry.key.as_str()));
+        let names = self.names();
         let mut lines = vec![
             format!("  # {}", comment(self.place())),
             format!("  - name: {}", quoted(name)),
@@ -105,6 +119,7 @@ impl LimitedPath<'_> {
         lines.extend(entries().map(|(name, (entry, level))| {
             format!("      {}: {}", quoted(name), entry.value.write(&entry.preceding_values(level)))
         }));
+        lines.push("    exact_match: true".to_owned());
         match self.limit.quota {
             None => lines.extend(["    per: []", "    quota: unlimited"].map(str::to_owned)),
             Some((0, _)) => lines.push("    deny: true".to_owned()),

@@ -44,6 +44,7 @@ descriptors:
     match:
       domain: { exact: rl }
       foo: { not: [x, \"x*\"] }
+    exact_match: true
     per: [foo]
     quota: 2/min
     algorithm: fixed_window
@@ -55,6 +56,7 @@ descriptors:
       domain: { exact: rl }
       foo: { not: [x, \"x*\"] }
       bar: { regex: \"(?s)^a\\\\?.*z$\" }
+    exact_match: true
     per: [foo, bar]
     quota: 7/30d
     algorithm: fixed_window
@@ -66,12 +68,14 @@ descriptors:
     match:
       domain: { exact: rl }
       foo: { exact: x }
+    exact_match: true
     deny: true
   # 1.yaml:8
   - name: \"rl/foo:x-.DIGEST\"
     match:
       domain: { exact: rl }
       foo: { prefix: x, not: [x] }
+    exact_match: true
     per: []
     quota: 1/d
     algorithm: fixed_window
@@ -305,4 +309,45 @@ fn several_documents_of_a_file_are_refused_with_a_remedy() {
     let said = refusal(&format!("{one}---\n{two}"));
     assert!(said.contains("write each one into a file of its own"), "{said}");
     assert!(imported(&[&one, &two], &EnvoySettings::default()).is_ok());
+}
+
+/// Go expands merges of YAML, so a configuration means the same with and without them.
+#[test]
+fn merges_are_expanded() {
+    let merged = "domain: d
+descriptors:
+  - &user
+    key: user
+    rate_limit: &hour { unit: hour, requests_per_unit: 5 }
+  - { <<: *user, value: root, rate_limit: { <<: *hour, requests_per_unit: 9 } }
+  - key: plan
+    descriptors: [{ <<: [*user], value: x, shadow_mode: true }]
+";
+    let written = "domain: d
+descriptors:
+  - key: user
+
+    rate_limit: { unit: hour, requests_per_unit: 5 }
+  - { key: user, value: root, rate_limit: { unit: hour, requests_per_unit: 9 } }
+  - key: plan
+    descriptors: [{ key: user, value: x, shadow_mode: true, rate_limit: { unit: hour, requests_per_unit: 5 } }]
+";
+    assert_eq!(envoy(merged).replace("1.yaml:4", "1.yaml:3"), envoy(written));
+    let refused = refusal("domain: d\ndescriptors:\n  - { key: user, <<: text }\n");
+    assert!(refused.starts_with("1.yaml:3: `<<` merges the keys of other mappings"), "{refused}");
+}
+
+/// Rules match an entry of that project by its text, also where its name is that of a part of a request.
+#[test]
+fn entries_with_the_names_of_parts_of_a_request_keep_their_values() {
+    let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+    let text = envoy(&format!(
+        "domain: d\ndescriptors:\n  - {{ key: method, value: get, {limit} }}\n  - {{ key: user, descriptors: [{{ key: ip, {limit} }}] }}\n"
+    ));
+    assert!(text.contains("descriptors:\n  ip: { header: ip }\n  method: { header: method }\nrules:\n"), "{text}");
+    let set = crate::from_yaml("rules.yaml", &text, 1).expect("rules");
+    assert!(!lines(&set.warnings).contains("never matches"), "{}", lines(&set.warnings));
+    let call = set.as_requested(Call::new().with("domain", "d").with("method", "get"));
+    assert_eq!(set.applicable(&set.resolved(&call)).len(), 1);
+    assert!(!envoy(&format!("domain: d\ndescriptors: [{{ key: user, {limit} }}]\n")).contains("header"));
 }

@@ -1,0 +1,145 @@
+//! Headers, status and bodies of decisions.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::decision::DecisionId;
+
+use super::*;
+
+fn decision(allowed: bool, source: Source) -> Decision {
+    let id = DecisionId { life: "a-10".into(), call: 255 };
+    let mut status = LimitStatus::new("per-key".into(), LimitKind::Window, 1);
+    (status.limit, status.at_once, status.window_ms, status.reset_ms) = (100, 100, 60_000, 60_500);
+    status.retry_after_ms = if allowed { 0 } else { 1_001 };
+    let mut decision = Decision::new(allowed, source, Timestamp::from_ms(1_000_000), id);
+    decision.status = Some(status);
+    decision
+}
+
+/// H1, H2, H5: headers and body of a denial.
+#[test]
+fn a_denial_contains_everything_that_a_client_needs() {
+    let headers = headers(&decision(false, Source::Store), "gw-1");
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    assert_eq!(text("x-gateway-node").unwrap(), "gw-1");
+    assert_eq!(text("x-ratelimit-limit").unwrap(), "100");
+    assert_eq!(text("x-ratelimit-reset").unwrap(), "1061");
+    assert_eq!(text("ratelimit").unwrap(), "\"per-key\";r=0;t=2");
+    assert_eq!(text("ratelimit-policy").unwrap(), "\"per-key\";q=100;w=60");
+    assert!(text("retry-after").unwrap().parse::<u64>().unwrap() >= 2);
+    assert_eq!(text("x-ratelimit-policy"), None);
+    let body = members(&decision(false, Source::Store), "a-10-ff");
+    assert_eq!(body["detail"], "rule per-key allows 100 in 60 s; this call passes in 1.001 s");
+    assert_eq!((body["status"].as_u64(), body["id"].as_str()), (Some(429), Some("a-10-ff")));
+    assert_eq!(body["violated-policies"], json!(["per-key"]));
+}
+
+/// Limit and window of a quota of 100/min, with the units that pass at once, as a client sees them.
+#[test]
+fn the_limit_of_a_header_is_the_most_that_can_be_left_and_its_window_keeps_the_rate() {
+    for (at_once, policy) in [
+        (100, "q=100;w=60"),
+        (150, "q=150;w=90"),
+        (1, "q=1;w=1"),
+        (5, "q=5;w=3"),
+        (u64::MAX, "q=999999999999999;w=999999999999999"),
+    ] {
+        let mut decision = decision(true, Source::Store);
+        let status = decision.status.as_mut().unwrap();
+        (status.at_once, status.remaining) = (at_once, at_once - 1);
+        let headers = headers(&decision, "n");
+        assert_eq!(headers["ratelimit-policy"], format!("\"per-key\";{policy}"));
+        assert_eq!(headers["x-ratelimit-limit"], at_once.to_string());
+        assert_eq!(headers["x-ratelimit-remaining"], (at_once - 1).to_string());
+        assert_eq!(members(&decision, "a-10-ff")["limit"], at_once);
+    }
+}
+
+#[test]
+fn calls_in_progress_have_no_window() {
+    let mut decision = decision(false, Source::Store);
+    decision.status.as_mut().unwrap().kind = LimitKind::Slots;
+    assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=100;qu=\"concurrent-requests\"");
+    assert_eq!(
+        members(&decision, "a-10-ff")["detail"],
+        "rule per-key has 100 slots, 100 in use; this call passes in 1.001 s, or when other calls end"
+    );
+}
+
+/// A window of 0 is no valid value in `RateLimit-Policy`.
+#[test]
+fn a_deny_list_has_no_window() {
+    let mut decision = decision(false, Source::Local);
+    let status = decision.status.as_mut().unwrap();
+    (status.limit, status.at_once, status.window_ms) = (0, 0, 0);
+    assert_eq!(headers(&decision, "n")["ratelimit-policy"], "\"per-key\";q=0");
+}
+
+#[test]
+fn a_client_does_not_see_a_rule_in_shadow() {
+    let mut decision = decision(true, Source::Store);
+    decision.status.as_mut().unwrap().shadow = true;
+    assert_eq!(headers(&decision, "n").len(), 1, "the node only");
+    assert!(members(&decision, "a-10-ff")["rule"].is_null() && members(&decision, "a-10-ff")["limit"].is_null());
+}
+
+/// H2: denials have a Retry-After header, admissions do not.
+#[test]
+fn an_admission_has_no_retry_after() {
+    assert!(headers(&decision(true, Source::Store), "n").get("retry-after").is_none());
+    assert!(members(&decision(true, Source::Store), "a-10-ff").get("status").is_none());
+}
+
+/// H4: every answer without the store says so, and may hide a number that is not known.
+#[test]
+fn a_degraded_answer_says_so() {
+    let text = |value: Option<&HeaderValue>| value.map(|value| value.to_str().unwrap().to_owned());
+    for source in Source::ALL {
+        let mut decision = decision(true, source);
+        let degraded = matches!(source, Source::Signal | Source::Fallback).then(|| "degraded".to_owned());
+        assert_eq!(text(headers(&decision, "n").get("x-ratelimit-policy")), degraded, "{source}");
+        decision.status.as_mut().unwrap().hides_remaining = true;
+        let headers = headers(&decision, "n");
+        assert_eq!(text(headers.get("x-ratelimit-remaining")).as_deref(), Some("-1"));
+        assert_eq!(headers.get("ratelimit"), None);
+    }
+}
+
+/// H2 is set aside for a call that can never pass: 403 and no time, whoever decided.
+#[test]
+fn a_cost_above_the_quota_is_refused_without_a_time() {
+    for source in Source::ALL {
+        let mut decision = decision(false, source);
+        let status = decision.status.as_mut().unwrap();
+        (status.cost, status.cost_max) = (101, Some(100));
+        let headers = headers(&decision, "n");
+        assert_eq!((status_code(&decision).as_u16(), headers.get("retry-after")), (403, None), "{source}");
+        assert_eq!(headers["ratelimit"], "\"per-key\";r=0;t=61");
+        let body = members(&decision, "a-10-ff");
+        assert_eq!((&body["type"], &body["status"]), (&"cost-exceeds-quota".into(), &403.into()));
+        assert!(body["retry_after_ms"].is_null());
+        let detail = "rule per-key allows 100 in 60 s, and this call costs 101: it can never pass; make it smaller";
+        assert_eq!(body["detail"], detail);
+        decision.status.as_mut().unwrap().cost_max = Some(150);
+        let detail =
+            "rule per-key allows 100 in 60 s, 150 at once, and this call costs 101: it can never pass; make it smaller";
+        assert_eq!(members(&decision, "a-10-ff")["detail"], detail);
+    }
+}
+
+/// The budget of a region and the emergency switch leave less than the quota for a time.
+#[test]
+fn a_cost_above_a_lowered_limit_may_pass_later() {
+    let mut decision = decision(false, Source::Store);
+    decision.status.as_mut().unwrap().cost = 101;
+    assert_eq!(status_code(&decision), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(headers(&decision, "n")["retry-after"].len(), 1);
+    let detail = "rule per-key allows 100 in 60 s, and this call costs 101: it passes only under a higher limit; make it smaller";
+    assert_eq!(members(&decision, "a-10-ff")["detail"], detail);
+}
+
+/// I13: a thousand callers denied at once return at different times, none too early.
+#[test]
+fn callers_denied_together_return_at_different_times() {
+    let waits: std::collections::BTreeSet<u64> = (0..1_000).map(|call| retry_after_s(59_001, call)).collect();
+    assert_eq!((waits.first(), waits.last(), waits.len()), (Some(&60), Some(&65), 6));
+}
