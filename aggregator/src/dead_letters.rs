@@ -8,6 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use tollgate_aggregator_engine::worker::DeadLetter;
+use tollgate_core::one_line::excerpt;
 
 /// Maximum number of dead letters that are listed; the oldest is dropped first.
 const LISTED_LEN_MAX: usize = 100;
@@ -46,7 +47,7 @@ impl DeadLetters {
                 topic = topic.as_str(),
                 partition,
                 offset,
-                reason,
+                reason = %excerpt(reason),
                 file,
                 unlogged,
                 "a record is a dead letter and changes nothing; find the producer that writes such records, and let only Tollgate write to this topic"

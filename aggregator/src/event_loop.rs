@@ -31,6 +31,8 @@ const METRICS_INTERVAL_MS: u64 = 250;
 const PART_INTERVAL_MS: u64 = 100;
 /// Maximum time for which the last records are awaited at the end.
 const FLUSH_WAIT: Duration = Duration::from_secs(2);
+/// Error of the bus until it is prepared for the first time.
+const NO_ANSWER_YET: &str = "Kafka has not answered yet; check that it runs, and --kafka";
 
 pub(crate) struct EventLoop<B: Bus> {
     pub(crate) id: Arc<str>,
@@ -102,9 +104,14 @@ impl<B: Bus> EventLoop<B> {
                 now: self.clock.now(),
                 worker: &self.worker,
                 dead_letters: &self.dead_letters,
-                bus_error: self.bus_error.lock().clone(),
+                bus_error: self.bus_error(),
             });
         }
+    }
+
+    fn bus_error(&self) -> Option<String> {
+        let is_connected = self.metrics.bus_connected.get() == 1;
+        self.bus_error.lock().clone().or_else(|| (!is_connected).then(|| NO_ANSWER_YET.to_owned()))
     }
 
     /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is

@@ -103,7 +103,7 @@ impl AggregatorMetrics {
         let help = "Age of the time up to which all live agents have published";
         r.register_with_unit("watermark_lag", help, Unit::Seconds, m.watermark_lag.clone());
         r.register("missed_records", "Records that the bus deleted before they were read", m.missed.clone());
-        r.register("bus_connected", "1 while calls can be read", m.bus_connected.clone());
+        r.register("bus_connected", "1 while calls can be read, and signals written", m.bus_connected.clone());
         r.register("members", "Live aggregators, this one included", m.members.clone());
         metrics
     }

@@ -87,7 +87,9 @@ impl Aggregator {
                 Err(why) if why.is_transient() => {
                     tracing::warn!(aggregator = %id, "no calls are counted until the Kafka of the fleet is there; check that it runs, and --kafka: {why}");
                 }
-                Err(why) => tracing::error!(aggregator = %id, "nothing is counted: {why}"),
+                Err(why) => {
+                    tracing::error!(aggregator = %id, "the bus is not as it should be, so counts or their signals are missing: {why}");
+                }
             }
         };
         threads.start(|stop| supervise(bus.clone(), stop, notify))?;

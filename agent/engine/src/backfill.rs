@@ -44,9 +44,9 @@ impl Engine {
                 (view.is_queued(), sent)
             });
             charges.extend(units.iter().map(|unsynced| backfill_charge(matched, *generation, unsynced)));
-            let refund = |UnsyncedRefund { at, units, request }| Charge {
+            let refund = |UnsyncedRefund { at, units, request, whole }| Charge {
                 request,
-                ..matched.charge(*generation, units, ChargeMode::Refund { at })
+                ..matched.charge(*generation, units, ChargeMode::Refund { at, whole })
             };
             charges.extend(refunds.into_iter().map(refund));
             // The others were confirmed or refunded meanwhile.
@@ -77,10 +77,12 @@ impl Engine {
             match charge.mode {
                 ChargeMode::Backfill { .. } if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
                 ChargeMode::Refund { .. } if answer.is_ok() => self.table.with(charge.counter, end_denial),
-                ChargeMode::Refund { at } if error.is_some_and(|error| !is_unreadable && may_repeat(charge, error)) => {
+                ChargeMode::Refund { at, whole }
+                    if error.is_some_and(|error| !is_unreadable && may_repeat(charge, error)) =>
+                {
                     let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
-                    let event =
-                        ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units: charge.cost, request: charge.request });
+                    let (units, request) = (charge.cost, charge.request);
+                    let event = ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units, request, whole });
                     if let Some(UnsyncedCounter { matched, .. }) = counter {
                         self.counting_unsynced(charge.counter, |view| update(&matched.policy, view, event));
                     }

@@ -144,7 +144,7 @@ impl Engine {
                     };
                     let verdicts = self.plan(context, matched, &mut table, store, at, &payments).unwrap_or_default();
                     if is_admitted(&verdicts) {
-                        self.take_payments(matched, &payments, &mut table);
+                        Self::take_payments(matched, &payments, &mut table);
                     }
                     verdicts
                 }
@@ -206,7 +206,7 @@ impl Engine {
         let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest, &payments);
         // If the request is not sent, the views note nothing.
         if verdicts.as_ref().map_or(asks, is_admitted) {
-            self.take_payments(&mut planned.matched, &payments, &mut table);
+            Self::take_payments(&mut planned.matched, &payments, &mut table);
         }
         if verdicts.is_none() && asks {
             for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {

@@ -19,6 +19,19 @@ use crate::record::{CallRow, signed};
 use crate::view::{Unsynced, ViewEvent};
 use tollgate_core::counter::StoreError;
 
+/// What is known of one rule of an answered call.
+struct Answered<'a> {
+    /// The charge in the store, unless another store or a lease has decided.
+    result: Option<&'a ChargeResult>,
+    at: Timestamp,
+    /// Round of the published row.
+    round: Option<u64>,
+    /// The charge stands: the call is admitted, or the rule counts it always.
+    stands: bool,
+    /// The slot was released again, because the call was denied.
+    is_given_back: bool,
+}
+
 impl Engine {
     /// Decides a call: publishes its charges, updates the views, and makes the answer. While another call of the request is
     /// denied, the enforced charges of this one are held back and do not count.
@@ -31,7 +44,6 @@ impl Engine {
     ) -> Decision {
         let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, .. } = planned;
         let Combined { allowed, shown, source, by } = *combined;
-        let generation = context.active.set.generation;
         let at = results.first().map_or(*at, |result| result.at);
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
@@ -86,52 +98,7 @@ impl Engine {
             if let Some(result) = result.filter(|result| is_given_back && result.charged && !result.repeated) {
                 self.give_back_slots(context, matched, result.at);
             }
-            let verdict = eventual.map(|eventual| eventual.rule).or(verdicts[position]);
-            // Until now, the view counts an admission without a store as of its plan.
-            let planned_at = eventual.map_or(at, |eventual| eventual.at);
-            let admitted = |units, is_demand| {
-                let (is_planned, unsynced, acknowledged) = (false, None, None);
-                ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
-            };
-            let event = match (result, verdict) {
-                (Some(result), _) if !self.settings.owns_table => {
-                    let is_kept = result.charged && !result.repeated && !is_given_back;
-                    let units = if is_kept { matched.cost } else { 0 };
-                    let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
-                    let is_demand = matched.is_demand && allowed;
-                    ViewEvent::Answered { result, units, round, acknowledged: answer, is_demand }
-                }
-                _ if matched.follows && stands => {
-                    // Usually, the late answer says whether the charge was made.
-                    let needs_backfill = planned.error.is_some_and(StoreError::needs_backfill);
-                    let unsynced = needs_backfill.then(|| self.unsynced_of(planned, at, matched.cost));
-                    let (units, is_planned, acknowledged, is_demand) = (matched.cost, false, None, false);
-                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
-                }
-                _ if matched.is_paid() && stands => admitted(matched.cost, matched.is_demand),
-                _ if matched.is_paid() => continue,
-                (None, Some(rule)) if rule.verdict.admitted && stands => {
-                    let units = matched.unpaid();
-                    if units < matched.cost {
-                        self.update_counter(matched, generation, admitted(matched.cost - units, false));
-                    }
-                    // A slot is released by the instant of its decision, so a late charge cannot take its place.
-                    let is_asked = !matched.is_slot() && !matched.is_unasked;
-                    let is_unsynced = !is_asked || planned.error.is_none_or(StoreError::needs_backfill);
-                    let unsynced = (is_unsynced && eventual.is_none()).then(|| self.unsynced_of(planned, at, units));
-                    let is_planned = planned_at == at;
-                    if !is_planned {
-                        self.give_back_planned(generation, matched, planned_at);
-                    }
-                    ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None, is_demand: false }
-                }
-                (None, Some(rule)) if rule.verdict.admitted => {
-                    self.give_back_planned(generation, matched, planned_at);
-                    continue;
-                }
-                _ => continue,
-            };
-            self.update_counter(matched, generation, event);
+            self.update_view(context, planned, position, &Answered { result, at, round, stands, is_given_back });
         }
         if matched.is_empty() {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
@@ -152,6 +119,60 @@ impl Engine {
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);
         decision
+    }
+
+    /// Tells the view of a counter what a call has charged on it.
+    fn update_view(&self, context: &Context<'_>, planned: &PlannedCall<'_>, position: usize, answered: &Answered<'_>) {
+        let Answered { result, at, round, stands, is_given_back } = *answered;
+        let generation = context.active.set.generation;
+        let matched = &planned.matched[position];
+        let eventual = matched.eventual.as_deref();
+        let verdict = eventual.map(|eventual| eventual.rule).or(planned.verdicts[position]);
+        // Until now, the view counts an admission without a store as of its plan.
+        let planned_at = eventual.map_or(at, |eventual| eventual.at);
+        let admitted = |units, is_demand| {
+            let (is_planned, unsynced, acknowledged) = (false, None, None);
+            ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
+        };
+        let event = match (result, verdict) {
+            (Some(result), _) if !self.settings.owns_table => {
+                let is_kept = result.charged && !result.repeated && !is_given_back;
+                let units = if is_kept { matched.cost } else { 0 };
+                let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
+                let is_demand = matched.is_demand && planned.combined.allowed;
+                ViewEvent::Answered { result, units, round, acknowledged: answer, is_demand }
+            }
+            _ if matched.follows && stands => {
+                // Usually, the late answer says whether the charge was made.
+                let needs_backfill = planned.error.is_some_and(StoreError::needs_backfill);
+                let unsynced = needs_backfill.then(|| self.unsynced_of(planned, at, matched.cost));
+                let (units, is_planned, acknowledged, is_demand) = (matched.cost, false, None, false);
+                ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
+            }
+            _ if matched.is_paid() && stands => admitted(matched.cost, matched.is_demand),
+            _ if matched.is_paid() => return,
+            (None, Some(rule)) if rule.verdict.admitted && stands => {
+                let units = matched.unpaid();
+                if units < matched.cost {
+                    self.update_counter(matched, generation, admitted(matched.cost - units, false));
+                }
+                // A slot is released by the instant of its decision, so a late charge cannot take its place.
+                let is_asked = !matched.is_slot() && !matched.is_unasked;
+                let is_unsynced = !is_asked || planned.error.is_none_or(StoreError::needs_backfill);
+                let unsynced = (is_unsynced && eventual.is_none()).then(|| self.unsynced_of(planned, at, units));
+                let is_planned = planned_at == at;
+                if !is_planned {
+                    self.give_back_planned(generation, matched, planned_at);
+                }
+                ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged: None, is_demand: false }
+            }
+            (None, Some(rule)) if rule.verdict.admitted => {
+                self.give_back_planned(generation, matched, planned_at);
+                return;
+            }
+            _ => return,
+        };
+        self.update_counter(matched, generation, event);
     }
 
     /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it. If the

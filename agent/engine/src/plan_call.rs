@@ -54,20 +54,22 @@ impl Engine {
             for (matched, verdict) in matched.iter_mut().zip(&mut verdicts).filter(|(_, verdict)| verdict.is_none()) {
                 matched.follows = matched.may_follow();
                 if matched.follows && !is_denied {
-                    *verdict = Some(self.followed(context, matched, table));
+                    *verdict = Some(Self::followed(context, matched, table));
                 }
             }
             // A table of its own charges at once.
             if self.settings.owns_table && matched.iter().any(|matched| matched.follows) {
-                matched.iter_mut().for_each(|matched| matched.follows = false);
+                for matched in matched.iter_mut() {
+                    matched.follows = false;
+                }
                 return None;
             }
         }
         (is_denied || !asks).then_some(verdicts)
     }
 
-    /// Plans one rule of a call, of which a lease may pay a part; none if the store must be asked. If the call is denied already,
-    /// the rule only counts it.
+    /// Plans one rule of a call, of which a lease may pay a part; none if the store must be asked. If the call is denied
+    /// already, the rule only counts it.
     fn plan_rule(
         &self,
         context: &Context<'_>,
@@ -126,7 +128,7 @@ impl Engine {
     }
 
     /// Returns the verdict of a rule that cannot deny, before the store has charged it: by the units of its last answer.
-    fn followed(&self, context: &Context<'_>, matched: &MatchedRule<'_>, table: &mut LockedTable<'_>) -> RuleVerdict {
+    fn followed(context: &Context<'_>, matched: &MatchedRule<'_>, table: &mut LockedTable<'_>) -> RuleVerdict {
         let MatchedRule { counter, policy, cost, .. } = matched;
         let now = context.bounds.latest;
         let view = table.view(*counter);

@@ -67,12 +67,11 @@ impl Engine {
             for matched in planned.matched.iter_mut().filter(|matched| matched.paid.is_some()) {
                 self.resolve_payment(&context, matched, false);
                 matched.paid = None;
-                match charges[*carried..].iter_mut().find(|charge| matched.shares(charge)) {
-                    Some(charge) => charge.cost = matched.cost,
-                    None => {
-                        let mode = ChargeMode::Enforce { expires_at };
-                        charges.push(matched.charge(context.active.set.generation, matched.cost, mode));
-                    }
+                if let Some(charge) = charges[*carried..].iter_mut().find(|charge| matched.shares(charge)) {
+                    charge.cost = matched.cost;
+                } else {
+                    let mode = ChargeMode::Enforce { expires_at };
+                    charges.push(matched.charge(context.active.set.generation, matched.cost, mode));
                 }
             }
         }
@@ -107,7 +106,7 @@ mod tests {
         let refund = |charge: &Charge, request| Charge {
             request,
             cost: 1,
-            mode: ChargeMode::Refund { at: START },
+            mode: ChargeMode::Refund { at: START, whole: None },
             ..charge.clone()
         };
         // Algorithm, id of the call, id of a carried refund if there is one, time until the answer is lost, and the time left.

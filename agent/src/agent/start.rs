@@ -163,7 +163,7 @@ impl<S: ChargeStore> Builder<S> {
             && self.engine.agents_expected.is_none()
             && self.engine.saved_agents.is_none()
         {
-            tracing::warn!(%node, "the size of the fleet is unknown until heartbeats arrive; {FLEET_EXPECTED_DEFAULT} agents are assumed; set the number with --agents-expected");
+            tracing::info!(%node, "the size of the fleet is unknown until heartbeats arrive; {FLEET_EXPECTED_DEFAULT} agents are assumed; set the number with --agents-expected");
         }
         if rules.generation == 0 {
             tracing::warn!(%node, "no rules yet: every call passes until some are published with `tollgate rules publish FILE`");

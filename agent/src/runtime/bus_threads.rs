@@ -16,6 +16,7 @@ use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::messages::signals::{LogEnd, SignalBatch};
+use tollgate_core::one_line::excerpt;
 use tollgate_engine::{Engine, IgnoredRecord, Incoming, Receipt};
 use tollgate_wire::{Record, WireError};
 
@@ -207,7 +208,7 @@ impl<B: Bus> BusReader<B> {
         let Receipt::DeadLetter(IgnoredRecord { reason, unlogged: Some(unlogged) }) = receipt else { return };
         let (node, topic, BusRecord { partition, offset, .. }) = (&self.engine.settings().node, topic.as_str(), record);
         tracing::error!(
-            %node, topic, partition, offset, reason, unlogged,
+            %node, topic, partition, offset, reason = %excerpt(&reason), unlogged,
             "a record is a dead letter and changes nothing; find the producer that writes such records, and let only Tollgate write to this topic"
         );
     }

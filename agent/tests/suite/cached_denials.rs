@@ -40,8 +40,11 @@ async fn a_refund_shows_at_every_agent_within_250_ms() {
         denied += 1;
         asked += u64::from(decision.source == Source::Store);
     }
-    println!("{denied} denials in 2 s, {asked} of them by the store");
-    assert!((2..=9).contains(&asked), "{asked} of {denied} denials asked the store");
+    let elapsed = began.elapsed();
+    println!("{denied} denials in {elapsed:?}, {asked} of them by the store");
+    // The first two denials may both ask: the second while the first is not yet known.
+    let most = 2 + u64::try_from(elapsed.as_millis()).expect("a few seconds") / 250;
+    assert!((2..=most).contains(&asked), "{asked} of {denied} denials in {elapsed:?} asked the store");
     refunding.settle(&whole, -50, Some(&charged)).await.expect("Redis answers");
     let refunded = Stopwatch::start();
     let shown = loop {

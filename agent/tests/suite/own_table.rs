@@ -238,6 +238,31 @@ fn same_decision(own: &Decision, stored: &Decision) -> Result<bool, TestCaseErro
     Ok(true)
 }
 
+/// Compares what three agents have published and counted: with an own table, with a store, and with an own table that
+/// is asked step by step.
+fn same_ends([own, stored, slow]: [&Subject; 3], is_deferred: bool) -> Result<(), TestCaseError> {
+    prop_assert_eq!(&own.batches, &slow.batches);
+    prop_assert_eq!(own.decisions(), slow.decisions());
+    let rows = [own.admitted(), stored.admitted()];
+    prop_assert_eq!(rows[0].len(), rows[1].len());
+    for (own, stored) in rows[0].iter().zip(&rows[1]) {
+        prop_assert_eq!(own, stored);
+    }
+    let denials = |subject: &Subject| subject.decisions().iter().map(|(_, denied, _)| denied).sum::<u64>();
+    prop_assert_eq!(denials(own), denials(stored));
+    // Which rule is shown for a caller that no rule may deny depends on what the agent knows before the charge.
+    let admissions = |subject: &Subject| {
+        let by_rule = subject.decisions().into_iter().map(|(name, _, allowed)| (name, allowed));
+        if is_deferred {
+            vec![(String::new(), by_rule.map(|(_, allowed)| allowed).sum())]
+        } else {
+            by_rule.collect::<Vec<_>>()
+        }
+    };
+    prop_assert_eq!(admissions(own), admissions(stored));
+    Ok(())
+}
+
 #[test]
 fn counts_in_the_own_table_decide_as_a_memory_store() {
     let whole = AtomicU64::new(0);
@@ -322,25 +347,7 @@ fn counts_in_the_own_table_decide_as_a_memory_store() {
         own.collect_batches(now.plus_ms(10_000));
         stored.collect_batches(now.plus_ms(10_000));
         slow.collect_batches(now.plus_ms(10_000));
-        prop_assert_eq!(&own.batches, &slow.batches);
-        prop_assert_eq!(own.decisions(), slow.decisions());
-        let rows = [own.admitted(), stored.admitted()];
-        prop_assert_eq!(rows[0].len(), rows[1].len());
-        for (own, stored) in rows[0].iter().zip(&rows[1]) {
-            prop_assert_eq!(own, stored);
-        }
-        let denials = |subject: &Subject| subject.decisions().iter().map(|(_, denied, _)| denied).sum::<u64>();
-        prop_assert_eq!(denials(&own), denials(&stored));
-        // Which rule is shown for a caller that no rule may deny depends on what the agent knows before the charge.
-        let admissions = |subject: &Subject| {
-            let by_rule = subject.decisions().into_iter().map(|(name, _, allowed)| (name, allowed));
-            if is_deferred.get() {
-                vec![(String::new(), by_rule.map(|(_, allowed)| allowed).sum())]
-            } else {
-                by_rule.collect::<Vec<_>>()
-            }
-        };
-        prop_assert_eq!(admissions(&own), admissions(&stored));
+        same_ends([&own, &stored, &slow], is_deferred.get())?;
         whole.fetch_add(1, Ordering::Relaxed);
         Ok(())
     });

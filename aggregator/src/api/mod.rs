@@ -59,7 +59,8 @@ pub fn router(
         .merge(of_regions)
 }
 
-/// Answers as long as the event loop runs, with the state of each partition.
+/// Answers as long as the event loop runs, with the state of each partition. The status is `degraded` while the bus cannot be used;
+/// `problems` names the reason, as `/healthz` of an agent does.
 async fn healthz(State(api): State<ApiState>) -> Response {
     let partition = |(partition, assigned): (Partition, &AssignedPartition)| {
         let counting = &assigned.counting;
@@ -73,8 +74,10 @@ async fn healthz(State(api): State<ApiState>) -> Response {
         })
     };
     let health = move |state: &AggregatorState<'_>| {
+        let problems: Vec<_> = state.bus_error.iter().map(|why| json!({ "part": "kafka", "why": why })).collect();
         json!({
-            "status": "ok",
+            "status": if problems.is_empty() { "ok" } else { "degraded" },
+            "problems": problems,
             "aggregator": *api.id,
             "version": env!("CARGO_PKG_VERSION"),
             "aggregators": state.worker.members(),

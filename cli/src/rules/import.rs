@@ -14,9 +14,9 @@ use crate::limits::EnvoyFlags;
 
 /// Writes a rules file from the configuration of another limiter, to standard output
 ///
-/// A folder is a configuration of envoyproxy/ratelimit (a domain in each file, or the manifest of a ConfigMap). A file is one of it,
-/// or one of rules with `params` (a capacity and a refill rate, or a limit and a window). Warnings about dropped or changed parts go to standard error.
-/// Exit code: 0 done, 2 it cannot be imported.
+/// A folder is a configuration of envoyproxy/ratelimit (a domain in each file, or the manifest of a `ConfigMap`). A
+/// file is one of it, or one of rules with `params` (a capacity and a refill rate, or a limit and a window). Warnings
+/// about dropped or changed parts go to standard error. Exit code: 0 done, 2 it cannot be imported.
 #[derive(clap::Args)]
 pub(crate) struct ImportArgs {
     /// The folder or file

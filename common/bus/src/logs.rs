@@ -62,7 +62,7 @@ pub trait Bus: Clone + Send + Sync + 'static {
     /// the first success, so callers retry; see [`supervise`](crate::supervise()).
     ///
     /// # Errors
-    /// Returns an error if the bus does not answer, or if a topic is not as required.
+    /// Returns an error if the bus does not answer, if a topic is not as required, or if one rejects what was appended.
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
         let _ = wait;
         Ok(())

@@ -9,7 +9,7 @@ use std::fmt::Write;
 
 use crate::call::Call;
 use crate::clock::Timestamp;
-use crate::counter::{DigestKey, RequestId};
+use crate::counter::{CallCorrection, DigestKey, RequestId};
 use crate::decision::{Decision, DecisionId};
 
 /// A call that was admitted: what it was charged, and when.
@@ -87,9 +87,8 @@ impl DecidedCall {
     /// Returns the request by which a store recognises that the call was settled before, or that it was released
     /// before: a call may be both.
     #[must_use]
-    pub fn correction(&self, key: &DigestKey, is_release: bool) -> RequestId {
-        let of = self.request.map_or_else(|| self.id.to_string(), |request| request.to_string());
-        key.correction([if is_release { "release" } else { "settlement" }, &of])
+    pub fn correction(&self, key: &DigestKey, kind: CallCorrection) -> RequestId {
+        self.request.unwrap_or_else(|| key.decision(&self.id.to_string())).correction(kind)
     }
 }
 
@@ -144,11 +143,17 @@ mod tests {
         let (key, call) = (DigestKey::default(), Call::new().with("user", "u1"));
         let other = |call: &Call<'_>| {
             let decided = decided(&key, call);
-            DecidedCall { id: DecisionId { call: 12, ..decided.id.clone() }, ..decided }.correction(&key, false)
+            DecidedCall { id: DecisionId { call: 12, ..decided.id.clone() }, ..decided }
+                .correction(&key, CallCorrection::Settlement)
         };
-        assert_ne!(decided(&key, &call).correction(&key, false), other(&call));
-        assert_ne!(decided(&key, &call).correction(&key, false), decided(&key, &call).correction(&key, true));
+        let of = |call: &Call<'_>, kind| decided(&key, call).correction(&key, kind);
+        assert_ne!(of(&call, CallCorrection::Settlement), other(&call));
+        assert_ne!(of(&call, CallCorrection::Settlement), of(&call, CallCorrection::Release));
         let named = call.identified("r-1");
-        assert_eq!(decided(&key, &named).correction(&key, false), other(&named));
+        assert_eq!(of(&named, CallCorrection::Settlement), other(&named));
+        let request = decided(&key, &named).request();
+        for kind in [CallCorrection::Settlement, CallCorrection::Release] {
+            assert_eq!(Some(of(&named, kind).corrected(kind)), request);
+        }
     }
 }

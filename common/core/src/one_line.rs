@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+/// Maximum number of characters of a foreign text in a line of a log.
+const EXCERPT_LEN_MAX: usize = 200;
+
 /// Returns the text with its control characters escaped, such as a line break as `\n`. It neither ends a line nor moves a
 /// terminal's cursor.
 #[must_use]
@@ -20,6 +23,13 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
+/// Returns the beginning of a text as one line, for a log. A text that is cut ends with the number of bytes that are left out.
+#[must_use]
+pub fn excerpt(text: &str) -> Cow<'_, str> {
+    let Some((end, _)) = text.char_indices().nth(EXCERPT_LEN_MAX) else { return one_line(text) };
+    Cow::Owned(format!("{}… ({} bytes more)", one_line(&text[..end]), text.len() - end))
+}
+
 /// Returns true for control characters, and for the two line breaks of Unicode that are none.
 fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
@@ -27,7 +37,7 @@ fn is_control(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::one_line;
+    use super::{excerpt, one_line};
 
     #[test]
     fn control_characters_are_escaped_and_nothing_else() {
@@ -39,5 +49,13 @@ mod tests {
         ] {
             assert_eq!(one_line(text), expected);
         }
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_two_characters() {
+        let long = "é".repeat(201) + "\n";
+        assert_eq!(excerpt(&long), format!("{}… (3 bytes more)", "é".repeat(200)));
+        assert_eq!(excerpt(&long[..400]), "é".repeat(200));
+        assert_eq!(excerpt("a\nb"), "a\\nb");
     }
 }

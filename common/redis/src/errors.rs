@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use redis::RedisError;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
-use tollgate_core::one_line::one_line;
+use tollgate_core::one_line::{excerpt, one_line};
 
-use crate::remedy::{OwnKey, classify, is_unreadable, remedy};
+use crate::remedy::{OwnKey, classify, is_too_long, is_unreadable, remedy};
 
 /// Maximum number of reasons remembered as logged; further ones are not logged.
 const REASONS_LEN_MAX: usize = 16;
@@ -69,6 +69,9 @@ impl ErrorLog {
 
     /// Logs and classifies the error of an attempt to connect.
     pub(crate) fn connect_failed(&self, error: &RedisError) -> StoreError {
+        if is_too_long(error) {
+            return self.log("TOO-LONG", &error.to_string(), StoreError::Refused);
+        }
         if error.is_io_error() {
             return self.log("CONNECT", &error.to_string(), StoreError::Unreachable);
         }
@@ -81,10 +84,11 @@ impl ErrorLog {
     /// `code` selects the remedy.
     pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
-        if self.is_first(if code == "UNREADABLE" { text } else { code }) {
+        let answer = excerpt(text.trim_end());
+        if self.is_first(if code == "UNREADABLE" { &answer } else { code }) {
             let said =
                 if code == "NO-REDIS" { "this is not the address of a Redis".to_owned() } else { class.to_string() };
-            tracing::warn!(store = %self.address, answer = %one_line(text.trim_end()), remedy = remedy(code), "{said}");
+            tracing::warn!(store = %self.address, %answer, remedy = remedy(code), "{said}");
         }
         class
     }
@@ -93,7 +97,7 @@ impl ErrorLog {
     pub(crate) fn foreign_value(&self, key: &OwnKey, text: &str) -> StoreError {
         let OwnKey { name, after_deletion } = key;
         if self.is_first(name) {
-            let (store, answer) = (&self.address, one_line(text.trim_end()));
+            let (store, answer) = (&self.address, excerpt(text.trim_end()));
             let name = one_line(name);
             let remedy = format!("DEL {name}; {after_deletion}; let only Tollgate write to keys of this prefix");
             tracing::warn!(%store, %answer, remedy, "the value under the key {name} was not written by Tollgate and cannot be used");
@@ -104,7 +108,7 @@ impl ErrorLog {
     /// Logs that the region is held by another digest key than that of this process.
     pub(crate) fn other_digest_key(&self, name: &str) -> StoreError {
         if self.is_first(OTHER_KEY) {
-            let (store, name) = (&self.address, one_line(name));
+            let (store, name) = (&self.address, excerpt(name));
             let remedy = format!(
                 "give all agents and aggregators of all regions the same --digest-key-file; after a change of the key everywhere, wait for three windows of the global rules, or DEL {name} and let a caller spend a quota twice in a window"
             );

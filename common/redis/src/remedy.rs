@@ -11,6 +11,9 @@ macro_rules! commands {
     };
 }
 
+/// Text of the error of a connection on which an answer does not end.
+pub(crate) const ANSWER_TOO_LONG: &str = "an answer is longer than 8 MiB";
+
 /// Key of Tollgate that holds no counter.
 #[derive(Debug)]
 pub(crate) struct OwnKey {
@@ -21,6 +24,9 @@ pub(crate) struct OwnKey {
 
 /// Code of an error, and its class.
 pub(crate) fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, StoreError) {
+    if is_too_long(error) {
+        return ("TOO-LONG", StoreError::AnswerLost);
+    }
     if error.is_io_error() || is_unreadable(error) {
         return ("BROKEN", StoreError::AnswerLost);
     }
@@ -49,6 +55,11 @@ pub(crate) fn has_moved(error: &RedisError) -> bool {
         || error.code().is_none_or(|code| code == "ERR") && is_in_text()
 }
 
+/// Returns true if the connection was given up because an answer did not end.
+pub(crate) fn is_too_long(error: &RedisError) -> bool {
+    error.is_io_error() && error.to_string().contains(ANSWER_TOO_LONG)
+}
+
 /// Returns true if the answer does not have the form that was expected.
 pub(crate) fn is_unreadable(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Parse | ErrorKind::UnexpectedReturnType)
@@ -74,6 +85,9 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         "CONNECT" => "check the address, and that the server runs and accepts connections from this machine",
         "BROKEN" => "none if the server was restarted; a new connection is made",
         "NO-REDIS" => "give the address of a Redis; another kind of server listens at this one",
+        "TOO-LONG" => {
+            "check that the address is that of a Redis, and that nothing between agent and server changes the answers"
+        }
         "UNREADABLE-ANSWER" => "check that nothing between agent and server changes the answers",
         "OOM" => "raise the server's maxmemory, or give limits a Redis of their own",
         "NOAUTH" | "WRONGPASS" => "put user and password into the address: redis://user:password@host",
@@ -145,6 +159,9 @@ mod tests {
         let class = |error: &RedisError| classify(error, &error.to_string()).1;
         let broken = std::io::Error::from(std::io::ErrorKind::BrokenPipe).into();
         assert_eq!(class(&broken), StoreError::AnswerLost);
+        let too_long = std::io::Error::new(std::io::ErrorKind::InvalidData, ANSWER_TOO_LONG).into();
+        assert_eq!(classify(&too_long, ""), ("TOO-LONG", StoreError::AnswerLost));
+        assert!(remedy("TOO-LONG").contains("the address is that of a Redis"));
         let answer = |text: &str| RedisError::from((ErrorKind::Extension, "answer", text.to_owned()));
         assert_eq!(
             class(&answer("Error running script: OOM command not allowed when used memory > 'maxmemory'")),

@@ -1,7 +1,7 @@
 //! The bus of a simulation: the logs of `calls`, `signals` and `presence`, and readers of them.
 //!
 //! Delays, losses and acknowledgements are not here but in [`super::environment`]: a record that gets here is in its
-//! log. A topic that is recreated is empty and has another log id. Records that all agents read are decoded once, when they
+//! log. Records carry the time of the bus's own clock, which may be set. A topic that is recreated is empty and has another log id. Records that all agents read are decoded once, when they
 //! are appended, and the agents share what was decoded: each of a thousand agents reads the heartbeats of all others.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,6 +24,8 @@ pub struct SimBus {
     /// The identity of the log `calls`.
     pub log_id: LogId,
     logs: BTreeMap<(&'static str, Partition), SimLog>,
+    /// Difference of the bus's clock from true time, in ms.
+    clock_offset_ms: i64,
     /// Records that neither an agent nor an aggregator wrote.
     forged: BTreeSet<(&'static str, Partition, Offset)>,
 }
@@ -31,6 +33,8 @@ pub struct SimBus {
 #[derive(Debug, Default)]
 struct SimLog {
     records: Vec<BusRecord>,
+    /// True times at which the records were appended.
+    appended_at: Vec<Timestamp>,
     /// Decoded records, as agents read them; none of `calls`, which agents do not read.
     decoded: Vec<Arc<DecodedRecord>>,
 }
@@ -60,7 +64,7 @@ pub(super) struct SimReader {
 
 impl SimBus {
     pub(super) fn new(partitions: u32) -> Self {
-        Self { partitions, log_id: 1, logs: BTreeMap::new(), forged: BTreeSet::new() }
+        Self { partitions, log_id: 1, logs: BTreeMap::new(), clock_offset_ms: 0, forged: BTreeSet::new() }
     }
 
     /// Returns the records of a log.
@@ -76,6 +80,7 @@ impl SimBus {
     }
 
     pub(super) fn append(&mut self, topic: Topic, partition: Partition, now: Timestamp, payload: &[u8]) -> Offset {
+        let appended = Timestamp::from_ms(now.as_ms().saturating_add_signed(self.clock_offset_ms));
         let log = self.logs.entry((topic.as_str(), partition)).or_default();
         let offset = log.records.len() as Offset;
         let content = match topic {
@@ -85,9 +90,10 @@ impl SimBus {
         };
         log.decoded.extend(content.map(|content| {
             let content = content.unwrap_or(DecodedContent::Undecodable(topic));
-            Arc::new(DecodedRecord { partition, offset, appended: now, content })
+            Arc::new(DecodedRecord { partition, offset, appended, content })
         }));
-        log.records.push(BusRecord { partition, offset, appended: now, payload: payload.to_vec() });
+        log.records.push(BusRecord { partition, offset, appended, payload: payload.to_vec() });
+        log.appended_at.push(now);
         offset
     }
 
@@ -99,6 +105,10 @@ impl SimBus {
 
     pub(super) fn mark_forged(&mut self, topic: Topic, partition: Partition, offset: Offset) {
         self.forged.insert((topic.as_str(), partition, offset));
+    }
+
+    pub(super) fn step_clock(&mut self, by_ms: i64) {
+        self.clock_offset_ms += by_ms;
     }
 
     pub(super) fn recreate_calls(&mut self) {
@@ -135,8 +145,8 @@ impl SimReader {
     pub(super) fn add(&mut self, partition: Partition, since: Option<Timestamp>, bus: &SimBus) {
         let since = since.unwrap_or_default();
         let records = bus.records(self.topic, partition);
-        let position = records.partition_point(|record| record.appended < since);
-        self.positions.insert(partition, position as Offset);
+        let position = records.iter().position(|record| record.appended >= since);
+        self.positions.insert(partition, position.unwrap_or(records.len()) as Offset);
     }
 
     pub(super) fn remove(&mut self, partition: Partition) {
@@ -178,7 +188,7 @@ impl SimReader {
                 *position = 0;
             }
             let begin = usize::try_from(*position).unwrap_or(usize::MAX);
-            let len = log.records[begin..].iter().take(left).take_while(|record| record.appended <= until).count();
+            let len = log.appended_at[begin..].iter().take(left).take_while(|appended| **appended <= until).count();
             if len > 0 {
                 unread.push((log, begin..begin + len));
             }

@@ -118,6 +118,11 @@ impl<'c> Simulation<'c> {
         self.env.observe(Observation::StoreClockStepped { by_ms, store_time });
     }
 
+    /// Lets the clock of the bus step.
+    pub fn step_bus_clock(&mut self, by_ms: i64) {
+        self.env.bus.step_clock(by_ms);
+    }
+
     /// Brings the store's replica up to date.
     pub fn replicate(&mut self) {
         self.env.store.replicate();

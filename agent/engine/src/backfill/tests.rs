@@ -210,7 +210,8 @@ fn only_a_refund_that_names_its_request_is_repeated_after_a_time_out() {
             });
         }
         let modes = |request: &StoreRequest| request.charges().iter().map(|charge| charge.mode).collect::<Vec<_>>();
-        let (units, refund) = (ChargeMode::Backfill { at: decision.at }, ChargeMode::Refund { at: decision.at });
+        let (units, refund) =
+            (ChargeMode::Backfill { at: decision.at }, ChargeMode::Refund { at: decision.at, whole: None });
         assert_eq!(modes(&sent), [units, refund]);
         let _ = engine.finish(START, &mut sent, Err(StoreError::TimedOut));
         let again = backfill(&engine).expect("a request");

@@ -135,8 +135,8 @@ impl Engine {
         let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.set.generation);
         let leases = self.lease_facts(context, policy);
         let decide = |entry: &mut TableEntry| {
-            let leased = entry.view.leased(&leases, cost).filter(|leased| leased.units == cost);
-            if let Some(LeasedCall { verdict, span, .. }) = leased {
+            let payment = entry.view.leased(&leases, cost).filter(|payment| payment.units == cost);
+            if let Some(LeasedCall { verdict, span, .. }) = payment {
                 let (at, round) = (span.nearest(bounds.latest), self.next_round());
                 spend_lease(policy, &mut entry.view, at, cost, round);
                 let decided = RuleVerdict::local(policy, verdict, entry.view.quota(policy), LocalAnswer::Lease);

@@ -115,7 +115,7 @@ impl Engine {
                     outcome = LateOutcome::Leased;
                     continue;
                 }
-                let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None };
+                let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None, whole: None };
                 self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
                 outcome = LateOutcome::Refunded;
             }

@@ -82,7 +82,7 @@ type LateCase = (bool, Option<&'static str>, CaseAnswer, LateOutcome, Vec<(Charg
 fn a_late_answer_says_what_is_backfilled_or_refunded() {
     let answered_at = START.plus_ms(15);
     let owed = || vec![(ChargeMode::Backfill { at: Timestamp::default() }, true)];
-    let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
+    let refund = || vec![(ChargeMode::Refund { at: AT, whole: None }, false)];
     let cases: [LateCase; 9] = [
         (false, None, Ok(true), LateOutcome::Charged, vec![]),
         (false, None, Ok(false), LateOutcome::NotCharged, owed()),
@@ -120,7 +120,7 @@ fn a_late_answer_says_what_is_backfilled_or_refunded() {
 /// A caller that leaves has no decision: its late answer is that to a denied call.
 #[test]
 fn a_call_whose_caller_has_left_is_refunded() {
-    let refund = || vec![(ChargeMode::Refund { at: AT }, false)];
+    let refund = || vec![(ChargeMode::Refund { at: AT, whole: None }, false)];
     let cases: [LateCase; 4] = [
         (false, None, Ok(true), LateOutcome::Refunded, refund()),
         (false, Some("id"), Ok(true), LateOutcome::Charged, vec![]),
@@ -160,7 +160,7 @@ fn a_charge_of_a_denied_call_becomes_a_lease_or_is_refunded() {
             engine.metrics().rules().iter().map(|(_, counts)| counts.lease_units_stranded.get()).sum::<u64>();
         (outcomes(&engine), backfill(&engine), stranded)
     };
-    let refunded = (vec![("refunded", 1)], vec![(ChargeMode::Refund { at: AT }, false)], 0);
+    let refunded = (vec![("refunded", 1)], vec![(ChargeMode::Refund { at: AT, whole: None }, false)], 0);
     let leased = |stranded| (vec![("leased", 1)], vec![], stranded);
     assert_eq!(late(|rule| policy(rule).leases = false, 20), refunded);
     assert_eq!(late(|rule| *policy(rule) = policy(rule).counted_by(Algorithm::SlidingLog), 20), refunded);

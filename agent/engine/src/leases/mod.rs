@@ -88,7 +88,6 @@ impl Engine {
 
     /// Takes the units of payments out of their leases, until the call is decided.
     pub(crate) fn take_payments(
-        &self,
         matched: &mut [MatchedRule<'_>],
         payments: &[Option<LeasedCall>],
         table: &mut LockedTable<'_>,
@@ -166,8 +165,8 @@ impl Engine {
         }
     }
 
-    /// Notes that the units of a call are demand for leases, if each rule that can deny it has leases. A counter that lacks units
-    /// in the store has none until then.
+    /// Notes that the units of a call are demand for leases, if each rule that can deny it has leases. A counter that
+    /// lacks units in the store has none until then.
     pub(crate) fn note_demand(&self, matched: &mut [MatchedRule<'_>], table: &mut LockedTable<'_>) {
         let may_lease = |matched: &MatchedRule<'_>, table: &mut LockedTable<'_>| {
             let is_local = matched.sketched.is_some() || self.is_eventual(&matched.policy);
@@ -175,7 +174,9 @@ impl Engine {
             is_local || matched.may_follow() || may_lease && !table.view(matched.counter).is_queued()
         };
         if matched.iter().all(|matched| may_lease(matched, table)) {
-            matched.iter_mut().for_each(|matched| matched.is_demand = !matched.never_denies());
+            for matched in matched.iter_mut() {
+                matched.is_demand = !matched.never_denies();
+            }
         }
     }
 

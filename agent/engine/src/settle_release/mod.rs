@@ -18,7 +18,7 @@ mod tests;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, RequestId};
+use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::messages::calls::Outcome;
@@ -39,6 +39,8 @@ pub(crate) struct Adjustment<'a> {
     /// Rules concerned, for which the store is asked.
     pub(crate) matched: MatchedRules<'a>,
     is_refund: bool,
+    /// Kind of the correction, if it returns all units of a call that has an id.
+    whole: Option<CallCorrection>,
     /// Request by which the correction is made once, if it names a decision.
     pub(crate) request: Option<RequestId>,
     /// Identifier of the unsynced units of the call, if this agent may have them.
@@ -60,10 +62,14 @@ impl Engine {
         let (set, key) = (&context.active.set, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
         let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
-        let request = decided.map(|decided| decided.correction(key, settled.is_none()));
+        let kind = if settled.is_some() { CallCorrection::Settlement } else { CallCorrection::Release };
+        let request = decided.map(|decided| decided.correction(key, kind));
         let unsynced = decided.and_then(|decided| self.unsynced_of_decision(decided));
         let units_max = decided.map_or(0, DecidedCall::units);
-        let mode = if is_refund { ChargeMode::Refund { at } } else { ChargeMode::Backfill { at } };
+        let is_whole = settled.is_none_or(|units| units.unsigned_abs() >= units_max);
+        // Nothing of the charge is left: a retry of the call is another call.
+        let whole = (is_whole && decided.is_some_and(|decided| decided.request().is_some())).then_some(kind);
+        let mode = if is_refund { ChargeMode::Refund { at, whole } } else { ChargeMode::Backfill { at } };
         let mut matched = MatchedRules::new();
         // The store part of a correction may fail and be repeated, after the part under `eventual` was made.
         let eventual_request = request.map(|request| request.after(1));
@@ -77,8 +83,15 @@ impl Engine {
         let have_places: SmallVec<[bool; 8]> =
             matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
         drop(table);
-        let mut adjustment =
-            Adjustment { number: self.next_call(), matched: MatchedRules::new(), is_refund, at, request, unsynced };
+        let mut adjustment = Adjustment {
+            number: self.next_call(),
+            matched: MatchedRules::new(),
+            is_refund,
+            at,
+            whole,
+            request,
+            unsynced,
+        };
         let mut charges = Charges::new();
         for (matched, has_place) in matched.into_iter().zip(have_places) {
             let is_concerned = match settled {
@@ -208,7 +221,7 @@ impl Engine {
     /// none. A slot is free at once. Other units reach the store with their refund, so that it knows the request of the
     /// refund when another agent repeats it. Units of one instant are interchangeable.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
-        let Adjustment { at, request, unsynced, .. } = *adjustment;
+        let Adjustment { at, whole, request, unsynced, .. } = *adjustment;
         let Some(call) = unsynced else { return false };
         let slots_of = matched.is_slot().then_some(call);
         self.counting_unsynced(matched.counter, |view| {
@@ -217,7 +230,8 @@ impl Engine {
             if is_unsynced {
                 update(&matched.policy, view, ViewEvent::Refunded { at, units, slots_of, by_store: false });
                 if slots_of.is_none() {
-                    update(&matched.policy, view, ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units, request }));
+                    let refund = UnsyncedRefund { at, units, request, whole };
+                    update(&matched.policy, view, ViewEvent::UnsyncedRefund(refund));
                 }
             }
             is_unsynced
@@ -229,10 +243,10 @@ impl Engine {
     pub(crate) fn give_back_slots(&self, context: &Context<'_>, matched: &MatchedRule<'_>, at: Timestamp) {
         let (generation, units) = (context.active.set.generation, matched.cost);
         if self.settings.owns_table {
-            let refund = matched.charge(generation, units, ChargeMode::Refund { at });
+            let refund = matched.charge(generation, units, ChargeMode::Refund { at, whole: None });
             let _ = self.charge_own_table(context.now, &[refund]);
         } else {
-            let refund = UnsyncedRefund { at, units, request: None };
+            let refund = UnsyncedRefund { at, units, request: None, whole: None };
             self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
         }
     }

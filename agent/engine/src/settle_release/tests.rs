@@ -110,7 +110,7 @@ fn a_denied_call_gives_the_slots_of_a_rule_in_shadow_back() {
     assert!(!decision.allowed);
     let backfill = begin(&engine, Operation::Backfill).expect_err("a refund");
     let sent: Vec<_> = backfill.charges().iter().map(|charge| (charge.limit.algorithm, charge.mode)).collect();
-    assert_eq!(sent, [(Algorithm::Concurrency, ChargeMode::Refund { at: decision.at })]);
+    assert_eq!(sent, [(Algorithm::Concurrency, ChargeMode::Refund { at: decision.at, whole: None })]);
 
     settings.owns_table = true;
     let engine = Engine::new(settings, rules());

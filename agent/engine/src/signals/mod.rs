@@ -1,8 +1,9 @@
 //! Signals of whole partitions: their freshness, and which rounds of the agent's own batches they contain.
 //!
 //! The age of a signal is measured by the bus's clock, which stamped it, and not by the store's, which may have been
-//! set. But counts are kept by the store's time, and aggregators count them by that of the bus. So signals decide only
-//! while the two may agree.
+//! set. The bus's clock may have been set, too: so the counts must also have moved on lately by this agent's own clock,
+//! which is never set. Counts are kept by the store's time, and aggregators count them by that of the bus, so signals
+//! decide only while the two may agree.
 //!
 //! [`crate::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::view`]).
 
@@ -52,6 +53,8 @@ struct SignalPartition {
     /// Offset through which the counters' views contain the signals; none if nothing is followed.
     applied_as_of: Option<Offset>,
     as_of_appended: Timestamp,
+    /// The agent's instant at which a record arrived that counts further than the ones before.
+    moved_on_at: Timestamp,
     threshold_permille: u32,
     /// Times at which the first and the last record that were read had been appended.
     read: Option<(Timestamp, Timestamp)>,
@@ -85,7 +88,8 @@ impl Signals {
             view.read = None;
             return false;
         }
-        view.read = Some((view.read.map_or(appended, |(first, _)| first), appended));
+        // After the bus's clock was set back, signals are read for a while by its new time.
+        view.read = Some((view.read.map_or(appended, |(first, _)| first.min(appended)), appended));
         if view.followed.log.is_some_and(|log| log != batch.log) {
             // The log was recreated and contains nothing of the old one.
             view.begin_anew();
@@ -93,8 +97,11 @@ impl Signals {
         if batch.as_of < view.followed.as_of {
             return false;
         }
+        if view.followed.log.is_none() || batch.as_of > view.followed.as_of {
+            view.moved_on_at = now;
+        }
         view.followed = Followed { log: Some(batch.log), as_of: batch.as_of, appended };
-        view.as_of_appended = view.as_of_appended.max(batch.as_of_appended);
+        view.as_of_appended = batch.as_of_appended;
         view.threshold_permille = batch.threshold_permille;
         true
     }
@@ -151,7 +158,8 @@ impl Signals {
         let bus = self.bus_clock.read().at(now);
         let Some(view) = self.partition(partition) else { return Authority::Fallback(CoveredRounds::default()) };
         let (threshold_permille, covered) = (view.threshold_permille, view.covered.clone());
-        let is_fresh = bus.latest.ms_since(view.as_of_appended) < FRESH_MS;
+        let age_ms = bus.latest.ms_since(view.as_of_appended).max(now.ms_since(view.moved_on_at));
+        let is_fresh = age_ms < FRESH_MS;
         if view.has_read_enough() && is_fresh && !bus.is_apart(store, FRESH_MS) {
             Authority::Signals(FreshSignals { threshold_permille, covered })
         } else {

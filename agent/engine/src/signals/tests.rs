@@ -72,6 +72,47 @@ fn signals_age_by_the_clock_of_the_bus() {
     }
 }
 
+/// E6: the bus's clock was ahead by an hour for a second. Signals of before are as old as they are by the agent's own clock,
+/// and those of after are read by the time of then.
+#[test]
+fn signals_age_while_the_clock_of_the_bus_was_ahead() {
+    const AHEAD_MS: u64 = 3_600_000;
+    let signals = signals();
+    let hear = |ms: u64, ahead_ms: u64| {
+        signals.note_bus_time(at(ms), at(ms), at(ms + ahead_ms));
+        assert!(signals.received(at(ms), at(ms + ahead_ms), &heartbeat(1, ms, ms + ahead_ms)));
+    };
+    (10_000..=13_000).step_by(200).for_each(|ms| hear(ms, 0));
+    (13_200..=14_200).step_by(200).for_each(|ms| hear(ms, AHEAD_MS));
+    signals.note_bus_time(at(14_400), at(14_400), at(14_400));
+    assert!(heard(&signals, 17_199).is_some(), "the last signal came 2,999 ms ago");
+    assert!(heard(&signals, 17_200).is_none(), "it came 3 s ago");
+    hear(17_400, 0);
+    assert!(heard(&signals, 17_400).is_some());
+}
+
+/// E6: an agent that starts while the bus's clock is ahead reads signals for long enough by the time of then.
+#[test]
+fn signals_that_were_read_first_while_the_clock_of_the_bus_was_ahead_count_as_read() {
+    let signals = signals();
+    assert!(signals.received(at(10_000), at(3_610_000), &heartbeat(1, 1, 3_610_000)));
+    for ms in (10_200..=12_200).step_by(200) {
+        assert!(signals.received(at(ms), at(ms), &heartbeat(1, ms, ms)));
+        assert_eq!(heard(&signals, ms).is_some(), ms == 12_200, "{ms}");
+    }
+}
+
+/// E6: a heartbeat that counts no further than the one before shows nothing new.
+#[test]
+fn heartbeats_of_an_aggregator_that_counts_nothing_more_keep_no_signal_fresh() {
+    let signals = signals();
+    assert!(signals.received(at(10_000), at(10_000), &heartbeat(1, 5, 13_600_000)));
+    for ms in (10_200..=14_000).step_by(200) {
+        assert!(signals.received(at(ms), at(ms), &heartbeat(1, 5, 13_600_000)));
+        assert_eq!(heard(&signals, ms).is_some(), (12_000..13_000).contains(&ms), "{ms}");
+    }
+}
+
 /// E6: a record that was appended 6 s ago changes nothing, and the signals count as read from then on.
 #[test]
 fn a_record_that_arrives_late_changes_nothing() {

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::RequestId;
+use tollgate_core::counter::{CallCorrection, RequestId};
 
 use super::ageing::Ageing;
 
@@ -68,6 +68,8 @@ pub(crate) struct UnsyncedRefund {
     pub(crate) units: u64,
     /// Request by which the store makes a correction of a call once.
     pub(crate) request: Option<RequestId>,
+    /// Kind of this correction, if it leaves nothing of the charge of a call with an id.
+    pub(crate) whole: Option<CallCorrection>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

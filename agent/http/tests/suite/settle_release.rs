@@ -31,6 +31,21 @@ async fn a_call_is_settled_after_its_answer() {
     assert_eq!(client.post(r#"{"descriptors": {"user": "u"}}"#).await.json()["remaining"], 92);
 }
 
+/// A retry of a call with an id is free until all its units are refunded; then it is charged like a new call. The refund is made
+/// once, also if it is sent again after that retry.
+#[tokio::test]
+async fn a_retry_after_a_full_refund_is_charged_again() {
+    let mut client = client([strict("100/min")]).await;
+    let call = r#"{"descriptors": {"user": "u"}, "cost": 10, "id": "r-1"}"#;
+    let first = client.post(call).await;
+    assert_eq!((&first.json()["remaining"], &client.post(call).await.json()["remaining"]), (&90.into(), &90.into()));
+    let refund = format!(r#"{{"descriptors": {{"user": "u"}}, "units": -10, "id": {}}}"#, first.json()["id"]);
+    assert_eq!(post(&mut client, "/settle", &refund).await.json()["remaining"], 100);
+    assert_eq!(client.post(call).await.json()["remaining"], 90, "nothing of the first call was left");
+    assert_eq!(client.post(call).await.json()["remaining"], 90, "and this is a retry of the second");
+    assert_eq!(post(&mut client, "/settle", &refund).await.json()["remaining"], 90, "the refund was made before");
+}
+
 /// A settlement refunds at most what its call was charged, once; without the id of the decision it may only add, at most one
 /// quota.
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Random histories of requests, compared with the reference semantics.
 //!
 //! They contain all events of a counter: costs of any size, several counters in a call and one several times, backfills
-//! and refunds, units that were lost and are entered again, repeated requests, rules that change quota, algorithm and
+//! and refunds, of a part and of the whole charge of a request, units that were lost and are entered again, repeated requests, rules that change quota, algorithm and
 //! window, agents with older rules, a clock that steps back a little or far, and loss.
 
 use std::collections::HashMap;
@@ -12,8 +12,8 @@ use proptest::test_runner::{Config, TestRunner};
 use tollgate_core::algorithm::{Algorithm, LEVEL_MAX, Limit, Rate};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{
-    Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, HashSlotId, RequestId, StoredCounter, step,
-    step_at_once,
+    CallCorrection, Charge, ChargeMode, ChargeResult, ChargeResults, CounterId, HashSlotId, RequestId, StoredCounter,
+    step, step_at_once,
 };
 use tollgate_core::window::{Estimate, Window};
 
@@ -87,13 +87,24 @@ impl Model {
             *self = before;
             for place in self.charge_and_refund(now, &known, &results) {
                 if let Some(id) = charges[place].request {
-                    self.request_ids_len += 1;
-                    let new = RequestId::from_u128(1_000 + self.request_ids_len);
-                    self.request_ids.insert((charges[place].counter, id), new);
+                    self.rename((charges[place].counter, id));
                 }
             }
         }
+        for (charge, _) in charges.iter().zip(&results).filter(|(_, result)| !result.repeated) {
+            let ChargeMode::Refund { whole: Some(kind), .. } = charge.mode else { continue };
+            let corrected = charge.request.map(|id| (charge.counter, id.corrected(kind)));
+            if let Some(renamed) = corrected.filter(|renamed| self.request_ids.contains_key(renamed)) {
+                self.rename(renamed);
+            }
+        }
         Ok(results)
+    }
+
+    /// Lets a request have an id that no counter knows.
+    fn rename(&mut self, request: (CounterId, RequestId)) {
+        self.request_ids_len += 1;
+        self.request_ids.insert(request, RequestId::from_u128(1_000 + self.request_ids_len));
     }
 
     /// Applies what several slots do: each slot in which all charges have room charges them, and refunds them when it learns
@@ -111,7 +122,7 @@ impl Model {
             if charge.mode.is_enforced() && !result.charged && !result.repeated && !refuses(charge.slot) {
                 *charge = Charge { request: None, mode: ChargeMode::CountOnly { expires_at }, ..charge.clone() };
                 places.push(place);
-                refunds.push(Charge { mode: ChargeMode::Refund { at: result.at }, ..charge.clone() });
+                refunds.push(Charge { mode: ChargeMode::Refund { at: result.at, whole: None }, ..charge.clone() });
             }
         }
         step(&mut self.counters, &applied, now).expect("nothing expires");
@@ -150,7 +161,7 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
     let changed = prop_oneof![4 => Just(None), 1 => limits.prop_map(Some)];
     let id = prop_oneof![6 => Just(None), 1 => (0..REQUESTS.len()).prop_map(|id| Some(REQUESTS[id]))];
-    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..15_u8, id).prop_map(
+    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..16_u8, id).prop_map(
         move |(counter, changed, generation, part, ago_ms, kind, id)| {
             let which = usize::try_from(counter).expect("a few");
             let limit = changed.unwrap_or(limit((first + which) % KINDS.len(), QUOTAS[which + 1], WINDOWS[0]));
@@ -169,10 +180,12 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
                 9 => (|expires_at| ChargeMode::CountOnly { expires_at }, 4),
                 10..12 => (|at| ChargeMode::Backfill { at }, 2_000 - ago_ms),
                 // Sometimes units that were charged just now.
-                12 => (|at| ChargeMode::Refund { at }, 0),
-                13 => (|at| ChargeMode::Refund { at }, 2_000 - ago_ms),
+                12 => (|at| ChargeMode::Refund { at, whole: None }, 0),
+                13 => (|at| ChargeMode::Refund { at, whole: None }, 2_000 - ago_ms),
+                14 => (|at| ChargeMode::Refund { at, whole: Some(CallCorrection::Settlement) }, 0),
                 _ => (|at| ChargeMode::Reopen { at }, 2_000 - ago_ms),
             };
+            let id = if kind == 14 { id.map(|id: RequestId| id.correction(CallCorrection::Settlement)) } else { id };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
             let counter = CounterId::from_u128(counter);
             let charge = Charge {

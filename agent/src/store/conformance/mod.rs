@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock};
 use tokio::runtime::{Builder, Runtime};
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{CounterId, RequestId};
+use tollgate_core::counter::{CallCorrection, CounterId, RequestId};
 use tollgate_core::window::{Estimate, Window};
 
 use super::{ChargeResults, ChargeStore, StoreError};
@@ -90,6 +90,7 @@ pub(super) fn run<S: Loses>(container: Container, make: impl Fn(Arc<HandClock>) 
     a_raised_limit_holds_at_once_and_also_for_an_older_generation(&fresh(1_000_000).0);
     the_previous_window_is_weighted(fresh(60_000_000));
     a_whole_quota_passes_at_once_and_the_next_call_waits(&fresh(1_000_000).0);
+    a_retry_of_a_request_that_was_refunded_whole_is_charged_again(&fresh);
     no_unit_leaves_early_after_the_clock_stepped_back(&fresh);
     histories::equal_the_reference(container, fresh);
 }
@@ -184,6 +185,40 @@ fn a_whole_quota_passes_at_once_and_the_next_call_waits<S: ChargeStore>(store: &
         assert!((0..100).all(|_| charge(store, std::slice::from_ref(&one))[0].charged));
         let refused = charge(store, &[one])[0];
         assert!(!refused.charged && refused.verdict.retry_at >= Timestamp::from_ms(1_060_000), "{algorithm:?}");
+    }
+}
+
+/// A retry of a request is free while a part of its charge stays, and is charged once nothing of it does. The refund is made
+/// once: after the retry, a repetition of it gives nothing back, and makes no further retry chargeable.
+fn a_retry_of_a_request_that_was_refunded_whole_is_charged_again<S: Loses>(
+    fresh: &impl Fn(u64) -> (S, Arc<HandClock>),
+) {
+    const NOW: u64 = 1_000_000;
+    let (store, _) = fresh(NOW);
+    for (number, kind) in (0..).zip(0..histories::KINDS.len()) {
+        let limit = histories::limit(kind, 100, (60_000, 12));
+        let correction = if number % 2 == 0 { CallCorrection::Settlement } else { CallCorrection::Release };
+        let step = |charge: &Charge| {
+            let result = self::charge(&store, std::slice::from_ref(charge))[0];
+            (result.repeated, limit.capacity() - result.verdict.remaining)
+        };
+        let of = |counter| {
+            let call = Charge { limit, cost: 3, request: Some(REQUESTS[1]), ..ask(counter, 100) };
+            let refund = |cost, whole| Charge {
+                cost,
+                request: Some(REQUESTS[1].correction(correction)),
+                mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW), whole },
+                ..call.clone()
+            };
+            (call.clone(), refund(1, None), refund(3, Some(correction)))
+        };
+        let (call, part, _) = of(2 * number + 1);
+        assert_eq!([step(&call), step(&call)], [(false, 3), (true, 3)], "{limit:?}");
+        assert_eq!([step(&part), step(&call)], [(false, 2), (true, 2)], "{limit:?}: a part stays");
+        let (call, _, whole) = of(2 * number + 2);
+        assert_eq!([step(&call), step(&whole), step(&whole)], [(false, 3), (false, 0), (true, 0)], "{limit:?}");
+        assert_eq!([step(&call), step(&call)], [(false, 3), (true, 3)], "{limit:?}: a retry");
+        assert_eq!([step(&whole), step(&call)], [(true, 3), (true, 3)], "{limit:?}: the refund is repeated late");
     }
 }
 

@@ -11,7 +11,7 @@ local claim, fingerprint, is_held, held_ms = table.remove(KEYS), table.remove(AR
 for i = #ARGV, 1, -1 do
   local charge = ARGV[i]
   local mode, _, _, width, quota, burst, generation = parse(CHARGE, charge)
-  if mode >= BUDGETED then
+  if math.floor(mode / BUDGETED) % 2 == 1 then
     local ends, records = 0, {}
     for place = 1, 2 do
       local key = table.remove(KEYS)

@@ -7,7 +7,7 @@ local function keep_id(c, name)
 end
 
 for i = 1, #ARGV do
-  local c, mode, cost, at, name, companion, token = unpack(charges[i], 1, 7)
+  local c, mode, cost, at, name, companion, token, void = unpack(charges[i], 1, 8)
   if mode == TAKE_BACK then
     local charged_at, units = tentative.remove(companion, token)
     if charged_at then
@@ -15,8 +15,11 @@ for i = 1, #ARGV do
       if name then redis.call('DEL', name) end
     end
   elseif mode == REFUND then
-    -- A refund with a request id is made once.
-    if name and c.is_kept then keep_id(c, name) end
+    -- A refund with a request id is made once. If nothing is left of the charge, its id is void: a retry is charged again.
+    if name and c.is_kept then
+      keep_id(c, name)
+      if void then redis.call('DEL', void) end
+    end
   elseif cost and (room or mode ~= ENFORCE) then
     if name then keep_id(c, name) end
     if token and mode == ENFORCE and (cost > 0 or name) then

@@ -1,24 +1,24 @@
 -- Evaluates the charges of one step; commit.lua then charges all that are enforced, or none of them, and the others in any
 -- case, but for those that are only evaluated.
 --
--- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id and that of
--- its counter's tentative units. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
+-- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id, that of its
+-- counter's tentative units, and that of the request id that a refund makes void. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
 -- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
 -- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
-local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED = 0, 2, 3, 4, 5, 6, 8
+local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED, WHOLE = 0, 2, 3, 4, 5, 6, 8, 64
 local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
--- that of tentative units, and the token of the call. A step of several charges also has the counters by key and the parts of
+-- that of tentative units, the token of the call, and the key of a request id that is void. A step of several charges also has the counters by key and the parts of
 -- its answer, so that its time is linear in them.
 local charges, answer, room, extra = {}, '', true, #ARGV
 local of_key, answers = extra > 1 and {}, extra > 1 and {}
 for i = 1, #ARGV do
   if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
-  local name, companion, token, leased, agents
+  local name, companion, token, leased, agents, void
   if mode >= NAMED then
-    local wants = floor(mode / NAMED)
+    local wants, is_whole = floor(mode / NAMED) % 8, mode >= WHOLE
     mode = mode % NAMED
     if wants % 2 == 1 then
       extra = extra + 1
@@ -28,6 +28,10 @@ for i = 1, #ARGV do
       tentative, extra = tentative or make_tentative(), extra + 1
       companion = KEYS[extra]
       token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
+    end
+    if is_whole then
+      extra = extra + 1
+      void = KEYS[extra]
     end
   end
   if mode == LEASE then
@@ -131,7 +135,7 @@ for i = 1, #ARGV do
     leased = min(leased, floor(max(c.quota - used(c) - cost, 0) / agents))
     charged = charged + leased - (cost > 0 and leased % cost or 0)
   end
-  charges[i] = { c, mode, charged, at, name, companion, token }
+  charges[i] = { c, mode, charged, at, name, companion, token, void }
   local shown, runs = c.raw, ''
   if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
   answer = pack('<I1I2', flags, #shown + #runs) .. shown .. runs

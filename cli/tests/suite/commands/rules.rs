@@ -57,8 +57,9 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
     deadline, or all of them. An agent that restarts meanwhile adds its part again.
     REDIS DOWN: the units that Redis admitted or leased before are contained. The
     signals of two agents can differ by 3 s, in which further calls pass: once
-    in a window, and twice around an edge. If Redis loses its data, a window may
-    hold the units of REDIS UP twice; with Kafka, agents enter most of them again.
+    in a window, and twice around an edge. Each time that Redis loses its data, a
+    window may hold the units of REDIS UP once more: twice after one loss, six times
+    after five. With Kafka, agents enter most of the lost units again.
 
     RULE     REDIS UP   REDIS LATE        REDIS DOWN               REDIS AND KAFKA
                                                                    DOWN
@@ -89,6 +90,7 @@ fn a_valid_file_can_be_read_by_programs() {
         serde_json::json!({
             "units": 100, "at_worst": 200,
             "late": { "one_agent": 110, "all_agents": 200, "all_calls_pass": false },
+            "more_per_loss": 100,
         })
     );
     let bound = serde_json::json!([{ "of": null, "text": "A counter admits at most 5 in any 15min." }]);

@@ -82,8 +82,9 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     deadline, or all of them. An agent that restarts meanwhile adds its part again.
     REDIS DOWN: the units that Redis admitted or leased before are contained. The
     signals of two agents can differ by 3 s, in which further calls pass: once
-    in a window, and twice around an edge. If Redis loses its data, a window may
-    hold the units of REDIS UP twice; with Kafka, agents enter most of them again.
+    in a window, and twice around an edge. Each time that Redis loses its data, a
+    window may hold the units of REDIS UP once more: twice after one loss, six times
+    after five. With Kafka, agents enter most of the lost units again.
 
     RULE                REDIS UP  REDIS LATE  REDIS DOWN         REDIS AND KAFKA
                                                                  DOWN
@@ -108,6 +109,7 @@ fn validate_shows_tiers_keys_costs_and_lists() {
         "with_store": {
             "units": 100, "at_worst": 100,
             "late": { "one_agent": 100, "all_agents": 100, "all_calls_pass": false },
+            "more_per_loss": 100,
         },
         "agents": 10,
         "by_signals": 190,

@@ -16,6 +16,7 @@ mod rules;
 mod rule_origins;
 mod stopped;
 mod starting;
+mod rejected_records;
 mod processes;
 mod parts;
 mod cookbook;

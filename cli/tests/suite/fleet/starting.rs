@@ -95,6 +95,28 @@ fn an_agent_without_any_source_of_rules_goes_on_and_says_so_within_30_s() {
     wait_for("the end of the alarm", || (agent.metric("tollgate_rules_unreachable") == 0).then_some(()));
 }
 
+/// An agent of which nobody has heard the fleet yet does not know its size. This is so at each first start, so it is no warning.
+#[test]
+fn an_unknown_size_of_the_fleet_is_null_and_no_warning() {
+    let rules = crate::support::file("unknown-size.yaml", RULES).display().to_string();
+    let [kafka, redis] = [(); 2].map(|()| format!("127.0.0.1:{}", tollgate_servers::free_port()));
+    let args = [
+        "agent",
+        "--kafka",
+        &kafka,
+        "--redis",
+        &format!("redis://{redis}"),
+        "--rules",
+        &rules,
+        "--http",
+        "127.0.0.1:0",
+    ];
+    let mut agent = Member::start(args.map(str::to_owned).to_vec());
+    assert_eq!(agent.get("/healthz")["agents"], serde_json::Value::Null);
+    let line = agent.log().find(|line| line.contains("the size of the fleet is unknown")).expect("it is logged");
+    assert!(line.contains("INFO") && line.contains("--agents-expected"), "{line}");
+}
+
 /// SIGHUP reads the rules of an aggregator again, and never ends it.
 #[test]
 fn a_hang_up_does_not_end_an_aggregator() {

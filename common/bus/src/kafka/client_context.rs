@@ -1,8 +1,9 @@
-//! librdkafka client context: connection state of one client, logged once per change instead of once per attempt.
+//! librdkafka client context: connection state of one client, logged once per change instead of once per attempt, and the
+//! topics that reject its records.
 //!
 //! librdkafka reconnects by itself without end, and its messages about attempts go to the level `debug`. The connection
 //! counts as lost when librdkafka reports all brokers down, and as recovered when the next record is received or
-//! acknowledged.
+//! acknowledged. What the reports of records say about their topics is in [`super::rejections`].
 
 use std::sync::Arc;
 
@@ -11,6 +12,12 @@ use rdkafka::ClientContext;
 use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
+
+use super::errors::remedy;
+use super::rejections::Rejections;
+use crate::BusError;
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::one_line::excerpt;
 
 /// Connection state of one client; clones share it.
 #[derive(Clone)]
@@ -22,6 +29,7 @@ struct ContextInner {
     brokers: String,
     /// True if changes of the connection are logged above `debug`; one client per process does so.
     logs_connection: bool,
+    started: Stopwatch,
     state: Mutex<ConnectionState>,
 }
 
@@ -32,12 +40,13 @@ struct ConnectionState {
     last_error: Option<String>,
     /// Topics and error codes logged since the connection was established.
     logged: Vec<(String, Code)>,
+    rejections: Rejections,
 }
 
 impl KafkaContext {
     pub(super) fn new(client: String, brokers: &str, logs_connection: bool) -> Self {
         let (brokers, state) = (brokers.to_owned(), Mutex::default());
-        Self(Arc::new(ContextInner { client, brokers, logs_connection, state }))
+        Self(Arc::new(ContextInner { client, brokers, logs_connection, started: Stopwatch::start(), state }))
     }
 
     /// Records that a record was received or acknowledged.
@@ -50,6 +59,22 @@ impl KafkaContext {
                 tracing::info!(brokers = self.0.brokers, "the connection to Kafka is restored");
             }
         }
+    }
+
+    /// Records that a topic has kept a record.
+    pub(super) fn record_accepted(&self, topic: &str) {
+        self.confirm_connection();
+        self.0.state.lock().rejections.accepted(topic);
+    }
+
+    /// Records that a topic has not kept a record.
+    pub(super) fn record_rejected(&self, topic: &str, code: Code) {
+        self.0.state.lock().rejections.rejected(self.0.started.elapsed(), topic, code);
+    }
+
+    /// Returns the error of a topic that rejects records.
+    pub(super) fn rejection(&self) -> Option<BusError> {
+        self.0.state.lock().rejections.error(self.0.started.elapsed(), &self.0.brokers)
     }
 
     /// Logs a failure other than a lost connection, once per topic, error code and connection.
@@ -69,27 +94,6 @@ impl KafkaContext {
 
     pub(super) fn last_error(&self) -> Option<String> {
         self.0.state.lock().last_error.clone()
-    }
-}
-
-const fn remedy(code: Code) -> &'static str {
-    match code {
-        Code::TopicAuthorizationFailed | Code::ClusterAuthorizationFailed => {
-            "allow this user the operations Read, Write and Describe on the topic (kafka-acls.sh --add)"
-        }
-        Code::MessageSizeTooLarge | Code::InvalidMessageSize => {
-            "raise max.message.bytes of the topic (kafka-configs.sh --alter), and message.max.bytes of this process with --kafka-set"
-        }
-        Code::UnknownTopicOrPartition | Code::UnknownTopic | Code::UnknownPartition => {
-            "none if the topic was deleted or recreated: Tollgate creates it again; otherwise give all processes the same --kafka-partitions"
-        }
-        Code::NotEnoughReplicas | Code::NotEnoughReplicasAfterAppend => {
-            "start the missing brokers, or lower min.insync.replicas of the topic"
-        }
-        Code::MessageTimedOut | Code::RequestTimedOut => {
-            "check that the brokers run and are not overloaded, and the network to them"
-        }
-        _ => "check the brokers' log for this topic and reason; Tollgate goes on by itself",
     }
 }
 
@@ -115,7 +119,8 @@ impl ClientContext for KafkaContext {
         if !std::mem::replace(&mut state.lost, true) {
             let reason = state.auth_failure.as_ref().or(state.last_error.as_ref()).map_or(reason, |known| known);
             if self.0.logs_connection {
-                tracing::warn!(brokers, reason, remedy, "the connection to Kafka is lost");
+                let reason = excerpt(reason);
+                tracing::warn!(brokers, %reason, remedy, "the connection to Kafka is lost");
             } else {
                 tracing::debug!(client, brokers, reason, "the connection to Kafka is lost");
             }

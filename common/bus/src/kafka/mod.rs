@@ -4,7 +4,7 @@
 //! [`Bus::prepare`] has verified the topics: a broker would create a missing topic with its own settings, and
 //! counts from a topic with another number of partitions are silently wrong. Until then `append` returns
 //! [`QueueFull`](super::QueueFull) and readers return nothing, so an agent may start while Kafka is unavailable;
-//! [`supervise`](super::supervise()) retries.
+//! [`supervise`](super::supervise()) retries. Later, `prepare` also fails while a topic rejects records.
 //!
 //! Not used: consumer groups (ownership follows presence records) and transactions (duplicates are recognised by their
 //! batch names).
@@ -13,6 +13,7 @@ mod topic_set;
 mod errors;
 mod settings;
 mod brokers;
+mod rejections;
 mod client_context;
 #[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
 mod topic_id;
@@ -85,7 +86,7 @@ impl Bus for KafkaBus {
         let found = topics::prepare(&self.0.settings, &self.0.producer, wait)?;
         self.0.ids.lock().extend(found.into_iter().map(|(topic, found)| (topic, found.id)));
         self.0.prepared.store(true, Ordering::Release);
-        Ok(())
+        self.0.producer.context.rejection().map_or(Ok(()), Err)
     }
 
     fn partitions(&self, topic: Topic) -> u32 {

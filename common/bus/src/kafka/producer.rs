@@ -126,11 +126,11 @@ impl ProducerContext for KafkaContext {
     fn delivery(&self, result: &DeliveryResult<'_>, delivery_tag: Box<DeliveryTag>) {
         let offset = match result {
             Ok(message) => {
-                self.confirm_connection();
+                self.record_accepted(message.topic());
                 u64::try_from(message.offset()).ok()
             }
             Err((error, message)) => {
-                self.log_failure("records were lost", message.topic(), code(error));
+                self.record_rejected(message.topic(), code(error));
                 None
             }
         };

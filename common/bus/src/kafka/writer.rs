@@ -35,7 +35,7 @@ impl LogWriter for KafkaWriter {
             Ok(()) => Ok(()),
             Err(Code::QueueFull | Code::Fatal) => Err(QueueFull(payload)),
             Err(code) => {
-                producer.context.log_failure("a record was rejected and is lost", &self.name, code);
+                producer.context.record_rejected(&self.name, code);
                 self.queue.push(DeliveryReport { partition, tag, offset: None });
                 Ok(())
             }

@@ -6,4 +6,5 @@ mod topics;
 mod ledger;
 mod outages;
 mod records;
+mod rejections;
 mod sasl;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use super::{CounterId, HashSlotId, RequestId};
+use super::{CallCorrection, CounterId, HashSlotId, RequestId};
 use crate::algorithm::{Limit, Verdict};
 use crate::clock::Timestamp;
 
@@ -70,6 +70,9 @@ pub enum ChargeMode {
     Refund {
         /// Instant of the charge, in store time.
         at: Timestamp,
+        /// Kind of a correction that leaves nothing of the charge of its request ([`RequestId::corrected`]): the store charges a
+        /// retry of that request again.
+        whole: Option<CallCorrection>,
     },
     /// Enters units that the store has lost: raises the count of the sub-window of `at` to at least the cost; of a
     /// bucket, the level. A second time it changes nothing.

@@ -100,9 +100,9 @@ impl DigestKey {
         RequestId::from_u128(self.digest(DigestDomain::Request, parts))
     }
 
-    /// Returns the identifier of the correction of a decision or a request.
-    pub(crate) fn correction(&self, of: [&str; 2]) -> RequestId {
-        RequestId::from_u128(self.digest(DigestDomain::Correction, of))
+    /// Returns the identifier of a decision on a call without an id, by which the call is corrected.
+    pub(crate) fn decision(&self, id: &str) -> RequestId {
+        RequestId::from_u128(self.digest(DigestDomain::Correction, [id]))
     }
 
     /// Returns a digest that proves who wrote these texts, under a key derived for it.

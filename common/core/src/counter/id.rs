@@ -20,6 +20,25 @@ pub struct HashSlotId(pub(super) u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u128);
 
+/// Kind of a correction of a call after its decision; a call may have one of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallCorrection {
+    /// The real cost of the call.
+    Settlement,
+    /// The end of a call that held slots.
+    Release,
+}
+
+impl CallCorrection {
+    /// Distance of the correction's identifier from that of its request.
+    const fn distance(self) -> u128 {
+        match self {
+            Self::Settlement => 1 << 64,
+            Self::Release => 2 << 64,
+        }
+    }
+}
+
 impl CounterId {
     /// Creates an identifier from the 128 bits of a digest.
     #[must_use]
@@ -77,6 +96,18 @@ impl RequestId {
     #[must_use]
     pub const fn as_u128(self) -> u128 {
         self.0
+    }
+
+    /// Returns the identifier by which a store recognises a correction of this request.
+    #[must_use]
+    pub const fn correction(self, kind: CallCorrection) -> Self {
+        Self(self.0.wrapping_add(kind.distance()))
+    }
+
+    /// Returns the request that is corrected under this identifier.
+    #[must_use]
+    pub const fn corrected(self, kind: CallCorrection) -> Self {
+        Self(self.0.wrapping_sub(kind.distance()))
     }
 
     /// Returns the identifier that stands so many places after this one.

@@ -11,7 +11,7 @@ mod step;
 
 pub use charge::{Charge, ChargeMode, ChargeResult, ChargeResults};
 pub use digest_key::DigestKey;
-pub use id::{CounterId, HashSlotId, Partition, RequestId};
+pub use id::{CallCorrection, CounterId, HashSlotId, Partition, RequestId};
 pub use step::{Counters, step, step_at_once, step_one};
 pub use store_error::StoreError;
 pub use stored::StoredCounter;

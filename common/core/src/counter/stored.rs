@@ -131,7 +131,7 @@ impl StoredCounter {
             self.born = Timestamp::default();
         }
         let repeated = charge.request.is_some_and(|id| self.has_charged(id, now));
-        if let (ChargeMode::Refund { at }, false) = (charge.mode, repeated) {
+        if let (ChargeMode::Refund { at, .. }, false) = (charge.mode, repeated) {
             self.state.refund(at, charge.cost);
         }
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
@@ -187,12 +187,21 @@ impl StoredCounter {
                 let at = at.min(result.at);
                 self.state.charge(at, charge.cost.saturating_sub(self.state.held_around(at)));
             }
-            ChargeMode::Refund { .. } => {}
+            ChargeMode::Refund { whole, .. } => {
+                self.forget(whole.and_then(|kind| Some(charge.request?.corrected(kind))));
+            }
             ChargeMode::Evaluate { .. } => return,
         }
         if let Some(id) = charge.request {
             let requests = self.requests.get_or_insert_with(Box::default);
             requests.insert(id, result.at, self.limit.lasts_ms());
+        }
+    }
+
+    /// Forgets a request whose charge was returned whole.
+    fn forget(&mut self, id: Option<RequestId>) {
+        if let (Some(id), Some(requests)) = (id, &mut self.requests) {
+            requests.charged_at.remove(&id);
         }
     }
 

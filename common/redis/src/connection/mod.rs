@@ -13,12 +13,16 @@
 
 mod socket;
 mod attempt;
+mod capped_stream;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use redis::aio::MultiplexedConnection;
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind,
     ToRedisArgs,
@@ -34,6 +38,7 @@ use crate::remedy::{OwnKey, has_moved};
 use crate::script::Script;
 use crate::settings::{RedisAddressError, RedisSettings};
 use attempt::AttemptSchedule;
+use capped_stream::CappedStream;
 
 pub use socket::Socket;
 
@@ -232,14 +237,20 @@ impl Connection {
             .set_connection_timeout(None)
             .set_response_timeout(None)
             .set_pipeline_buffer_size(UNWRITTEN_LEN_MAX);
-        let redis = self.client.get_multiplexed_async_connection_with_config(&config).await;
-        let socket = Arc::new(Socket::new(redis.map_err(|error| self.errors.connect_failed(&error))?));
+        let socket = Arc::new(self.handshake(config).await.map_err(|error| self.errors.connect_failed(&error))?);
         let time = self.time(&socket).await;
         // A server that refuses keeps its socket: the reason may pass.
         if matches!(time, Ok(_) | Err(StoreError::Refused)) {
             self.socket.store(Some(socket));
         }
         time
+    }
+
+    async fn handshake(&self, config: AsyncConnectionConfig) -> RedisResult<Socket> {
+        let (info, answered) = (self.client.get_connection_info(), Arc::<AtomicU64>::default());
+        let stream = CappedStream::connect(info, answered.clone()).await?;
+        let (redis, driver) = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
+        Ok(Socket::new(redis, tokio::spawn(driver).abort_handle(), answered))
     }
 
     async fn time(&self, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {

@@ -4,11 +4,13 @@
 //! are in flight, even if callers have dropped some of the others.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
 use redis::{Cmd, FromRedisValue, RedisResult};
 use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
 
 const IN_FLIGHT_LEN_MAX: u64 = 10_000;
 /// Number of pings without an answer after which a socket is silent, and another one is tried.
@@ -19,19 +21,23 @@ pub struct Socket {
     redis: MultiplexedConnection,
     /// The runtime that the socket belongs to: tasks that outlive their caller run there.
     runtime: Handle,
+    /// The task that reads and writes; it ends with the socket, also if the server is silent.
+    driver: AbortHandle,
     sent: AtomicU64,
-    answered: AtomicU64,
+    answered: Arc<AtomicU64>,
     pub(super) pings_lost: AtomicU32,
     pub(super) has_answered: AtomicBool,
 }
 
 impl Socket {
-    pub(super) fn new(redis: MultiplexedConnection) -> Self {
+    /// `answered` is the number of the newest request that was answered, as the stream of the socket sees it.
+    pub(super) fn new(redis: MultiplexedConnection, driver: AbortHandle, answered: Arc<AtomicU64>) -> Self {
         Self {
             redis,
             runtime: Handle::current(),
+            driver,
             sent: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
+            answered,
             pings_lost: AtomicU32::new(0),
             has_answered: AtomicBool::new(false),
         }
@@ -56,5 +62,11 @@ impl Socket {
         let answer = command.query_async(&mut self.redis.clone()).await;
         self.answered.fetch_max(number, Ordering::Relaxed);
         answer
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.driver.abort();
     }
 }

@@ -181,7 +181,7 @@ fn never_a_path(pattern: &Pattern, normalized: bool) -> Option<(String, &'static
     let mut segments: Vec<String> = path.trim_start_matches('/').split('/').map(str::to_owned).collect();
     let complete = segments.len() - usize::from(!is_whole);
     for segment in segments[..complete].iter_mut().filter(|segment| normalized && !is_wild(segment)) {
-        *segment = normalize(&format!("/{segment}"))[1..].to_owned();
+        normalize(&format!("/{segment}"))[1..].clone_into(segment);
     }
     let is_kept = |(place, segment): &(usize, String)| *place == 0 || !segment.is_empty() || *place >= complete;
     let kept: Vec<String> = segments.into_iter().enumerate().filter(is_kept).map(|(_, segment)| segment).collect();

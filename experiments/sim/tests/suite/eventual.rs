@@ -9,6 +9,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::Source;
+use tollgate_core::messages::signals::FRESH_MS;
 use tollgate_engine::Engine;
 use tollgate_sim::{AnsweredCall, Correction, Faults, Observation, SimSettings, Simulation, StoreState};
 
@@ -183,6 +184,29 @@ fn without_signals_on_failure_decides() {
         fleet.pass(KNOWN_MS);
         assert_eq!(fleet.ask(0, Call::new().with("api_key", "n")).decision.source, Source::Signal);
         assert_eq!(fleet.asked, 0, "{on_failure}");
+    }
+}
+
+/// E6: the clock of the bus is ahead by an hour for a second, and the aggregator dies then. Its signals are outdated after
+/// the usual time, and not only an hour later.
+#[test]
+fn signals_of_a_dead_aggregator_are_outdated_although_the_clock_of_the_bus_was_ahead() {
+    for deployment in [Deployment::StoreUp, Deployment::NoStore] {
+        let mut fleet = EventualFleet::start(1, deployment, &format!("{{ {RULE}, on_failure: closed }}"));
+        assert!(fleet.admits(0, "k", 1));
+        fleet.sim.step_bus_clock(3_600_000);
+        fleet.pass(1_000);
+        fleet.sim.crash_aggregator(0);
+        fleet.sim.step_bus_clock(-3_600_000);
+        fleet.pass(FRESH_MS + LAG_MS);
+        for agent in 0..AGENTS {
+            let denied = fleet.ask(agent, Call::new().with("api_key", "k"));
+            assert_eq!((denied.is_admitted, denied.decision.source), (false, Source::Fallback), "{deployment:?}");
+        }
+        fleet.sim.start_aggregator(0);
+        fleet.pass(2 * KNOWN_MS);
+        let admitted = fleet.ask(0, Call::new().with("api_key", "n"));
+        assert_eq!((admitted.is_admitted, admitted.decision.source), (true, Source::Signal), "{deployment:?}");
     }
 }
 

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use tollgate::{Call, DecidedCall};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeMode, CounterId, DigestKey, RequestId};
+use tollgate_core::counter::{CallCorrection, ChargeMode, CounterId, DigestKey, RequestId};
 use tollgate_core::decision::LocalAnswer;
 use tollgate_sim::{Correction, Faults, Observation, SimSettings, Simulation};
 
@@ -135,11 +135,11 @@ fn each_settled_call_of_a_lease_is_refunded_once_at_its_instant() {
                             let settlement = Correction::Settle(-2, Some(decided.clone()));
                             sim.correct(rng.usize(0..2), answered.call.clone(), settlement);
                         }
-                        settled.insert(decided.correction(&key, false), decided.at());
+                        settled.insert(decided.correction(&key, CallCorrection::Settlement), decided.at());
                     }
                     Observation::Executed { charges, answer: Ok(results), .. } => {
                         for (charge, result) in charges.iter().zip(&results) {
-                            if let (ChargeMode::Refund { at }, Some(request)) = (charge.mode, charge.request)
+                            if let (ChargeMode::Refund { at, .. }, Some(request)) = (charge.mode, charge.request)
                                 && result.charged
                                 && !result.repeated
                             {

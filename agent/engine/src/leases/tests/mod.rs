@@ -337,7 +337,7 @@ fn a_rule_in_shadow_is_charged_after_the_decision() {
     let mut world = World::new([per_key("6000/min"), shadow]);
     world.until_leased(&call());
     let both = call().with("user", "u");
-    for number in 1..=5 {
+    for number in 1..=5_u64 {
         let Progress::Deferred(output, request) = world.engine.begin(world.now, Operation::check(&both)) else {
             panic!("the lease decides")
         };
@@ -346,7 +346,7 @@ fn a_rule_in_shadow_is_charged_after_the_decision() {
         world.engine.late_answer(world.now, request, Ok(results));
         let counts = world.engine.metrics().rules();
         let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
-        assert_eq!(denials, (number as u64).saturating_sub(2));
+        assert_eq!(denials, number.saturating_sub(2));
     }
 }
 

@@ -103,7 +103,7 @@ fn slots_that_are_too_many_are_backfilled() {
 #[test]
 fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
     let mut unsynced = UnsyncedUnits::default();
-    let refund = |ms, units, request| UnsyncedRefund { at: at(ms), units, request };
+    let refund = |ms, units, request| UnsyncedRefund { at: at(ms), units, request, whole: None };
     (0..10_000).for_each(|_| unsynced.add_refund(refund(5, 1, None)));
     unsynced.add_refund(refund(5, 2, Some(id(1))));
     unsynced.add_refund(refund(5, 3, Some(id(2))));
@@ -177,7 +177,7 @@ fn entries_of_one_id_end_one_by_one() {
 fn past_the_cap_units_that_have_left_their_window_are_dropped() {
     let mut unsynced = UnsyncedUnits::default();
     (0..CLOSED_LEN_MAX as u64).for_each(|ms| unsynced.add(named(ms), AGEING));
-    unsynced.add_refund(UnsyncedRefund { at: at(10), units: 1, request: None });
+    unsynced.add_refund(UnsyncedRefund { at: at(10), units: 1, request: None, whole: None });
     let later = 60_000 + CLOSED_LEN_MAX as u64;
     unsynced.add(named(later), AGEING);
     assert_eq!(unsynced.size(), UnsyncedSize { units: 1, entries: 1, ..UnsyncedSize::default() });
@@ -188,7 +188,7 @@ fn past_the_cap_units_that_have_left_their_window_are_dropped() {
 #[test]
 fn a_refund_is_sent_once_and_with_or_after_its_units() {
     let mut unsynced = UnsyncedUnits::default();
-    let refund = UnsyncedRefund { at: at(10), units: 2, request: None };
+    let refund = UnsyncedRefund { at: at(10), units: 2, request: None, whole: None };
     for ms in [10, 20] {
         unsynced.add(named(ms), AGEING);
     }

@@ -160,7 +160,7 @@ fn a_refund_after_the_hold_is_void() {
 fn a_refund_creates_no_key() {
     let store = by_hand(HashSlots::Multi, Arc::new(HandClock::at(NOW)));
     part(&store, &ask(1, 10), StepScope::RefundSlot { token: new_token() });
-    take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW) }, ..ask(1, 10) })
+    take(&store, &Charge { mode: ChargeMode::Refund { at: Timestamp::from_ms(NOW), whole: None }, ..ask(1, 10) })
         .expect("Redis answers");
     assert_eq!(SHARED.command(&format!("EXISTS {} {}", key(&store, 1), steps::tentative(&key(&store, 1)))), ":0");
 }

@@ -49,7 +49,7 @@ fn a_step_charges_as_its_modes_demand() {
     let count_only = |charge| with_mode(&charge, ChargeMode::CountOnly { expires_at: FOREVER });
     let evaluate = |charge| with_mode(&charge, ChargeMode::Evaluate { expires_at: FOREVER });
     let backfill = |charge| with_mode(&charge, ChargeMode::Backfill { at: NOW.minus_ms(1_000) });
-    let refund = |charge| with_mode(&charge, ChargeMode::Refund { at: NOW });
+    let refund = |charge| with_mode(&charge, ChargeMode::Refund { at: NOW, whole: None });
     let named = |charge| Charge { request: Some(RequestId::from_u128(7)), ..charge };
     let raised = |charge| Charge { generation: 2, ..charge };
     let cases: Vec<StepCase> = vec![

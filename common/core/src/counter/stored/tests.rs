@@ -66,7 +66,7 @@ fn a_refund_of_a_bucket_is_made_once() {
         let limit = Limit { algorithm, units: 10, window, burst: 1_000 };
         let call = Charge::enforce(CounterId::from_u128(1), limit, 1, 500, Timestamp::from_ms(u64::MAX));
         let id = Some(RequestId::from_u128(7));
-        let refund = Charge { mode: ChargeMode::Refund { at: at(0) }, request: id, ..call.clone() };
+        let refund = Charge { mode: ChargeMode::Refund { at: at(0), whole: None }, request: id, ..call.clone() };
         let mut counter = StoredCounter::new(&call);
         let mut step = |charge: &Charge, ms| {
             let mut result = counter.evaluate(charge, at(ms));

@@ -1,4 +1,4 @@
-//! Manifests of ConfigMaps, in which configurations for Kubernetes are kept: each key of `data` is a file.
+//! Manifests of `ConfigMap`s, in which configurations for Kubernetes are kept: each key of `data` is a file.
 
 use crate::import::findings::Foreign;
 use crate::yaml::{YamlReader, scalar};

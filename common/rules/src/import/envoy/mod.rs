@@ -15,8 +15,8 @@
 //! `a_b` with the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused,
 //! and a value that equals the text of a wildcard is an ordinary value.
 //!
-//! A manifest of a ConfigMap stands for its files (`config_map`). `read` parses a file to the tree in `tree`, `pattern` converts values, `names` and `rule_names` choose names, and `rules` writes the
-//! rules.
+//! A manifest of a `ConfigMap` stands for its files (`config_map`). `read` parses a file to the tree in `tree`,
+//! `pattern` converts values, `names` and `rule_names` choose names, and `rules` writes the rules.
 
 mod config_map;
 mod names;

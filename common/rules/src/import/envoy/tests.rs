@@ -269,7 +269,7 @@ fn more_than_a_rules_file_may_hold_is_refused_with_the_place_of_the_limit() {
     assert_eq!(refused.lines().count(), 1, "{refused}");
 }
 
-/// Projects for Kubernetes keep the configuration in the manifest of a ConfigMap: each of its keys is a file.
+/// Projects for Kubernetes keep the configuration in the manifest of a `ConfigMap`: each of its keys is a file.
 #[test]
 fn a_manifest_of_a_config_map_stands_for_its_files() {
     let manifest = "apiVersion: v1

@@ -28,7 +28,7 @@ impl Accounts {
     /// Returns true if a charge refunds units that were charged late and stand for no call.
     pub(crate) fn is_of_spare(&self, charge: &Charge) -> bool {
         let spare = |at| self.spare.get(&(charge.counter, at)).is_some_and(|units| *units >= signed(charge.cost));
-        matches!(charge.mode, ChargeMode::Refund { at } if charge.request.is_none() && spare(at))
+        matches!(charge.mode, ChargeMode::Refund { at, .. } if charge.request.is_none() && spare(at))
     }
 
     pub(crate) fn enter(&mut self, counter: CounterId, units: i64) {

@@ -77,7 +77,7 @@ impl Admitted {
                         self.limits.note((None, charge.counter), *limit, sim.now());
                     }
                     // A settlement; other refunds are of calls that were denied.
-                    if let (ChargeMode::Refund { at }, Some(_), true) =
+                    if let (ChargeMode::Refund { at, .. }, Some(_), true) =
                         (charge.mode, charge.request, result.charged && !result.repeated)
                     {
                         let counter = self.counters.entry(charge.counter).or_default();

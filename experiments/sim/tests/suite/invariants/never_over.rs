@@ -119,7 +119,7 @@ impl NeverOver {
         // A counter that ignores a small step back stands still, and tells a time that the clock does not show yet.
         let (steps, now) = (self.units.steps(), result.at.min(store_time).as_ms());
         let (at, units) = match charge.mode {
-            ChargeMode::Refund { at } => {
+            ChargeMode::Refund { at, .. } => {
                 // Units that the store has lost are not given back once more. The counter may follow newer rules than the agent.
                 // Its sub-windows then contain the units, unless they were charged under the older rules.
                 let own = charge.limit.window;
