@@ -14,7 +14,7 @@ mod tests;
 use http::StatusCode;
 use http::header::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
-use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, Source};
+use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source};
 
 /// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -120,7 +120,7 @@ pub fn status_body(status: Option<&LimitStatus>) -> Value {
     let mut body = json!({
         "rule": status.map(|status| &*status.rule),
         "limit": status.map(|status| status.at_once),
-        "remaining": status.map(|status| status.remaining),
+        "remaining": status.filter(|status| !status.hides_remaining).map(|status| status.remaining),
         "reset_ms": status.map(|status| status.reset_ms),
     });
     if status.is_some_and(|status| status.kind == LimitKind::Slots) {
@@ -162,11 +162,13 @@ pub(crate) fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str
         (format!("rule {rule} allows {limit} in {} s", seconds(status.window_ms)), "costs", "")
     };
     if let Some(cost_max) = cost_max {
-        let most = if cost_max == limit { String::new() } else { format!(", {cost_max} at once") };
+        let most = if cost_max.get() == *limit { String::new() } else { format!(", {cost_max} at once") };
         let detail = format!("{policy}{most}, and this call {takes} {cost}: it can never pass; make it smaller");
         return (COST_EXCEEDS_QUOTA, "Cost exceeds the quota", detail);
     }
-    let detail = if cost > at_once {
+    let detail = if decision.by == Some(LocalAnswer::Late) {
+        format!("Redis has not answered in time, so the count of rule {rule} is not known; try again in {wait_s} s")
+    } else if cost > at_once {
         // The budget of a region, or the limit of the emergency switch.
         format!("{policy}, and this call {takes} {cost}: it passes only under a higher limit; make it smaller")
     } else {

@@ -67,8 +67,8 @@ pub(crate) struct AgentArgs {
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,
-    /// Gateway that asks the agent; only its headers tell method and path of a client's request: nginx, envoy, traefik, caddy,
-    /// haproxy or any
+    /// Gateway that asks the agent; only its headers tell method and path of a client's request: nginx,
+    /// ingress-nginx, envoy, traefik, caddy, haproxy or any
     #[arg(long, value_name = "NAME", default_value = "any")]
     pub(crate) gateway: Gateway,
 }

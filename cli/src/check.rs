@@ -55,7 +55,8 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn cost(text: &str) -> Result<u64, String> {
+/// Parses a cost in units, such as `5` or `30MB`.
+pub(crate) fn cost(text: &str) -> Result<u64, String> {
     let units = parse_units(text).ok().map(|(units, _)| units).filter(|units| *units <= COST_MAX);
     units.ok_or_else(|| format!("write a whole number of units up to {COST_MAX}, such as 5, 10k or 30MB"))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 use http::header::{CONTENT_TYPE, HOST};
+use http::uri::Authority;
 use http::{Request, StatusCode, Uri, request};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -134,7 +135,9 @@ async fn send(authority: &str, request: Request<Full<Bytes>>) -> anyhow::Result<
 fn authority(server: Server, address: &str) -> Result<String, Usage> {
     let Server { name, flag, .. } = server;
     let example = if name == AGENT.name { "http://127.0.0.1:8080" } else { "http://127.0.0.1:8090" };
-    let wrong = |reason: &str| Usage(format!("{flag} {address}: {reason}; write {example}"));
+    // An address may hold a password.
+    let shown = address.rsplit_once('@').map_or(address, |(_, host)| host);
+    let wrong = |reason: &str| Usage(format!("{flag} {shown}: {reason}; write {example}"));
     let with_scheme = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
     let uri: Uri = with_scheme.parse().map_err(|_| wrong("this is no URL"))?;
     if uri.scheme_str() != Some("http") {
@@ -143,6 +146,58 @@ fn authority(server: Server, address: &str) -> Result<String, Usage> {
     if !matches!(uri.path(), "" | "/") {
         return Err(wrong("a path is not expected"));
     }
+    if uri.query().is_some() || with_scheme.contains('#') {
+        return Err(wrong("nothing is expected behind host and port"));
+    }
+    let authority = uri.authority().map_or("", Authority::as_str);
+    if authority.contains('@') {
+        return Err(wrong("user and password are not sent"));
+    }
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("the host is missing"))?;
-    Ok(format!("{host}:{}", uri.port_u16().unwrap_or(80)))
+    let port = match authority.strip_prefix(host) {
+        Some("") => 80,
+        port => {
+            let port = port.and_then(|port| port.strip_prefix(':')?.parse::<u16>().ok()).filter(|port| *port > 0);
+            port.ok_or_else(|| wrong("the port is no number from 1 to 65535"))?
+        }
+    };
+    Ok(format!("{host}:{port}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_an_address_is_used_or_refused() {
+        for (address, asked) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("127.0.0.1:8080/", "127.0.0.1:8080"),
+            ("http://gw-1", "gw-1:80"),
+            ("http://[::1]:8080/", "[::1]:8080"),
+            ("[::1]", "[::1]:80"),
+        ] {
+            assert_eq!(authority(AGENT, address).expect(address), asked);
+        }
+        for (address, reason) in [
+            ("http://127.0.0.1:80800", "the port is no number from 1 to 65535"),
+            ("127.0.0.1:0", "the port is no number"),
+            ("http://gw-1:", "the port is no number"),
+            ("http://user:secret@h:8080", "user and password are not sent"),
+            ("http://secret@h", "user and password are not sent"),
+            ("http://user:secret@h:8080/?x=1", "nothing is expected behind host and port"),
+            ("http://h:8080?secret", "nothing is expected behind"),
+            ("http://h:8080/#part", "nothing is expected behind"),
+            ("https://user:secret@h:8080", "over plain HTTP"),
+            ("http://h:8080/check", "a path is not expected"),
+            ("http://:8080", ""),
+        ] {
+            let Usage(said) = authority(AGENT, address).expect_err(address);
+            assert!(
+                said.contains(reason) && said.contains("--agent") && said.contains("http://127.0.0.1:8080"),
+                "{said}"
+            );
+            assert!(!said.contains("user:secret"), "{said}");
+        }
+    }
 }

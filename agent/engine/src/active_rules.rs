@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::{ArcSwap, Cache, Guard};
 use tollgate_core::name::Name;
-use tollgate_core::rules::{Index, RuleSet};
+use tollgate_core::rules::{Generation, Index, RuleSet};
 
 use crate::emergency_limit::EmergencyLimit;
 use crate::metrics::{EngineMetrics, RuleCounts};
@@ -19,6 +19,8 @@ static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 pub(crate) struct ActiveRules {
     /// Number that no other rules of any engine in the process have.
     pub(crate) number: u32,
+    /// Generation in charges. It is greater than that of the rules before, whose numbers may have another origin.
+    pub(crate) order: Generation,
     pub(crate) set: RuleSet,
     pub(crate) index: Index,
     pub(crate) names: Vec<Name>,
@@ -42,7 +44,15 @@ impl ActiveRules {
         let limits = set.rules.iter().filter(|rule| rule.all_policies().next().is_some()).count();
         let number = NEXT_NUMBER.fetch_add(1, Ordering::Relaxed);
         let (index, sketch_kinds) = (Index::new(&set.rules), sketch::kinds(&set.rules));
-        Self { number, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds, emergency: None }
+        let order = set.generation;
+        Self { number, order, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds, emergency: None }
+    }
+
+    /// Returns these rules as they follow others.
+    pub(crate) fn after(self, before: &Self) -> Self {
+        let is_same = (self.set.numbering, self.set.generation) == (before.set.numbering, before.set.generation);
+        let order = if is_same { before.order } else { self.order.max(before.order + 1) };
+        Self { order, emergency: before.emergency.clone(), ..self }
     }
 
     pub(crate) fn with_emergency(&self, emergency: Option<Arc<EmergencyLimit>>) -> Self {

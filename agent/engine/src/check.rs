@@ -152,7 +152,11 @@ impl Engine {
             planned.set_verdicts(context.bounds, verdicts);
             planned.set_instant(at);
         }
-        self.answer_all(context, calls, planned)
+        let decisions = self.answer_all(context, calls, planned);
+        if let Ok(results) = answer {
+            self.followed_by(context, calls, planned, charges, results);
+        }
+        decisions
     }
 
     /// Returns the decisions of the calls of a request, once each call has its verdicts.

@@ -29,8 +29,12 @@ impl Engine {
     /// Returns the shortest deadline of the rules of a call for which the store is asked, and the instant at which it
     /// ends. The instant is counted from the latest that the store's clock may show. No caller waits past it.
     pub(crate) fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
-        let asking = planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
-        let deadline = asking.map(|matched| matched.policy.deadline).min().unwrap_or_default();
+        let asking = || planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
+        let shortest = |waits: bool| {
+            asking().filter(|matched| matched.may_follow(false) != waits).map(|matched| matched.policy.deadline).min()
+        };
+        // No call waits for a charge that may follow its decision.
+        let deadline = shortest(true).or_else(|| shortest(false)).unwrap_or_default();
         (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
     }
 
@@ -55,10 +59,8 @@ impl Engine {
                     ChargeMode::Lease { expires_at, units_max, agents }
                 }
             };
-            let charge = Charge {
-                request: planned.request,
-                ..matched.charge(context.active.set.generation, matched.unpaid(), mode)
-            };
+            let charge =
+                Charge { request: planned.request, ..matched.charge(context.active.order, matched.unpaid(), mode) };
             match charges.iter_mut().find(|known| matched.shares(known)) {
                 Some(known) => join(known, &charge, &self.settings.digest_key),
                 None => charges.push(charge),

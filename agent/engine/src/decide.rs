@@ -19,8 +19,8 @@ use crate::record::{CallRow, signed};
 use crate::view::{Unsynced, ViewEvent};
 use tollgate_core::counter::StoreError;
 
-/// What is known of one rule of an answered call.
-struct Answered<'a> {
+/// Facts about one rule of an answered call, from which its view follows.
+struct AnsweredRule<'a> {
     /// The charge in the store, unless another store or a lease has decided.
     result: Option<&'a ChargeResult>,
     at: Timestamp,
@@ -62,7 +62,10 @@ impl Engine {
             let counts = &context.active.counts[matched.index];
             match verdicts.get(position).copied().flatten().and_then(|rule| rule.by) {
                 Some(LocalAnswer::Part) if stands => counts.late_part_units.add(matched.unpaid()),
-                Some(LocalAnswer::Late) => counts.late_denials.add(1),
+                Some(LocalAnswer::Late) => {
+                    counts.late_denials.add(1);
+                    self.note_late_denial(context.now);
+                }
                 _ => {}
             }
             // A step runs within the sub-windows of the leases that pay beside it.
@@ -98,7 +101,7 @@ impl Engine {
             if let Some(result) = result.filter(|result| is_given_back && result.charged && !result.repeated) {
                 self.give_back_slots(context, matched, result.at);
             }
-            self.update_view(context, planned, position, &Answered { result, at, round, stands, is_given_back });
+            self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, is_given_back });
         }
         if matched.is_empty() {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
@@ -122,9 +125,15 @@ impl Engine {
     }
 
     /// Tells the view of a counter what a call has charged on it.
-    fn update_view(&self, context: &Context<'_>, planned: &PlannedCall<'_>, position: usize, answered: &Answered<'_>) {
-        let Answered { result, at, round, stands, is_given_back } = *answered;
-        let generation = context.active.set.generation;
+    fn update_view(
+        &self,
+        context: &Context<'_>,
+        planned: &PlannedCall<'_>,
+        position: usize,
+        answered: &AnsweredRule<'_>,
+    ) {
+        let AnsweredRule { result, at, round, stands, is_given_back } = *answered;
+        let generation = context.active.order;
         let matched = &planned.matched[position];
         let eventual = matched.eventual.as_deref();
         let verdict = eventual.map(|eventual| eventual.rule).or(planned.verdicts[position]);

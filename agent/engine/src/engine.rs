@@ -24,7 +24,7 @@ use crate::enforce::Breaker;
 use crate::engine_settings::EngineSettings;
 use crate::fleet::{AgentIds, Fleet, FleetPart, newcomers_len_max};
 use crate::lease_epoch::LeaseEpochs;
-use crate::losses::Losses;
+use crate::losses::{Losses, NOTICE_INTERVAL_MS};
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
 use crate::registry_news::RegistryNews;
@@ -84,6 +84,8 @@ pub struct Engine {
     /// Time at which the rules in force were accepted, in ms; 0 before there are any.
     rules_accepted_ms: AtomicU64,
     ticks: AtomicUsize,
+    /// Time from which late denials are worth a notice, in ms.
+    late_notice_at_ms: AtomicU64,
 }
 
 pub(crate) struct Context<'a> {
@@ -134,6 +136,7 @@ impl Engine {
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),
             ticks: AtomicUsize::new(0),
+            late_notice_at_ms: AtomicU64::default(),
             settings,
         }
     }
@@ -160,8 +163,7 @@ impl Engine {
         if !rules.may_replace(&active.set) {
             return Err(in_force);
         }
-        let emergency = active.emergency.clone();
-        self.rules.store(ActiveRules { emergency, ..ActiveRules::new(rules, &self.metrics) });
+        self.rules.store(ActiveRules::new(rules, &self.metrics).after(&active));
         self.rules_accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
         // Calls may wait longer by the new rules.
@@ -189,6 +191,16 @@ impl Engine {
         self.rejection.lock().clone()
     }
 
+    /// Tells an operator that calls are denied because the store is late, at most once a minute.
+    pub(crate) fn note_late_denial(&self, now: Timestamp) {
+        let due_at = self.late_notice_at_ms.load(Ordering::Relaxed);
+        let next = now.plus_ms(NOTICE_INTERVAL_MS).as_ms();
+        let set = |from| self.late_notice_at_ms.compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed);
+        if now.as_ms() >= due_at && set(due_at).is_ok() {
+            self.notify(Notice::StoreLate);
+        }
+    }
+
     /// Records whether published rules can be read. An operator is told of each change.
     pub(crate) fn note_rules_source(&self, is_reachable: bool) {
         if self.rules_unreachable.swap(!is_reachable, Ordering::Relaxed) == is_reachable {
@@ -204,8 +216,9 @@ impl Engine {
 
     /// Returns the rules in force as they are announced in the store, if there are any.
     pub(crate) fn announced_rules(&self) -> Option<AnnouncedRules> {
-        let (numbering, generation) = self.with_rules(|set| (set.numbering, set.generation));
-        (generation > 0).then_some(AnnouncedRules { numbering, generation, rank: 0 })
+        let active = self.rules.load();
+        let (numbering, generation, order) = (active.set.numbering, active.set.generation, active.order);
+        (generation > 0).then_some(AnnouncedRules { numbering, generation, order, rank: 0 })
     }
 
     /// Follows the answer to an announcement. Rules that become the newest of the fleet change the policies of counters, so

@@ -27,7 +27,7 @@ impl Engine {
                 return None;
             }
             let leases = self.lease_facts(context, &matched.policy);
-            let (generation, cost) = (context.active.set.generation, matched.cost);
+            let (generation, cost) = (context.active.order, matched.cost);
             self.table.with(matched.counter, |view| {
                 let holds =
                     |denial: &&CachedDenial| denial.holds(&matched.policy, generation, cost, now, context.bounds);

@@ -3,7 +3,7 @@
 //! [`match_rules`](crate::match_rules) makes them. The rest of an operation works on these alone and asks no rule set.
 
 use std::borrow::Cow;
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -125,10 +125,11 @@ impl MatchedRule<'_> {
         self.never_denies() || self.rule.charge == Charging::Each
     }
 
-    /// Returns true if the charge of the rule may follow the decision on a call: it is made whatever the decision is. A slot is
-    /// held only by a call that is admitted.
-    pub(crate) fn may_follow(&self) -> bool {
-        self.is_counted_always() && !self.is_slot() && self.own_verdict().is_none()
+    /// Returns true if the charge of the rule may follow the decision on a call: it is made whatever the decision is, and the rule
+    /// does not deny the call, or another one does. A slot is held only by a call that is admitted.
+    pub(crate) fn may_follow(&self, is_denied: bool) -> bool {
+        let is_certain = if is_denied { self.is_counted_always() } else { self.never_denies() };
+        is_certain && !self.is_slot() && self.own_verdict().is_none()
     }
 
     /// Returns true if each call holds a slot.
@@ -197,7 +198,9 @@ pub(crate) fn status(policy: &LimitPolicy, name: Name, cost: u64, rule: RuleVerd
     status.retry_after_ms = if verdict.admitted { 0 } else { wait_ms };
     // A rule that was not evaluated denies by the cost alone.
     status.hides_remaining = rule.is_final;
-    status.cost_max = Some(policy.cost_max()).filter(|most| !verdict.admitted && cost > *most);
+    if !verdict.admitted {
+        status.cost_max = NonZeroU64::new(policy.cost_max()).filter(|most| cost > most.get());
+    }
     status
 }
 

@@ -31,6 +31,11 @@ pub enum Notice {
     /// The breaker opened.
     #[error("signals decide, or each rule's on_failure, until the store answers: {0}; {remedy}", remedy = remedy(*.0))]
     StoreUnavailable(StoreError),
+    /// Calls were denied because the store answered too late. Said at most once a minute.
+    #[error(
+        "Redis answers later than the deadline of rules, which deny such calls (tollgate_late_denials_total names the rules); check its load and the network to it, or raise `deadline` of these rules"
+    )]
+    StoreLate,
     /// The store has lost units of all counters.
     #[error(
         "the store has lost counts that it had acknowledged (flush, restart without data, or failover); for one window, \

@@ -204,7 +204,7 @@ impl Engine {
             pending: pending.into_owned(),
         };
         if self.has_unsynced() {
-            let generation = request.active.set.generation;
+            let generation = request.active.order;
             let carried = match &request.pending {
                 Pending::Check(planned) => {
                     let asking = planned.iter().filter(|planned| planned.asks_store());

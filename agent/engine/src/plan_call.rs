@@ -46,13 +46,13 @@ impl Engine {
                     None => self.plan_rule(context, matched, table, store, at, (payment, is_denied)),
                 };
                 is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted);
-                asks |= verdict.is_none() && !matched.may_follow();
+                asks |= verdict.is_none() && !matched.may_follow(false);
                 verdicts[place] = verdict;
             }
         }
         if is_denied || !asks {
             for (matched, verdict) in matched.iter_mut().zip(&mut verdicts).filter(|(_, verdict)| verdict.is_none()) {
-                matched.follows = matched.may_follow();
+                matched.follows = matched.may_follow(is_denied);
                 if matched.follows && !is_denied {
                     *verdict = Some(Self::followed(context, matched, table));
                 }
@@ -97,7 +97,7 @@ impl Engine {
         let rank = if store == StoreAccess::Open { None } else { self.rank_of(policy, *counter) };
         let part = self.fleet.part();
         let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, rank };
-        let generation = context.active.set.generation;
+        let generation = context.active.order;
         let view = table.view(*counter);
         let plan = match store {
             StoreAccess::Open | StoreAccess::Closed => plan,

@@ -71,7 +71,7 @@ impl Engine {
                     charge.cost = matched.cost;
                 } else {
                     let mode = ChargeMode::Enforce { expires_at };
-                    charges.push(matched.charge(context.active.set.generation, matched.cost, mode));
+                    charges.push(matched.charge(context.active.order, matched.cost, mode));
                 }
             }
         }

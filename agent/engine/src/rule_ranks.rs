@@ -18,8 +18,8 @@ use tollgate_core::rules::Generation;
 #[derive(Debug, Default)]
 pub struct RuleRanks {
     is_used: AtomicBool,
-    /// Generation of the rules that were announced last.
-    generation: AtomicU64,
+    /// Generation in charges under the rules that were announced last.
+    order: AtomicU64,
     rank: AtomicU64,
     /// Rules that the store has given a rank last.
     ranked: Mutex<Option<AnnouncedRules>>,
@@ -34,11 +34,12 @@ impl RuleRanks {
     /// Returns these rules as they are announced: with their rank, if the store has given one.
     #[must_use]
     pub fn announced(&self, rules: AnnouncedRules) -> AnnouncedRules {
-        self.generation.store(rules.generation, Ordering::Relaxed);
+        self.order.store(rules.order, Ordering::Relaxed);
         let ranked = *self.ranked.lock();
         let same =
             |ranked: &AnnouncedRules| (ranked.numbering, ranked.generation) == (rules.numbering, rules.generation);
-        ranked.filter(same).unwrap_or(rules)
+        let rank = ranked.filter(same).map_or(rules.rank, |ranked| ranked.rank);
+        AnnouncedRules { rank, ..rules }
     }
 
     /// Records the rank that the store has given these rules.
@@ -54,7 +55,7 @@ impl RuleRanks {
         if !self.is_used.load(Ordering::Relaxed) {
             return None;
         }
-        let (current, rank) = (self.generation.load(Ordering::Relaxed), self.rank.load(Ordering::Relaxed));
+        let (current, rank) = (self.order.load(Ordering::Relaxed), self.rank.load(Ordering::Relaxed));
         let rank_of = |generation: Generation| if generation == current { rank } else { 0 };
         Some(charges.iter().map(|charge| Charge { generation: rank_of(charge.generation), ..charge.clone() }).collect())
     }
@@ -82,7 +83,8 @@ mod tests {
             let charges = ranks.with_ranks(&charges).unwrap_or_else(|| charges.into_iter().collect());
             charges.iter().map(|charge| charge.generation).collect::<Vec<_>>()
         };
-        let rules = |generation| AnnouncedRules { numbering: Numbering::Version, generation, rank: 0 };
+        let rules =
+            |generation| AnnouncedRules { numbering: Numbering::Version, generation, order: generation, rank: 0 };
         assert_eq!(sent(&ranks), [5, 6, 7], "a store of one agent");
         ranks.begin();
         assert_eq!(sent(&ranks), [0, 0, 0], "before the first announcement");

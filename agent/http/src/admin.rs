@@ -27,24 +27,7 @@ pub(crate) async fn add_node_header<S: ChargeStore>(State(agent): State<Agent<S>
 pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let engine = agent.engine();
     let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
-    let (rules_error, keys_error, bus_error) = (engine.rejection(), agent.keys_refusal(), engine.bus_error());
-    let redis = engine.is_degraded().then(|| {
-        let why = "it does not answer in time, so signals or `on_failure` decide; the log and tollgate_store_errors_total name the error";
-        why.to_owned()
-    });
-    let digest_key = engine.do_digest_keys_differ().then(|| {
-        let why = "agents that share this Redis have different digest keys, and each key admits a whole quota; start all with the same --digest-key-file";
-        why.to_owned()
-    });
-    let parts = [
-        ("redis", redis),
-        ("kafka", bus_error.clone()),
-        ("rules", rules_error.clone()),
-        ("keys", keys_error.clone()),
-        ("digest-key", digest_key),
-    ];
-    let problem = |(part, why): (&str, Option<String>)| Some(json!({ "part": part, "why": why? }));
-    let problems: Vec<Value> = parts.into_iter().filter_map(problem).collect();
+    let problems = problems(&agent);
     let health = json!({
         "status": if problems.is_empty() { "ok" } else { "degraded" },
         "problems": problems,
@@ -53,9 +36,9 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
         "generation": generation,
         "rules": rules,
         "rules_from": *origin,
-        "rules_error": rules_error,
-        "keys_error": keys_error,
-        "bus_error": bus_error,
+        "rules_error": engine.rejection(),
+        "keys_error": agent.keys_refusal(),
+        "bus_error": engine.bus_error(),
         "agents": engine.known_fleet_size(),
         "degraded": engine.is_degraded(),
         "emergency": engine.emergency().is_some_and(|switch| switch.quota.is_some()),
@@ -63,17 +46,42 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
     respond(StatusCode::OK, &health)
 }
 
-/// `GET /readyz`: 200 if gateways should use this agent, else 503 with the missing parts.
+/// `GET /readyz`: 200 if gateways should use this agent, else 503 with the missing parts. An agent may be ready and have
+/// problems, which the body names as `/healthz` does.
 pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
     let missing = agent.missing_parts().await;
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    respond(status, &json!({ "ready": missing.is_empty(), "missing": missing }))
+    respond(status, &json!({ "ready": missing.is_empty(), "missing": missing, "problems": problems(&agent) }))
 }
 
 /// `GET /metrics`: all metrics of the process, in the format that the client accepts.
 pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>, headers: HeaderMap) -> Response {
     let Exposition { content_type, text } = Exposition::new(&headers, agent.metrics());
     ([(CONTENT_TYPE, content_type)], text).into_response()
+}
+
+/// Returns the parts that fail, with the reasons.
+fn problems<S: ChargeStore>(agent: &Agent<S>) -> Vec<Value> {
+    let engine = agent.engine();
+    let redis = engine.is_degraded().then(|| {
+        let why = agent
+            .store_trouble()
+            .unwrap_or_else(|| "it does not answer in time; remedy: check its load and the network".to_owned());
+        format!("{why}; until then, signals or `on_failure` decide")
+    });
+    let digest_key = engine.do_digest_keys_differ().then(|| {
+        let why = "agents that share this Redis have different digest keys, and each key admits a whole quota; start all with the same --digest-key-file";
+        why.to_owned()
+    });
+    let parts = [
+        ("redis", redis),
+        ("kafka", engine.bus_error()),
+        ("rules", engine.rejection()),
+        ("keys", agent.keys_refusal()),
+        ("digest-key", digest_key),
+    ];
+    let problem = |(part, why): (&str, Option<String>)| Some(json!({ "part": part, "why": why? }));
+    parts.into_iter().filter_map(problem).collect()
 }
 
 fn respond(status: StatusCode, body: &Value) -> Response {

@@ -5,7 +5,6 @@
 //! has set. Envoy sends the client's path behind a prefix; then no header is read, because a client of Envoy may send the headers of
 //! other gateways.
 
-use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,7 +42,7 @@ impl ForwardedRequests {
             self.warn_of_absent_uri(agent.node(), parts);
         }
         let (method, path) = method_and_path(parts, self.gateway)?;
-        Ok(call_of(agent, parts, method, &path))
+        Ok(call_of(agent, parts, method, path))
     }
 
     /// Logs once that the path of a client's request is missing, so that no rule for paths applies.
@@ -80,14 +79,11 @@ fn call_of<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method: &str, path: 
 
 /// Returns method, path and query of the client's request if the gateway forwards them in headers, else those of the HTTP
 /// request.
-fn method_and_path(request: &Parts, gateway: Gateway) -> Result<(&str, Cow<'_, str>), ProblemDetails> {
-    let method = agreed_value(&request.headers, gateway.method_headers(), Cow::Borrowed)?;
-    let method = match method {
-        Some(Cow::Borrowed(method)) => method,
-        _ => request.method.as_str(),
-    };
+fn method_and_path(request: &Parts, gateway: Gateway) -> Result<(&str, &str), ProblemDetails> {
+    let method = agreed_value(&request.headers, gateway.method_headers(), Some)?;
+    let method = method.unwrap_or_else(|| request.method.as_str());
     let path = agreed_value(&request.headers, gateway.uri_headers(), path_of)?;
-    Ok((method, path.unwrap_or_else(|| Cow::Borrowed(path_and_query(&request.uri)))))
+    Ok((method, path.unwrap_or_else(|| path_and_query(&request.uri))))
 }
 
 /// Returns the common value of all given headers. Gateways set one of them and pass the others through from the
@@ -95,9 +91,9 @@ fn method_and_path(request: &Parts, gateway: Gateway) -> Result<(&str, Cow<'_, s
 fn agreed_value<'a>(
     headers: &'a HeaderMap,
     names: &[&'static str],
-    read: fn(&'a str) -> Cow<'a, str>,
-) -> Result<Option<Cow<'a, str>>, ProblemDetails> {
-    let mut agreed: Option<(&str, Cow<'_, str>)> = None;
+    read: fn(&'a str) -> Option<&'a str>,
+) -> Result<Option<&'a str>, ProblemDetails> {
+    let mut agreed: Option<(&str, &str)> = None;
     for (name, value) in
         names.iter().flat_map(|name| headers.get_all(*name).into_iter().map(move |value| (*name, value)))
     {
@@ -105,9 +101,13 @@ fn agreed_value<'a>(
             let detail = format!("{name} contains characters other than visible ASCII; escape them");
             ProblemDetails::bad_request(detail)
         })?;
-        let value = read(value);
-        let (first, known) = agreed.get_or_insert_with(|| (name, value.clone()));
-        if *known != value {
+        let value = read(value).ok_or_else(|| {
+            ProblemDetails::bad_request(format!(
+                "{name} is neither a path nor a URL with one; let the gateway set it to the path and query of the client's request, such as /search?q=1, or to https://host/search?q=1"
+            ))
+        })?;
+        let (first, known) = *agreed.get_or_insert((name, value));
+        if known != value {
             return Err(ProblemDetails::bad_request(format!(
                 "{first} and {name} contradict each other; configure the gateway to set one and to clear the others, or name it with --gateway"
             )));
@@ -116,17 +116,92 @@ fn agreed_value<'a>(
     Ok(agreed.map(|(_, value)| value).filter(|value| !value.is_empty()))
 }
 
-/// Returns path and query of `/search?q=1` or of the absolute form `http://host/search?q=1`.
-fn path_of(uri: &str) -> Cow<'_, str> {
-    if uri.starts_with('/') {
-        return Cow::Borrowed(uri);
+/// Returns path and query of `/search?q=1` or of a URL such as `http://host/search?q=1`; none of other texts.
+///
+/// The host of a URL may be any text of the client (ingress-nginx writes its `Host` there), so it is not parsed, and it does not end
+/// at a `?` or `#` before a later `/`: one of the two is the client's, and it is unknown which.
+fn path_of(target: &str) -> Option<&str> {
+    if target.is_empty() || target.starts_with('/') {
+        return Some(target);
     }
-    match uri.parse::<Uri>() {
-        Ok(uri) if uri.authority().is_some() => Cow::Owned(path_and_query(&uri).to_owned()),
-        _ => Cow::Borrowed(uri),
-    }
+    let (scheme, rest) = target.split_once("://")?;
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte));
+    let path = rest.find(['/', '?', '#']).map_or("/", |start| &rest[start..]);
+    (is_scheme && (path.starts_with('/') || !path.contains('/'))).then_some(path)
 }
 
 fn path_and_query(uri: &Uri) -> &str {
     uri.path_and_query().map_or_else(|| uri.path(), PathAndQuery::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use proptest::prelude::*;
+    use tollgate_core::rules::DescriptorSource;
+
+    use super::*;
+
+    fn endpoint(target: &str, normalized: bool) -> String {
+        DescriptorSource::Path { normalized }.value_of(Cow::Borrowed(target)).into_owned()
+    }
+
+    #[test]
+    fn a_path_is_read_from_a_url_whatever_its_host_is() {
+        for (target, path) in [
+            ("", Some("")),
+            ("/login?x=1", Some("/login?x=1")),
+            ("//host/login", Some("//host/login")),
+            ("/to://other/free", Some("/to://other/free")),
+            ("https://shop.example/login?x=<", Some("/login?x=<")),
+            ("https://shop.example:80:80/login", Some("/login")),
+            ("https://[::1/login", Some("/login")),
+            ("http:///login", Some("/login")),
+            ("https://a://b/login", Some("//b/login")),
+            ("https://shop.example", Some("/")),
+            ("https://", Some("/")),
+            ("https://shop.example?x=1", Some("?x=1")),
+            ("https://shop.example#x", Some("#x")),
+            ("https://shop.example?x/login", None),
+            ("https://shop.example#/login", None),
+            ("login", None),
+            ("shop.example/login", None),
+            ("shop.example:443", None),
+            ("*", None),
+            ("?x=1", None),
+            ("http:/login", None),
+            ("://shop.example/login", None),
+            ("a b://shop.example/login", None),
+            ("1a://shop.example/login", None),
+        ] {
+            assert_eq!(path_of(target), path, "{target}");
+        }
+    }
+
+    proptest! {
+        /// P1: a client that chooses the host, or a target which no parser of URLs accepts, is counted under the same endpoint.
+        #[test]
+        fn a_url_has_the_endpoint_of_its_target(
+            scheme in "[A-Za-z][A-Za-z0-9+.-]{0,8}",
+            host in "[!-~&&[^/?#]]{0,12}",
+            target in "/[!-~]{0,24}|[?#][!-~&&[^/]]{0,12}|",
+        ) {
+            let url = format!("{scheme}://{host}{target}");
+            let path = path_of(&url);
+            for normalized in [true, false] {
+                let known = path.map(|path| endpoint(path, normalized));
+                prop_assert_eq!(known, Some(endpoint(&target, normalized)), "{}", &url);
+            }
+        }
+
+        /// A host with a `?` or `#` hides no path.
+        #[test]
+        fn a_host_cuts_no_path_short(host in "[!-~&&[^/]]{0,12}", target in "/[!-~]{0,24}") {
+            let url = format!("https://{host}{target}");
+            let known = path_of(&url).map(|path| endpoint(path, true));
+            prop_assert!(known.is_none_or(|known| known == endpoint(&target, true)), "{}", &url);
+        }
+    }
 }

@@ -13,8 +13,11 @@ pub enum Gateway {
     /// Any of the others. Headers that contradict each other are refused.
     #[default]
     Any,
-    /// nginx `auth_request` and ingress-nginx.
+    /// nginx `auth_request`.
     Nginx,
+    /// ingress-nginx with `auth-url`, which sets another header than nginx. Each of the two passes the other's header on from the
+    /// client, so one name for both would believe a forged one.
+    IngressNginx,
     /// Envoy's `ext_authz` over HTTP, which asks for `/check/PATH` by the client's method.
     Envoy,
     /// Traefik's `forwardAuth`.
@@ -27,7 +30,8 @@ pub enum Gateway {
 
 impl Gateway {
     /// All gateways.
-    pub const ALL: [Self; 6] = [Self::Nginx, Self::Envoy, Self::Traefik, Self::Caddy, Self::Haproxy, Self::Any];
+    pub const ALL: [Self; 7] =
+        [Self::Nginx, Self::IngressNginx, Self::Envoy, Self::Traefik, Self::Caddy, Self::Haproxy, Self::Any];
 
     /// Returns the name of the gateway in settings.
     #[must_use]
@@ -35,6 +39,7 @@ impl Gateway {
         match self {
             Self::Any => "any",
             Self::Nginx => "nginx",
+            Self::IngressNginx => "ingress-nginx",
             Self::Envoy => "envoy",
             Self::Traefik => "traefik",
             Self::Caddy => "caddy",
@@ -46,7 +51,7 @@ impl Gateway {
     pub(crate) const fn method_headers(self) -> &'static [&'static str] {
         match self {
             Self::Any => &["x-forwarded-method", "x-original-method"],
-            Self::Nginx => &["x-original-method"],
+            Self::Nginx | Self::IngressNginx => &["x-original-method"],
             Self::Traefik | Self::Caddy | Self::Haproxy => &["x-forwarded-method"],
             Self::Envoy => &[],
         }
@@ -56,7 +61,8 @@ impl Gateway {
     pub(crate) const fn uri_headers(self) -> &'static [&'static str] {
         match self {
             Self::Any => &["x-forwarded-uri", "x-original-uri", "x-original-url"],
-            Self::Nginx => &["x-original-uri", "x-original-url"],
+            Self::Nginx => &["x-original-uri"],
+            Self::IngressNginx => &["x-original-url"],
             Self::Traefik | Self::Caddy | Self::Haproxy => &["x-forwarded-uri"],
             Self::Envoy => &[],
         }

@@ -253,7 +253,7 @@ impl Builder<AnyStore> {
         }
     }
 
-    /// Keeps the counters in the Redis at this address (`redis://[user[:password]@]host[:port][/db]` or
+    /// Keeps the counters in the Redis at this address (`redis://[[user]:password@]host[:port][/db]` or
     /// `unix:///path`), which all agents of the fleet share. A check waits for it no longer than the deadline of its
     /// rules, 15 ms by default.
     #[cfg(feature = "redis")]

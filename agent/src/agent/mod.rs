@@ -72,6 +72,13 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
+    /// Returns why the store does not serve, with a remedy; none if it is only late.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn store_trouble(&self) -> Option<String> {
+        self.shared.store.as_ref().and_then(|store| store.trouble())
+    }
+
     /// Returns the rules for which this agent holds an answer to a call: a lease with room for it, or a denial.
     #[doc(hidden)]
     #[must_use]

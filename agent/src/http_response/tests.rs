@@ -1,5 +1,7 @@
 //! Headers, status and bodies of decisions.
 
+use std::num::NonZeroU64;
+
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::DecisionId;
 
@@ -110,7 +112,7 @@ fn a_cost_above_the_quota_is_refused_without_a_time() {
     for source in Source::ALL {
         let mut decision = decision(false, source);
         let status = decision.status.as_mut().unwrap();
-        (status.cost, status.cost_max) = (101, Some(100));
+        (status.cost, status.cost_max) = (101, NonZeroU64::new(100));
         let headers = headers(&decision, "n");
         assert_eq!((status_code(&decision).as_u16(), headers.get("retry-after")), (403, None), "{source}");
         assert_eq!(headers["ratelimit"], "\"per-key\";r=0;t=61");
@@ -119,7 +121,7 @@ fn a_cost_above_the_quota_is_refused_without_a_time() {
         assert!(body["retry_after_ms"].is_null());
         let detail = "rule per-key allows 100 in 60 s, and this call costs 101: it can never pass; make it smaller";
         assert_eq!(body["detail"], detail);
-        decision.status.as_mut().unwrap().cost_max = Some(150);
+        decision.status.as_mut().unwrap().cost_max = NonZeroU64::new(150);
         let detail =
             "rule per-key allows 100 in 60 s, 150 at once, and this call costs 101: it can never pass; make it smaller";
         assert_eq!(members(&decision, "a-10-ff")["detail"], detail);

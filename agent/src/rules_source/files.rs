@@ -39,8 +39,8 @@ impl RulesSource {
         match self {
             Self::File(path) => watched_content(path, FILE_LEN_MAX),
             Self::Envoy(folder, _) => {
-                let files = envoy::files(folder).ok()?;
-                Some(files.into_iter().map(|(name, text)| name + &text).collect::<String>().into_bytes())
+                let read = envoy::read_folder(folder).ok()?;
+                Some(read.files.into_iter().map(|(name, text)| name + &text).collect::<String>().into_bytes())
             }
         }
     }

@@ -56,6 +56,14 @@ impl ChargeStore for AnyStore {
         }
     }
 
+    fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Memory(store) => store.trouble(),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.trouble(),
+        }
+    }
+
     async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
         match self {
             Self::Memory(store) => store.limit_view(counter).await,

@@ -30,6 +30,12 @@ pub trait ChargeStore: Send + Sync + 'static {
     #[doc(hidden)]
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
 
+    /// Returns why the store does not serve, with a remedy; none if it is only late.
+    #[doc(hidden)]
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the record of a counter's limit, for display; none if there is none, or if the store does not answer.
     #[doc(hidden)]
     fn limit_view(&self, counter: CounterId) -> impl Future<Output = Option<LimitView>> + Send {

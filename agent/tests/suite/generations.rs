@@ -177,3 +177,28 @@ async fn agents_that_read_equal_rules_at_different_times_use_the_short_step() {
     }
     assert_eq!(remaining(&check(&fleet.new, 0).await), 1_000 - 3 * CALLS);
 }
+
+/// F9: rules of another origin change counters in use, whatever their number, in the own table of an agent and in a memory store.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_of_another_origin_change_counters_in_use_without_redis() {
+    let read = |version: &str, quota: &str, now_ms: u64| {
+        let rule = format!("rules: [{{ name: per-key, per: [api_key], quota: {quota}, consistency: strict }}]");
+        tollgate_rules::from_yaml("rules.yaml", &format!("{version}\n{rule}"), now_ms).expect("valid rules")
+    };
+    let first = read("", "100/h", 1_800_000_000_000);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let store = Arc::new(AnyStore::Memory(Arc::new(MemoryStore::new(clock.clone()))));
+    let builder = || Agent::builder().clock(clock.clone()).rules(first.clone());
+    for agent in [builder().start().unwrap(), builder().store(store).start_with_store().unwrap()] {
+        for _ in 0..10 {
+            assert!(check(&agent, 1).await.allowed);
+        }
+        let changes = [("version: 7", "12/h"), ("version: 8", "40/h"), ("", "30/h"), ("version: 7", "20/h")];
+        for (number, (version, quota)) in changes.into_iter().enumerate() {
+            let rules = read(version, quota, 1_700_000_000_000 + number as u64);
+            agent.engine().set_rules(clock.now(), rules).expect("other rules");
+            let limit = check(&agent, 0).await.status.expect("a rule applies").limit;
+            assert_eq!(format!("{limit}/h"), quota, "change {number}");
+        }
+    }
+}

@@ -13,11 +13,11 @@ use tollgate::explain::explain;
 use tollgate::read_rules;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::{self, Format, table};
-use tollgate_core::call::{COST_MAX, Call};
+use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
-use crate::check::descriptor;
+use crate::check::{cost, descriptor};
 use crate::client;
 
 /// Time that an agent has to answer.
@@ -41,8 +41,8 @@ pub(crate) struct ShowArgs {
     /// An unverified descriptor: it selects no tier and no entry of the allow list
     #[arg(long, value_name = "NAME=VALUE", value_parser = descriptor)]
     unverified: Vec<(String, String)>,
-    /// Cost of the call, in units of its quotas
-    #[arg(long, value_name = "UNITS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=COST_MAX))]
+    /// Cost of the call in units, such as 5 or 30MB; a call of cost 0 charges nothing
+    #[arg(long, value_name = "UNITS", default_value = "1", value_parser = cost)]
     cost: u64,
     /// Format of the output
     #[arg(long, default_value = "text")]

@@ -5,6 +5,7 @@
 //! handle a new variant.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use crate::clock::Timestamp;
 use crate::name::Name;
@@ -97,7 +98,7 @@ pub struct LimitStatus {
     /// Cost of the call in units.
     pub cost: u64,
     /// Largest cost that the rule ever admits, if the call was denied because it costs more: no retry of it passes.
-    pub cost_max: Option<u64>,
+    pub cost_max: Option<NonZeroU64>,
     /// Units that can be admitted after this decision, at most `at_once`.
     pub remaining: u64,
     /// True if no store decides under the rule (`consistency: eventual`), so an answer by signal is none of an outage.

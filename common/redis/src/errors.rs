@@ -21,6 +21,8 @@ const REASONS_LEN_MAX: usize = 16;
 const OTHER_KEY: &str = "OTHERKEY";
 /// Minimum time between two log lines of the same reason, in ms.
 const REPEAT_MS_MIN: u64 = 10_000;
+/// Time after which an error is over, in ms: a server that does not serve is asked twice a second.
+const TROUBLE_MS: u64 = 3_000;
 
 pub(crate) struct ErrorLog {
     pub(crate) address: String,
@@ -34,6 +36,8 @@ struct LogState {
     logged: HashMap<String, (Timestamp, bool)>,
     /// True if the last line tells that the server answers.
     is_connected: bool,
+    /// The last error that concerned more than a counter, and its instant.
+    trouble: Option<(Timestamp, String)>,
 }
 
 impl ErrorLog {
@@ -53,6 +57,13 @@ impl ErrorLog {
         let mut state = self.state.lock();
         state.logged.values_mut().for_each(|(_, is_over)| *is_over = true);
         !std::mem::replace(&mut state.is_connected, true)
+    }
+
+    /// Returns why the server does not serve, with the remedy: its last error, if it has just come.
+    pub(crate) fn trouble(&self) -> Option<String> {
+        let (now, state) = (self.clock.now(), self.state.lock());
+        let (at, why) = state.trouble.as_ref()?;
+        (now.ms_since(*at) < TROUBLE_MS).then(|| why.clone())
     }
 
     /// Logs and classifies the error of a request that was sent. A value of another type is a counter's, unless the
@@ -85,6 +96,10 @@ impl ErrorLog {
     pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         let answer = excerpt(text.trim_end());
+        if !class.is_of_counter() || class == StoreError::Full {
+            let why = format!("{class} ({}); remedy: {}", excerpt(code), remedy(code));
+            self.state.lock().trouble = Some((self.clock.now(), why));
+        }
         if self.is_first(if code == "UNREADABLE" { &answer } else { code }) {
             let said =
                 if code == "NO-REDIS" { "this is not the address of a Redis".to_owned() } else { class.to_string() };
@@ -141,6 +156,25 @@ mod tests {
         fn now(&self) -> Timestamp {
             Timestamp::from_ms(self.0.load(Ordering::Relaxed))
         }
+    }
+
+    #[test]
+    fn an_error_is_told_with_its_class_and_remedy_until_it_is_over() {
+        let clock = Arc::new(ManualClock(AtomicU64::new(5_000)));
+        let log = ErrorLog::new("redis://host".to_owned(), clock.clone());
+        assert_eq!(log.trouble(), None);
+        log.log("UNREADABLE", "UNREADABLE key", StoreError::Unreadable);
+        assert_eq!(log.trouble(), None, "of a counter");
+        for (code, class, said) in [
+            ("READONLY", StoreError::Refused, "the store refuses to answer (READONLY); remedy: none after a fail-over"),
+            ("OOM", StoreError::Full, "the store is full (OOM); remedy: raise the server's maxmemory"),
+            ("CONNECT", StoreError::Unreachable, "the store cannot be reached (CONNECT); remedy: check the address"),
+        ] {
+            log.log(code, "what the server said", class);
+            assert!(log.trouble().is_some_and(|why| why.starts_with(said)), "{:?}", log.trouble());
+        }
+        clock.0.store(5_000 + TROUBLE_MS, Ordering::Relaxed);
+        assert_eq!(log.trouble(), None, "it is over");
     }
 
     #[test]

@@ -23,6 +23,11 @@ pub fn floor_key(prefix: &str, rule: &str) -> String {
     format!("{prefix}floor:{rule}")
 }
 
+/// Returns the key of the live agents.
+pub(crate) fn agents_key(prefix: &str) -> String {
+    format!("{prefix}agents")
+}
+
 /// Returns the key of the published rules.
 pub(crate) fn rules_key(prefix: &str) -> String {
     format!("{prefix}rules")

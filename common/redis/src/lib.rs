@@ -13,8 +13,8 @@ mod script;
 mod eviction;
 mod keys;
 mod connection;
-mod rule_mirror;
 mod fleet_registry;
+mod rule_mirror;
 mod witness;
 mod region_limits;
 

@@ -1,17 +1,20 @@
 //! The published rules in Redis, where agents that start while Kafka is away find them.
 //!
 //! In a fleet without Kafka this is the only place of the published rules. A newer generation is never replaced by an older
-//! one.
+//! one. The generation is also entered into the set of agents, whose announcements tell it: the rules and the set may lie in
+//! different hash slots.
 
 use std::sync::Arc;
 
 use redis::Cmd;
 use tollgate_core::clock::Clock;
 use tollgate_core::counter::StoreError;
+use tollgate_core::messages::presence::GONE_AFTER_MS;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use crate::connection::Connection;
+use crate::fleet_registry::registry_key;
 use crate::keys::rules_key;
 use crate::remedy::OwnKey;
 use crate::script::Script;
@@ -21,7 +24,9 @@ use crate::settings::{RedisAddressError, RedisSettings};
 pub struct RuleMirror {
     connection: Arc<Connection>,
     key: OwnKey,
+    registry: OwnKey,
     publish: Script,
+    tell: Script,
 }
 
 impl RuleMirror {
@@ -39,7 +44,9 @@ impl RuleMirror {
     pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
         let after_deletion = "publish the rules again with `tollgate rules publish FILE`";
         let key = OwnKey { name: rules_key(prefix), after_deletion };
-        Self { connection, key, publish: Script::new(include_str!("lua/rule_mirror.lua")) }
+        let publish = Script::new(include_str!("lua/rule_mirror.lua"));
+        let tell = Script::new(include_str!("lua/tell_published.lua"));
+        Self { connection, key, registry: registry_key(prefix), publish, tell }
     }
 
     /// Name of the key.
@@ -67,7 +74,11 @@ impl RuleMirror {
         self.connection.ping().await?;
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         let args = [generation.as_str(), &published.name, &published.text];
-        self.connection.run_at(&self.key, None, &self.publish, &args).await
+        let stored: Generation = self.connection.run_at(&self.key, &self.publish, &args).await?;
+        // Agents that are not told read the rules a little later.
+        let args = [stored.to_string(), GONE_AFTER_MS.to_string()];
+        let _: Result<(), StoreError> = self.connection.run_at(&self.registry, &self.tell, &args).await;
+        Ok(stored)
     }
 
     /// The published rules and their generation, if there are any.

@@ -19,7 +19,7 @@ const UNDELIVERED_MAX: std::time::Duration = std::time::Duration::from_secs(10);
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RedisSettings {
-    /// Address: `redis://[user[:password]@]host[:port][/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
+    /// Address: `redis://[[user]:password@]host[:port][/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
     pub url: String,
     /// Prefix of all keys, so that a Redis can be shared.
     pub prefix: String,
@@ -44,7 +44,7 @@ pub enum HashSlots {
 #[non_exhaustive]
 pub enum RedisAddressError {
     /// The form of the address is not known.
-    #[error("not the address of a Redis ({0}); write redis://[user[:password]@]host[:port][/db] or unix:///path")]
+    #[error("not the address of a Redis ({0}); write redis://[[user]:password@]host[:port][/db] or unix:///path")]
     Form(&'static str),
     /// A part of the address would be ignored.
     #[error("the address of a Redis has a part that is not read (`{0}`); {1}")]
@@ -117,6 +117,20 @@ impl RedisSettings {
         if let Some((name, _)) = unread {
             return Err(RedisAddressError::Unread(format!("?{}=", one_line(&name)), remedy));
         }
+        // Such a user would be ignored, and may be the password.
+        let has = |name: &str| url.query_pairs().any(|(given, value)| given == name && !value.is_empty());
+        if !url.username().is_empty() && url.password().is_none_or(str::is_empty) {
+            return Err(RedisAddressError::Unread(
+                "a user without a password".to_owned(),
+                "write redis://:password@host, or redis://user:password@host",
+            ));
+        }
+        if is_unix && has("user") && !has("pass") {
+            return Err(RedisAddressError::Unread(
+                "?user= without &pass=".to_owned(),
+                "write unix:///path?pass=password, or unix:///path?user=user&pass=password",
+            ));
+        }
         if url.fragment().is_some() {
             return Err(RedisAddressError::Unread("#".to_owned(), "write %23 for a # in user, password or path"));
         }
@@ -166,6 +180,10 @@ mod tests {
             ("redis://:secret@h:7000/2?timeout=secret", "`?timeout=`"),
             ("redis://h/3#secret", "`#`"),
             ("unix:///run/redis.sock?pass=secret&database=3", "`?database=`"),
+            ("redis://secret@h", "redis://:password@host"),
+            ("redis://secret:@h:7000/3", "redis://:password@host"),
+            ("unix:///run/redis.sock?user=secret", "unix:///path?pass=password"),
+            ("unix:///run/redis.sock?user=secret&pass=", "unix:///path?pass=password"),
         ] {
             let error = shown(url).expect_err(url);
             assert!(error.contains(part) && !error.contains("secret"), "{url}: {error}");

@@ -9,6 +9,7 @@ mod decimal;
 pub mod yaml;
 mod rule_name;
 pub mod display;
+mod request_values;
 pub mod settings;
 mod file;
 mod shorthand;

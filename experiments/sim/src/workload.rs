@@ -9,6 +9,10 @@ use super::observation::AnsweredCall;
 
 /// Endpoints; the last one has nearly half of all calls.
 const ENDPOINTS: [&str; 7] = ["/login", "/search/all", "/about", "/other", "/hot", "/hot", "/hot"];
+/// Endpoint whose only rule counts each call.
+const COUNTED: &str = "/count";
+/// Number of calls of which one is to it, where it is called.
+const CALLS_PER_COUNTED: u8 = 12;
 /// Number of different request ids; so few that some are repeated.
 const REQUESTS: u8 = 30;
 
@@ -18,6 +22,8 @@ pub struct Workload {
     rng: Rng,
     /// Sums of the weights of the callers, up to each of them.
     callers: Vec<f64>,
+    /// Source of the calls to the endpoint whose only rule counts each call, if there are any.
+    counted: Option<Rng>,
 }
 
 impl Workload {
@@ -30,7 +36,14 @@ impl Workload {
             sum += f64::from(rank).powf(-skew);
             sum
         });
-        Self { callers: sums.collect(), rng: Rng::with_seed(seed) }
+        Self { callers: sums.collect(), rng: Rng::with_seed(seed), counted: None }
+    }
+
+    /// Lets some calls be to an endpoint whose only rule counts each call. Nothing else about the calls changes.
+    #[must_use]
+    pub fn counting_each(mut self) -> Self {
+        self.counted = Some(Rng::with_seed(self.callers.len() as u64));
+        self
     }
 
     /// Returns the number of callers.
@@ -47,7 +60,9 @@ impl Workload {
 
     /// Draws an endpoint.
     pub fn endpoint(&mut self) -> &'static str {
-        ENDPOINTS[self.rng.usize(0..ENDPOINTS.len())]
+        let drawn = ENDPOINTS[self.rng.usize(0..ENDPOINTS.len())];
+        let is_counted = self.counted.as_mut().is_some_and(|rng| rng.u8(0..CALLS_PER_COUNTED) == 0);
+        if is_counted { COUNTED } else { drawn }
     }
 
     /// Returns the calls of the next request of a caller: mostly one, sometimes several that are charged all or none, of other

@@ -60,7 +60,14 @@ pub(super) struct FleetTally {
 }
 
 pub(super) fn rule_per_caller(settings: &str) -> RuleSet {
-    let text = format!("version: 1\nrules: [{{ name: caller, per: [{CALLER}], {settings} }}]");
+    rules_per_caller(&[settings])
+}
+
+/// Returns rules that all apply to each call, of these settings.
+pub(super) fn rules_per_caller(settings: &[impl std::fmt::Display]) -> RuleSet {
+    let rule = |(number, settings)| format!("- {{ name: caller-{number}, per: [{CALLER}], {settings} }}\n");
+    let rules: String = (1..).zip(settings).map(rule).collect();
+    let text = format!("version: 1\nrules:\n{rules}");
     tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("the rules of an experiment are valid")
 }
 

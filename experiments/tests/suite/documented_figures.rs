@@ -50,7 +50,7 @@ const FIGURES: &[Figure] = &[
     ("lag", "eventual, 20 agents, burst, 0 s: worst window, % of quota", "a second gets {}% without a delay", 1.0),
     ("lag", "eventual, 20 agents, burst, 1 s: worst window, % of quota", "delay of 1 s, it gets {}%", 1.0),
     ("price", "10000/min, 20 agents, skew 0: store requests per call", "with 20 agents, down to {} requests", 1.0),
-    ("price", "100/min, 1 agent, skew 0: quota stranded, % of calls", "leases deny up to {}% more calls falsely", 1.0),
+    ("price", "100/min, 4 agents, skew 1.1: quota stranded, % of calls", "Leases deny at most {}% more calls falsely", 1.0),
     ("regions", "day, 1 s: admitted, % of exact", "{}% of what one exact limiter admits", 1.0),
     ("regions", "static shares: admitted, % of exact", "Static shares admit {}%", 1.0),
     ("regions", "regional limits: fullest minute, % of quota", "Limits of each region admit {}% of the quota", 1.0),

@@ -132,7 +132,7 @@ impl Engine {
         mut known: Option<&mut KnownCall>,
     ) -> Option<Found> {
         let Context { now, bounds, active } = *context;
-        let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.set.generation);
+        let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.order);
         let leases = self.lease_facts(context, policy);
         let decide = |entry: &mut TableEntry| {
             let payment = entry.view.leased(&leases, cost).filter(|payment| payment.units == cost);

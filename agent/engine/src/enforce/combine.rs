@@ -24,6 +24,7 @@ pub(crate) struct Combined {
     /// Position of the rule to show: of those that deny the one that denies longest, or for ever, else the one with the least part
     /// left.
     pub(crate) shown: Option<usize>,
+    /// Source of the decision: of the rule to show, or of one that admits by the agent's part.
     pub(crate) source: Source,
     /// Reason for which the agent decided on its own.
     pub(crate) by: Option<LocalAnswer>,
@@ -55,11 +56,14 @@ pub(crate) fn combine(verdicts: &[Option<RuleVerdict>]) -> Combined {
         })
     };
     let shown = denied.or_else(tightest);
+    // An admission is as uncertain as its weakest verdict.
+    let by_part = || evaluated().find(|(_, rule)| rule.by == Some(LocalAnswer::Part));
+    let decided = denied.or_else(by_part).or(shown);
     Combined {
         allowed: denied.is_none(),
         shown: shown.map(|(position, _)| position),
-        source: shown.map_or(Source::Local, |(_, rule)| rule.source),
-        by: shown.and_then(|(_, rule)| rule.by),
+        source: decided.map_or(Source::Local, |(_, rule)| rule.source),
+        by: decided.and_then(|(_, rule)| rule.by),
     }
 }
 
@@ -101,6 +105,10 @@ mod tests {
         let combined =
             combine(&[Some(rule(true, 50, 100, 0)), Some(rule(true, 9, 10, 0)), Some(rule(true, 40, 100, 0))]);
         assert_eq!((combined.allowed, combined.shown), (true, Some(2)));
+        let alone = RuleVerdict { source: Source::Fallback, by: Some(LocalAnswer::Part), ..rule(true, 90, 100, 0) };
+        let leased = RuleVerdict { source: Source::Local, by: Some(LocalAnswer::Lease), ..rule(true, 9, 100, 0) };
+        let combined = combine(&[Some(leased), Some(alone)]);
+        assert_eq!((combined.shown, combined.source, combined.by), (Some(0), Source::Fallback, alone.by));
         assert_eq!(combine(&[]), Combined { allowed: true, shown: None, source: Source::Local, by: None });
     }
 }

@@ -13,8 +13,10 @@ mod tests;
 use std::time::Duration;
 
 use tollgate_core::algorithm::Algorithm;
+use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
+use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::Generation;
 
 use crate::active_rules::ActiveRules;
@@ -23,6 +25,8 @@ use crate::engine::{Context, Engine};
 use crate::leases::Sending;
 use crate::matched_rule::MatchedRule;
 use crate::metrics::LateOutcome;
+use crate::planned_call::PlannedCall;
+use crate::record::{CallRow, signed};
 use crate::settle_release::Adjustment;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::view::{UnsyncedRefund, ViewEvent};
@@ -36,17 +40,20 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let PendingRequest { active, charges, carried, sent, is_deferred, pending, .. } = *request.0;
+        let PendingRequest { active, calls, charges, carried, sent, is_deferred, pending, .. } = *request.0;
         self.note_time_of(sent.at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, &pending, results));
-        let generation = active.set.generation;
+        let generation = active.order;
         let outcome = match &pending {
             Pending::Check(planned) => {
                 self.give_back_left(generation, planned);
                 let context = Context { now, bounds: self.store_time(now), active: &active };
                 let matched = planned.iter().flat_map(|planned| &planned.matched);
                 matched.for_each(|matched| self.resolve_payment(&context, matched, false));
+                if let Ok(results) = &answer {
+                    self.take_back_repeated(&context, &calls, planned, charges, results);
+                }
                 self.late_check(now, &active, planned, charges, &answer, sent)
             }
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
@@ -73,7 +80,7 @@ impl Engine {
         answer: &Result<ChargeResults, StoreError>,
         sent: Sending,
     ) -> LateOutcome {
-        let generation = active.set.generation;
+        let generation = active.order;
         if let Ok(results) = answer {
             self.take_leases(now, active, planned, charges, results, sent);
         }
@@ -123,6 +130,47 @@ impl Engine {
         outcome
     }
 
+    /// Takes the answers to charges that followed the decisions of calls, in a request that another call has waited for.
+    pub(crate) fn followed_by(
+        &self,
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        planned: &[PlannedCall<'_>],
+        charges: &[Charge],
+        results: &ChargeResults,
+    ) {
+        self.take_back_repeated(context, calls, planned, charges, results);
+        let matched = || planned.iter().flat_map(|planned| &planned.matched).filter(|matched| matched.follows);
+        for (charge, result) in charges.iter().zip(results) {
+            for matched in matched().filter(|matched| matched.shares(charge)) {
+                self.answered_late(context.active, matched, result);
+            }
+        }
+    }
+
+    /// Takes back units that were entered and published with the decision, if the store knows them from an earlier call
+    /// with the same id.
+    fn take_back_repeated(
+        &self,
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        planned: &[PlannedCall<'_>],
+        charges: &[Charge],
+        results: &ChargeResults,
+    ) {
+        for (charge, _) in charges.iter().zip(results).filter(|(_, result)| result.repeated) {
+            for (planned, call) in planned.iter().zip(calls) {
+                for matched in planned.matched.iter().filter(|matched| matched.follows && matched.shares(charge)) {
+                    let (at, units) = (planned.at, matched.cost);
+                    let row = CallRow { call: planned.number, at, cost: -signed(units), outcome: Outcome::Admitted };
+                    self.publish(context, call, Some(matched.charged_counter()), row, None);
+                    let event = ViewEvent::Refunded { at, units, slots_of: None, by_store: false };
+                    self.update_counter(matched, context.active.order, event);
+                }
+            }
+        }
+    }
+
     /// Notes the verdict of a rule that has not decided its call, because the charge followed or the answer was late.
     fn answered_late(&self, active: &ActiveRules, matched: &MatchedRule<'_>, result: &ChargeResult) {
         if matched.rule.shadow && !result.verdict.admitted {
@@ -132,7 +180,7 @@ impl Engine {
             // The units were entered with the decision.
             let (round, acknowledged, is_demand) = (None, None, false);
             let event = ViewEvent::Answered { result, units: 0, round, acknowledged, is_demand };
-            self.update_counter(matched, active.set.generation, event);
+            self.update_counter(matched, active.order, event);
         }
     }
 

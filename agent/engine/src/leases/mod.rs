@@ -70,7 +70,7 @@ impl Engine {
             payment.is_some_and(|payment| payment.units == matched.cost)
         };
         let is_open = |matched: &MatchedRule<'_>, payment| {
-            matched.own_verdict().is_none() && !matched.may_follow() && !is_whole(matched, payment)
+            matched.own_verdict().is_none() && !matched.may_follow(false) && !is_whole(matched, payment)
         };
         match step_until {
             Some(step_until) if matched.iter().zip(&payments).any(|(matched, payment)| is_open(matched, payment)) => {
@@ -133,7 +133,7 @@ impl Engine {
     pub(crate) fn lease_facts<'a>(&self, context: &Context<'_>, policy: &'a LimitPolicy) -> LeaseFacts<'a> {
         LeaseFacts {
             policy,
-            generation: context.active.set.generation,
+            generation: context.active.order,
             own_now: context.now,
             store_now: context.bounds,
             epoch: self.lease_epochs.current(),
@@ -171,7 +171,7 @@ impl Engine {
         let may_lease = |matched: &MatchedRule<'_>, table: &mut LockedTable<'_>| {
             let is_local = matched.sketched.is_some() || self.is_eventual(&matched.policy);
             let may_lease = matched.enforcement == Enforcement::Normal && matched.policy.may_lease();
-            is_local || matched.may_follow() || may_lease && !table.view(matched.counter).is_queued()
+            is_local || matched.may_follow(false) || may_lease && !table.view(matched.counter).is_queued()
         };
         if matched.iter().all(|matched| may_lease(matched, table)) {
             for matched in matched.iter_mut() {

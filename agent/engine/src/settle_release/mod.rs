@@ -59,7 +59,7 @@ impl Engine {
         settled: Option<i64>,
         decided: Option<&DecidedCall>,
     ) -> (Charges, Adjustment<'a>) {
-        let (set, key) = (&context.active.set, &self.settings.digest_key);
+        let (order, key) = (context.active.order, &self.settings.digest_key);
         let is_refund = settled.is_none_or(i64::is_negative);
         let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
         let kind = if settled.is_some() { CallCorrection::Settlement } else { CallCorrection::Release };
@@ -121,7 +121,7 @@ impl Engine {
                 self.corrections.lock().extend(request);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else {
-                charges.push(Charge { request, ..matched.charge(set.generation, units, mode) });
+                charges.push(Charge { request, ..matched.charge(order, units, mode) });
                 adjustment.matched.push(matched);
             }
         }
@@ -172,7 +172,7 @@ impl Engine {
                 }
             };
             if !self.settings.owns_table {
-                self.update_counter(matched, context.active.set.generation, event);
+                self.update_counter(matched, context.active.order, event);
             }
         }
         let mut results = match answer {
@@ -214,7 +214,7 @@ impl Engine {
                 is_demand: false,
             }
         };
-        self.update_counter(matched, context.active.set.generation, event);
+        self.update_counter(matched, context.active.order, event);
     }
 
     /// Refunds units that were admitted without the store and that it was never told about; returns false if there are
@@ -241,7 +241,7 @@ impl Engine {
     /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside a rule that is
     /// counted always. A denied call has no permit by which anybody could release them.
     pub(crate) fn give_back_slots(&self, context: &Context<'_>, matched: &MatchedRule<'_>, at: Timestamp) {
-        let (generation, units) = (context.active.set.generation, matched.cost);
+        let (generation, units) = (context.active.order, matched.cost);
         if self.settings.owns_table {
             let refund = matched.charge(generation, units, ChargeMode::Refund { at, whole: None });
             let _ = self.charge_own_table(context.now, &[refund]);

@@ -162,6 +162,9 @@ pub(crate) fn take_leased(view: &mut CounterView, units: u64) -> Option<TakenUni
 }
 
 fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {
+    if unsynced.units == 0 {
+        return;
+    }
     let (units, ageing) = (view.unsynced.get_or_insert_default(), Ageing::of(policy));
     if policy.algorithm == Algorithm::Concurrency {
         units.add_slots(unsynced, ageing);

@@ -21,6 +21,10 @@ impl ChargeStore for UnavailableStore {
     async fn ping(&self) -> Result<Timestamp, StoreError> {
         Err(StoreError::Unreachable)
     }
+
+    fn trouble(&self) -> Option<String> {
+        Some("nobody listens; remedy: start it".to_owned())
+    }
 }
 
 #[tokio::test]
@@ -51,6 +55,11 @@ async fn an_agent_without_its_store_is_alive_but_not_ready() {
     assert_eq!(client.post(CALL).await.header("x-ratelimit-policy"), "degraded");
     let health = client.get("/healthz", &[]).await;
     assert_eq!((health.status, health.json()["degraded"].as_bool()), (StatusCode::OK, Some(true)));
+    let problem = health.json()["problems"][0].clone();
+    assert_eq!(problem["part"], "redis");
+    let why = problem["why"].as_str().unwrap();
+    assert!(why.starts_with("nobody listens; remedy: start it; until then"), "{why}");
+    assert_eq!(client.get("/readyz", &[]).await.json()["problems"][0], problem, "readiness tells it, too");
 }
 
 /// Store that, like a server, is asked and then waited for.

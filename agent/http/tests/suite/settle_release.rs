@@ -41,6 +41,9 @@ async fn a_retry_after_a_full_refund_is_charged_again() {
     assert_eq!((&first.json()["remaining"], &client.post(call).await.json()["remaining"]), (&90.into(), &90.into()));
     let refund = format!(r#"{{"descriptors": {{"user": "u"}}, "units": -10, "id": {}}}"#, first.json()["id"]);
     assert_eq!(post(&mut client, "/settle", &refund).await.json()["remaining"], 100);
+    // In one millisecond, the two charges of the request would be one.
+    let other = r#"{"descriptors": {"user": "v"}, "cost": 0}"#;
+    while client.post(other).await.json()["at_ms"] == first.json()["at_ms"] {}
     assert_eq!(client.post(call).await.json()["remaining"], 90, "nothing of the first call was left");
     assert_eq!(client.post(call).await.json()["remaining"], 90, "and this is a retry of the second");
     assert_eq!(post(&mut client, "/settle", &refund).await.json()["remaining"], 90, "the refund was made before");

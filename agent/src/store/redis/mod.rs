@@ -100,6 +100,10 @@ impl ChargeStore for RedisStore {
         self.gathered.steps.connection.ping().await
     }
 
+    fn trouble(&self) -> Option<String> {
+        self.gathered.steps.connection.trouble()
+    }
+
     async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
         let steps = &self.gathered.steps;
         let read = read_limit(&steps.connection, &steps.prefix, counter);

@@ -13,8 +13,9 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_sim::figures::{as_us, histogram};
 
+use super::load::ABUSER;
 use super::summary::{SourceSummary, Summary};
-use crate::demo::record::DemoRecord;
+use crate::demo::record::{DemoCall, DemoRecord};
 
 /// Number of callers in the live display.
 const TOP_LEN: usize = 5;
@@ -87,7 +88,9 @@ pub(super) fn summary(record: &DemoRecord, lags: &SignalLags, quota: Quota) -> S
         *(if call.decision.allowed { &mut of_source.allowed } else { &mut of_source.denied }) += 1;
     }
     let judgement = record.judge(quota, |call| call.decision.at, |call| call.origin);
-    Summary { quota, by_source, judgement, lag_ms: lags.lag_ms.clone(), caught_up: lags.caught_up }
+    let denied = |call: &&DemoCall| call.origin != ABUSER && !call.decision.allowed;
+    let honest_denied = record.calls.iter().filter(denied).count() as u64;
+    Summary { quota, by_source, judgement, honest_denied, lag_ms: lags.lag_ms.clone(), caught_up: lags.caught_up }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use tollgate::{Quota, Source};
 use tollgate_sim::figures::{count, percent, plain_table};
 
+use super::settings::CALLERS;
 use crate::demo::record::DemoJudgement;
 
 /// Largest excess of a key over its quota that the demo aims at, in percent of the quota.
@@ -16,6 +17,8 @@ pub(super) struct Summary {
     /// Decisions, in the order of [`Source::ALL`].
     pub(super) by_source: [SourceSummary; Source::ALL.len()],
     pub(super) judgement: DemoJudgement,
+    /// Denials of callers other than the abuser, whose demand is below the quota.
+    pub(super) honest_denied: u64,
     /// Time from a charge to the signal that it caused.
     pub(super) lag_ms: Histogram<u64>,
     /// Number of signals that a falling threshold caused.
@@ -53,6 +56,11 @@ impl fmt::Display for Summary {
             if is_within { "within" } else { "ABOVE" },
         )?;
         writeln!(f, "under-admitted  {} calls were denied although the window had room", count(under_admitted))?;
+        writeln!(
+            f,
+            "honest callers  {} calls of {CALLERS} callers below their quota were denied",
+            count(self.honest_denied)
+        )?;
         write!(
             f,
             "signal lag      p50 {} ms, p99 {} ms from a call to its signal ({});\n                {} more told of older calls when the store became unavailable",

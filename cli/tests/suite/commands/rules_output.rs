@@ -157,6 +157,27 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     assert_eq!(told["rules"][1]["applies"], false);
 }
 
+/// `rules show` takes each cost that `tollgate check` takes, for a file and for an agent.
+#[test]
+fn a_cost_has_a_unit_or_is_0() {
+    let up = Up::start(&["--limit", "2/min per api_key"]);
+    for (text, cost) in [("0", 0), ("30MB", 30_000_000), ("10k", 10_000)] {
+        let call = ["api_key=k", "--format", "json", "--cost", text];
+        let of_file = run("show-cost.yaml", &call);
+        let of_agent = finish(tollgate(&["rules", "show", "--agent", &up.url()]).args(call));
+        let checked = finish(tollgate(&["check", "--agent", &up.url()]).args(call));
+        assert!([0, 3].contains(&checked.exit), "{}", checked.err);
+        for said in [of_file, of_agent] {
+            assert_eq!(said.exit, 0, "{text}: {}", said.err);
+            let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
+            assert_eq!(told["rules"][0]["cost"], cost, "{text}");
+        }
+    }
+    let remedy = "such as 5, 10k or 30MB";
+    let refused = run("show-cost.yaml", &["api_key=k", "--cost", "30 parsecs"]);
+    assert!(refused.exit == 2 && refused.err.contains(remedy), "{}", refused.err);
+}
+
 #[test]
 fn an_unverified_value_selects_no_tier() {
     let said = run("claim.yaml", &["api_key=sk_revoked_1", "--unverified", "tier=pro"]);

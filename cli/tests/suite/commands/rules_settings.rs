@@ -75,8 +75,9 @@ fn concurrency_is_shown_in_slots() {
     deadline, or all of them. An agent that restarts meanwhile adds its part again.
     REDIS DOWN: the units that Redis admitted or leased before are contained. The
     signals of two agents can differ by 3 s, in which further calls pass: once
-    in a window, and twice around an edge. If Redis loses its data, a window may
-    hold the units of REDIS UP twice; with Kafka, agents enter most of them again.
+    in a window, and twice around an edge. Each time that Redis loses its data, a
+    window may hold the units of REDIS UP once more: twice after one loss, six times
+    after five. With Kafka, agents enter most of the lost units again.
 
     RULE     REDIS UP  REDIS LATE  REDIS DOWN           REDIS AND KAFKA DOWN
     exports  2         2           2, and calls of 3 s  4

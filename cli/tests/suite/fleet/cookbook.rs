@@ -1,4 +1,5 @@
-//! The cookbook in a fleet: each recipe limits HTTP requests to three agents that share a Redis as it is printed there.
+//! The cookbook in a fleet: each recipe limits HTTP requests to three agents that share a Redis, as it is printed there. Only the
+//! deadline is longer, for busy machines.
 
 use serde_json::{Value, json};
 use tollgate_servers::{Redis, free_port};
@@ -47,7 +48,7 @@ const BURSTS: [Requests; 14] = [
     requests("Five logins in 15 minutes", ["POST", "/check/login"], &[], 20, [5, 5]),
     requests("A quota per endpoint", [GET, "/check/search/all"], USER_1_OF_TENANT, 60, [29, 30]),
     requests("A quota per endpoint", [GET, "/check/users"], USER_2_OF_TENANT, 400, [194, 200]),
-    requests("A quota per endpoint", [GET, "/check/other"], TENANT, 1_500, [740, 780]),
+    requests("A quota per endpoint", [GET, "/check/other"], TENANT, 1_500, [740, 771]),
     requests("Bytes instead of calls", [GET, "/check"], TENANT, 20, [20, 20]),
     requests("Tokens of a language model", [GET, "/check"], &[("x-user", "u1")], 120, [58, 60]),
     requests("A burst after idle time", [GET, "/check"], &[("x-api-key", "k")], 1_500, [1_200, 1_300]),
@@ -75,6 +76,7 @@ fn each_recipe_limits_http_requests_in_a_fleet() {
         let mut clients: Vec<Client> = agents.iter().map(Member::client).collect();
         let bursts: Vec<&Requests> = BURSTS.iter().filter(|requests| requests.recipe == title).collect();
         assert!(!bursts.is_empty(), "`{title}` has requests");
+        let mut total = 0;
         for Requests { method, path, headers, calls, admitted: [least, most], .. } in bursts {
             let mut admitted = 0;
             for call in 0..*calls {
@@ -83,8 +85,11 @@ fn each_recipe_limits_http_requests_in_a_fleet() {
                 admitted += usize::from(client.receive().status == 200);
             }
             println!("{title}, {path}: {admitted} of {calls} admitted");
+            total += admitted;
             assert!((least..=most).contains(&&admitted), "{title}, {path}: {admitted}, not {least} to {most}");
         }
+        // The quota of the tenant, of which leases may leave 3% unspent.
+        assert!(title != "A quota per endpoint" || (970..=1_000).contains(&total), "{title}: {total} in all");
         if title == "Bytes instead of calls" {
             let sizes = [50_000_000, 20_000_000].map(|cost| ask(&mut clients[0], &json!({ "tenant": "t2" }), cost));
             assert_eq!(sizes, [200, 429]);

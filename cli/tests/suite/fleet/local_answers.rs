@@ -9,6 +9,8 @@ use crate::support::{Client, file, wait_for};
 
 /// The deadline is one that a busy machine keeps.
 const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/min, deadline: 1s }]";
+const STRICT_RULES: &str =
+    "rules: [{ name: per-key, per: [api_key], quota: 1000/min, consistency: strict, deadline: 1s }]";
 const CALLS: u64 = 200;
 /// Calls by which an agent gets leases for a key.
 const FIRST_CALLS: u64 = 60;
@@ -74,6 +76,10 @@ fn answers_explanations_and_metrics_show_the_local_answers() {
         (by? == "part").then_some(())
     });
 
+    wait_for("a decision by Redis", || {
+        keys += 1;
+        (gateway.client.check(&format!("back-{keys}")).json()["source"] == "store").then_some(())
+    });
     let denied = [(); 2].map(|()| gateway.client.post(TOO_LARGE).json());
     assert_eq!(denied.each_ref().map(|body| body["source"].as_str()), [Some("store"), Some("local")], "{denied:?}");
     assert_eq!((&denied[0]["by"], &denied[1]["by"]), (&Value::Null, &"cached_denial".into()));
@@ -92,4 +98,25 @@ fn answers_explanations_and_metrics_show_the_local_answers() {
         (stranded > 0 && leased == gateway.leases + stranded).then_some(())
     });
     assert_eq!(metric("late_part_units"), gateway.parts);
+}
+
+/// B7: while Redis is late, a strict rule denies a call whose count it does not know. The answer says so, and names no count.
+/// The call passes once Redis answers again.
+#[test]
+fn a_strict_rule_denies_without_a_count_while_redis_is_late() {
+    let (redis, rules) = (Redis::start(), file("late-denial.yaml", STRICT_RULES));
+    let http = format!("127.0.0.1:{}", free_port());
+    let args = ["agent", "--node", "gw-1", "--redis", &redis.url(), "--http", &http, "--rules"];
+    let agent = Member::start(args.iter().map(ToString::to_string).chain([rules.display().to_string()]).collect());
+    agent.wait_until_ready();
+    let mut client = agent.client();
+    assert_eq!(client.check("before").json()["allowed"], true);
+
+    redis.pause();
+    let denied = client.check("late").json();
+    redis.resume();
+    assert_eq!((&denied["allowed"], &denied["by"]), (&false.into(), &"late".into()), "{denied}");
+    assert_eq!(denied["remaining"], Value::Null, "{denied}");
+    assert_eq!(agent.series("tollgate_late_denials_total", "rule=\"per-key\""), 1);
+    wait_for("an admission by Redis", || (client.check("late").json()["allowed"] == true).then_some(()));
 }

@@ -45,20 +45,29 @@ fn fail_and_repair(fleet: &Fleet, topic: &str, connected: &str, member: &mut Mem
 }
 
 /// I1: a Kafka that answers and rejects every record of calls is a problem in `/healthz`, in a metric and in the log, with
-/// the topic, the reason and a command that repairs it. The agent limits all the same, and stays ready.
+/// the topic, the reason and a command that repairs it. The agent limits all the same, and stays ready; its readiness names the
+/// same problem.
 #[test]
 fn an_agent_says_that_kafka_rejects_its_records_and_the_printed_remedy_works() {
     let fleet = Fleet::start("rejected", RULES);
     let mut agent = fleet.agent("gw-1");
     let mut client = agent.client();
     let readiness = agent.client();
+    let named = std::cell::Cell::new(0);
     let clients = std::cell::RefCell::new((&mut client, readiness));
     fail_and_repair(&fleet, "calls", "tollgate_bus_connected", &mut agent, || {
         let (client, readiness) = &mut *clients.borrow_mut();
         let said = check(client, "k");
         assert!(["store", "local"].contains(&&*said.source), "{said:?}");
-        assert_eq!(readiness.get("/readyz", &[]).status, 200);
+        let ready = readiness.get("/readyz", &[]);
+        assert_eq!((ready.status, ready.json()["missing"].as_array().map(Vec::len)), (200, Some(0)));
+        let problem = ready.json()["problems"][0].clone();
+        if problem["why"].as_str().is_some_and(|why| why.contains("the topic `calls` rejects records")) {
+            assert_eq!(problem["part"], "kafka");
+            named.set(named.get() + 1);
+        }
     });
+    assert!(named.get() > 0, "its readiness never named the problem");
 }
 
 /// I1: an aggregator whose signals are rejected says the same, and is not ready then.

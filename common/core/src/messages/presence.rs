@@ -64,6 +64,8 @@ pub struct AnnouncedRules {
     pub numbering: Numbering,
     /// Generation of the rules in force.
     pub generation: Generation,
+    /// Generation in the agent's charges, for which the rank stands.
+    pub order: Generation,
     /// Rank that the store has given these rules; 0 before it has.
     pub rank: RuleRank,
 }

@@ -207,6 +207,7 @@ impl LimitPolicy {
     /// Returns the largest number of units that pass at once.
     #[doc(hidden)]
     #[must_use]
+    #[inline]
     pub fn at_once(&self) -> u64 {
         if self.burst > 0 { self.burst } else { self.quota.units() }
     }
@@ -214,6 +215,7 @@ impl LimitPolicy {
     /// Returns the largest cost of a call that ever passes. A region may be granted the whole quota of a global rule.
     #[doc(hidden)]
     #[must_use]
+    #[inline]
     pub fn cost_max(&self) -> u64 {
         self.global_quota.map_or(0, NonZeroU64::get).max(self.at_once())
     }

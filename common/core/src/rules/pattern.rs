@@ -74,6 +74,12 @@ impl Expression {
         let narrowness = Narrowness::of_regex(regex.as_str());
         Self { regex, narrowness }
     }
+
+    /// Returns the expression as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        self.regex.as_str()
+    }
 }
 
 impl Patterns {

@@ -6,7 +6,7 @@
 //! there is a socket or there is none.
 //!
 //! A server that is no primary any more, or loads its data, keeps its sockets, too, and refuses all requests. Its socket is given
-//! up, and the next one resolves the server's name again.
+//! up, and the next one resolves the server's name again, after a pause that grows while the name leads to such a server.
 //!
 //! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
 //! one answers.
@@ -23,10 +23,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, RedisError, RedisResult, ServerErrorKind,
-    ToRedisArgs,
-};
+use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult, ToRedisArgs};
 use tokio::sync::{Mutex, watch};
 use tokio::time::timeout;
 use tollgate_core::clock::{Clock, Timestamp};
@@ -63,9 +60,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection to this server, made at the first [`Connection::ping`]. `ping` is a script that returns the
-    /// server's time in ms when it has no keys; a store gives its own script, so that a ping fails where a charge
-    /// would.
+    /// A connection to this server, made at the first [`Connection::ping`]. `ping` is a script that returns the server's time
+    /// in ms when it has no keys; a store gives its own script, so that a ping fails where a charge would.
     ///
     /// # Errors
     /// When the address is not that of a Redis.
@@ -80,6 +76,12 @@ impl Connection {
     #[must_use]
     pub fn address(&self) -> &str {
         &self.errors.address
+    }
+
+    /// Returns why the server does not serve, if it has just said so or cannot be reached.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.errors.trouble()
     }
 
     /// The current socket, if there is one with room for a request.
@@ -136,21 +138,19 @@ impl Connection {
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
-        let answer = exchange_script(socket, script, keys, args).await;
+        let answer = socket.exchange_script(script, keys, args).await;
         answer.map_err(|error| self.failed(socket, &error, None))
     }
 
-    /// Runs a script on a key that holds no counter, and on another one that it only reads, if any.
+    /// Runs a script on a key that holds no counter.
     pub(crate) async fn run_at<T: FromRedisValue>(
         &self,
         key: &OwnKey,
-        read: Option<&str>,
         script: &Script,
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let socket = self.socket()?;
-        let keys: Vec<&str> = [&*key.name].into_iter().chain(read).collect();
-        let answer = exchange_script(&socket, script, &keys, args).await;
+        let answer = socket.exchange_script(script, &[&*key.name], args).await;
         answer.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 
@@ -272,28 +272,18 @@ impl Connection {
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         // The name of the server may lead to the new primary, while this connection stays open.
-        if error.is_io_error() || error.is_unrecoverable_error() || has_moved(error) {
+        let has_moved = has_moved(error);
+        if error.is_io_error() || error.is_unrecoverable_error() || has_moved {
             let current = self.socket.compare_and_swap(&Some(socket.clone()), None);
             if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, socket)) {
-                self.is_connecting.send_replace(true);
+                // Calls do not wait through a pause. While an attempt is in progress, its end makes the schedule.
+                if !has_moved || self.schedule.try_lock().map_or(true, |mut schedule| schedule.left(self.clock.now())) {
+                    self.is_connecting.send_replace(true);
+                }
             }
         } else {
             socket.pings_lost.store(0, Ordering::Relaxed);
         }
         self.errors.request_failed(error, own_key)
-    }
-}
-
-async fn exchange_script<T: FromRedisValue>(
-    socket: &Socket,
-    script: &Script,
-    keys: &[impl ToRedisArgs],
-    args: &[impl ToRedisArgs],
-) -> RedisResult<T> {
-    match socket.exchange(&script.by_hash(keys, args)).await {
-        Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-            socket.exchange(&script.by_text(keys, args)).await
-        }
-        answer => answer,
     }
 }

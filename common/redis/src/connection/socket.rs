@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, FromRedisValue, RedisResult};
+use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedisArgs};
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
+
+use crate::script::Script;
 
 const IN_FLIGHT_LEN_MAX: u64 = 10_000;
 /// Number of pings without an answer after which a socket is silent, and another one is tried.
@@ -62,6 +64,20 @@ impl Socket {
         let answer = command.query_async(&mut self.redis.clone()).await;
         self.answered.fetch_max(number, Ordering::Relaxed);
         answer
+    }
+
+    pub(super) async fn exchange_script<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
+    ) -> RedisResult<T> {
+        match self.exchange(&script.by_hash(keys, args)).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.exchange(&script.by_text(keys, args)).await
+            }
+            answer => answer,
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `descriptors:`: names of descriptors and the sources of their values.
 
 use crate::hint;
+use crate::request_values::warn_unmet_text;
 use crate::yaml::{Fields, Node, YamlReader, line_of, scalar};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Pattern};
 
@@ -132,12 +133,17 @@ fn read_map(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<(Pattern, Box<s
     table
 }
 
-/// Checks that a map is of a descriptor which is extracted from the request, so that one lookup finds the value.
+/// Checks that a map is of a descriptor which is extracted from the request, so that one lookup finds the value, and has texts
+/// that values may have.
 fn check_map(reader: &mut YamlReader<'_>, name: &str, line: usize, specs: &[DescriptorSpec]) {
-    let Some(DescriptorSource::Map { of, .. }) = specs.iter().find(|spec| *spec.name == *name).map(|spec| &spec.source)
+    let Some(DescriptorSource::Map { of, table }) =
+        specs.iter().find(|spec| *spec.name == *name).map(|spec| &spec.source)
     else {
         return;
     };
+    for (pattern, _) in table {
+        warn_unmet_text(reader, line, of, &pattern.to_string(), specs);
+    }
     match specs.iter().find(|spec| spec.name == *of) {
         None => {
             let hint = hint(of, specs.iter().map(|spec| &*spec.name).filter(|known| *known != name));

@@ -1,16 +1,13 @@
 //! `match:`: conditions on the values of descriptors.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 
 use super::coverage::matches_nothing;
 use crate::cut;
+use crate::request_values::warn_unmet;
 use crate::settings::warn_undeclared;
 use crate::yaml::{Node, YamlReader, is_list, line_of, scalar};
-use tollgate_core::client_network::client_network;
-use tollgate_core::request_path::normalize;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Matches, Pattern};
+use tollgate_core::rules::{DescriptorSpec, Matches, Pattern};
 
 const FORMS: [&str; 6] = ["exact", "prefix", "glob", "regex", "cidr", "not"];
 
@@ -117,76 +114,5 @@ fn warn_never(reader: &mut YamlReader<'_>, line: usize, name: &str, pattern: &Pa
             format!("no value of `{name}` meets these conditions, so this never applies; correct them, or remove it");
         reader.warn(line, text);
     }
-    let Some(spec) = known.iter().find(|spec| *spec.name == *name) else {
-        return;
-    };
-    let texts = match pattern {
-        Pattern::Any(patterns) => patterns.as_slice(),
-        one => std::slice::from_ref(one),
-    };
-    for pattern in texts {
-        let remedy = match &spec.source {
-            DescriptorSource::ClientIp { ipv6_prefix, .. } => never_a_client(pattern, *ipv6_prefix),
-            DescriptorSource::Method => never_a_method(pattern),
-            DescriptorSource::Path { normalized } => never_a_path(pattern, *normalized),
-            _ => None,
-        };
-        if let Some((text, kind, remedy)) = remedy {
-            reader.warn(line, format!("`{text}` is no {kind}, so it never matches; write {remedy}"));
-        }
-    }
-}
-
-/// Returns the text of a pattern that no client's address meets, its kind, and a pattern that does.
-fn never_a_client(pattern: &Pattern, ipv6_prefix: u8) -> Option<(String, &'static str, String)> {
-    let kind = "address of a client";
-    match pattern {
-        Pattern::Exact(text) if matches!(text.parse(), Ok(IpNet::V4(_))) => {
-            Some((text.to_string(), kind, format!("{{ cidr: {text} }}")))
-        }
-        Pattern::Exact(text) => {
-            let address =
-                text.parse::<IpAddr>().ok().or_else(|| text.parse::<IpNet>().ok().map(|network| network.addr()))?;
-            let client = client_network(address, ipv6_prefix);
-            (client != **text).then(|| (text.to_string(), kind, client))
-        }
-        Pattern::Cidr(network @ IpNet::V6(_)) if network.prefix_len() > ipv6_prefix => {
-            Some((network.to_string(), kind, client_network(network.addr(), ipv6_prefix)))
-        }
-        _ => None,
-    }
-}
-
-fn never_a_method(pattern: &Pattern) -> Option<(String, &'static str, String)> {
-    let Pattern::Exact(text) = pattern else { return None };
-    let is_lower = text.bytes().any(|byte| byte.is_ascii_lowercase());
-    is_lower.then(|| (text.to_string(), "method", text.to_ascii_uppercase()))
-}
-
-/// Returns the text of a pattern that no path meets, its kind, and a pattern that does. Whole segments are compared: the last one of a
-/// prefix, and those with a wildcard, may go on.
-fn never_a_path(pattern: &Pattern, normalized: bool) -> Option<(String, &'static str, String)> {
-    let (text, is_whole, has_wildcards) = match pattern {
-        Pattern::Exact(text) => (&**text, true, false),
-        Pattern::Prefix(text) if !text.is_empty() => (&**text, false, false),
-        Pattern::Glob(text, _) => (&**text, true, true),
-        _ => return None,
-    };
-    let is_wild = |segment: &str| has_wildcards && segment.contains(['*', '?']);
-    if is_wild(text.split('/').next().unwrap_or_default()) {
-        return None;
-    }
-    // In a glob, `?` is any character.
-    let path = if has_wildcards { text } else { text.split(['?', '#']).next().unwrap_or_default() };
-    let mut segments: Vec<String> = path.trim_start_matches('/').split('/').map(str::to_owned).collect();
-    let complete = segments.len() - usize::from(!is_whole);
-    for segment in segments[..complete].iter_mut().filter(|segment| normalized && !is_wild(segment)) {
-        normalize(&format!("/{segment}"))[1..].clone_into(segment);
-    }
-    let is_kept = |(place, segment): &(usize, String)| *place == 0 || !segment.is_empty() || *place >= complete;
-    let kept: Vec<String> = segments.into_iter().enumerate().filter(is_kept).map(|(_, segment)| segment).collect();
-    let path = format!("/{}", kept.join("/"));
-    let kind = if normalized { "path of a request after normalization" } else { "path of a request" };
-    let rest = if is_whole { "" } else { "*" };
-    (path != text).then(|| (format!("{text}{rest}"), kind, format!("{path}{rest}")))
+    warn_unmet(reader, line, name, pattern, known);
 }

@@ -7,9 +7,10 @@
 use std::sync::Arc;
 
 use super::tiers::{Exceptions, FileContext, read_exceptions};
+use crate::request_values::warn_unmet_text;
 use crate::settings::{Layer, Located, WithoutEffect, complete_global, global_defaults, refuse_not_global, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
-use tollgate_core::rules::{LimitPolicy, Quota, Rule, Scope};
+use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, Rule, Scope};
 
 /// Builder of a rule's policies, which reports each problem once.
 struct PolicyBuilder<'a, 'f> {
@@ -51,7 +52,7 @@ pub(super) fn read_policies(
         context.check_tiers(reader, line_of(node));
     }
     check_unlimited(reader, &own, &tiers, &keys);
-    check_keys(reader, fields, &keys, rule);
+    check_keys(reader, fields, &keys, rule, &context.descriptors);
     if !readable {
         return;
     }
@@ -101,7 +102,13 @@ fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions,
     }
 }
 
-fn check_keys(reader: &mut YamlReader<'_>, fields: &Fields<'_>, keys: &Exceptions, rule: &Rule) {
+fn check_keys(
+    reader: &mut YamlReader<'_>,
+    fields: &Fields<'_>,
+    keys: &Exceptions,
+    rule: &Rule,
+    known: &[DescriptorSpec],
+) {
     if let Some(node) = fields.get("keys").filter(|_| fields.get("per").is_some() && rule.per.is_empty()) {
         let text = "`keys` are values of the first descriptor of `per`, and there is none; write `per`";
         reader.refuse(line_of(node), text);
@@ -110,6 +117,11 @@ fn check_keys(reader: &mut YamlReader<'_>, fields: &Fields<'_>, keys: &Exception
         let text =
             "a key is one whole value, not a pattern; make those callers a tier, or write a rule with `match` for them";
         reader.refuse(*line, text);
+    }
+    for (key, _, line) in keys {
+        if let Some(name) = rule.per.first() {
+            warn_unmet_text(reader, *line, name, key, known);
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::rule_name::check_name;
 use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Charging, Consistency, DescriptorSpec, Matches, Rule, Scope};
+use tollgate_core::rules::{Charging, Consistency, DescriptorSource, DescriptorSpec, Matches, Rule, Scope};
 
 /// Descriptor that holds the domain of a request of `POST /json`.
 const ENVOY_DOMAIN: &str = "domain";
@@ -47,6 +47,7 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     rule.name = name?;
     check_costs(reader, &fields, &rule, known);
     check_each(reader, &fields, &rule);
+    warn_exact_match(reader, &fields, &rule, known);
     warn_unreleased(reader, &fields, &rule);
     Some(rule)
 }
@@ -72,6 +73,29 @@ fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
         let text = "`charge: each` counts denied calls, too, so under this algorithm each retry would postpone the next admission; use `algorithm: fixed_window`, or leave it out";
         reader.refuse(line_of(node), text);
     }
+}
+
+/// Warns of `exact_match` in a rule that therefore applies to no HTTP request, because each one has more descriptors. A rule with an
+/// undeclared descriptor is for calls that name their descriptors, such as an imported one.
+fn warn_exact_match(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule, known: &[DescriptorSpec]) {
+    let Some(node) = fields.get("exact_match").filter(|_| rule.exact_match) else { return };
+    let names: Vec<&str> =
+        rule.matches.iter().map(|(name, _)| &**name).chain(rule.per.iter().map(|name| &**name)).collect();
+    let is_declared = |name: &&str| known.iter().any(|spec| *spec.name == **name);
+    let is_of_every_request = |source: &DescriptorSource| {
+        matches!(source, DescriptorSource::ClientIp { .. } | DescriptorSource::Method | DescriptorSource::Path { .. })
+    };
+    let of_requests = known.iter().filter(|spec| is_of_every_request(&spec.source)).map(|spec| &*spec.name);
+    let missing: Vec<&str> = of_requests.filter(|name| !names.contains(name)).collect();
+    if missing.is_empty() || !names.iter().all(is_declared) {
+        return;
+    }
+    let listed = missing.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+    let remedy = missing.iter().map(|name| format!("{name}: \"*\"")).collect::<Vec<_>>().join(", ");
+    let text = format!(
+        "`exact_match` keeps this rule from every HTTP request, because each one also has {listed}, which the rule does not name; add `{remedy}` to its `match`, or remove `exact_match`"
+    );
+    reader.warn(line_of(node), text);
 }
 
 /// Warns of slots that nobody can release: a rule whose conditions are `domain` and the entries of a descriptor applies to

@@ -5,6 +5,7 @@ use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Pattern, Rule, parse_uni
 
 use crate::display::quoted_pattern;
 use crate::hint;
+use crate::request_values::warn_unmet_text;
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 const CHEAPER: &str = "lower the cost, or raise the quota or the burst";
@@ -21,6 +22,9 @@ pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[
     if entries.iter().next().is_none() {
         let text = format!("`costs` by `{name}` are empty, so they set no cost; write some, or remove them");
         reader.warn(line_of(table), text);
+    }
+    for (text, line) in entries.names() {
+        warn_unmet_text(reader, line, name, text, known);
     }
     let cost = |(pattern, node)| Some((Pattern::parse(pattern), read_units(reader, node, "a cost")?));
     let costs = entries.iter().filter_map(cost).collect();

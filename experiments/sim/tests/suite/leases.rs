@@ -1,5 +1,5 @@
 //! Leases under load in simulated fleets: the part of calls that agents answer on their own, the quota that leases strand, and
-//! the requests to the store under a hot counter.
+//! the requests to the store under a hot counter. Each of them has one rule on a call, and two.
 
 #![expect(
     clippy::cast_possible_truncation,
@@ -8,14 +8,12 @@
     reason = "random instants and weights are small"
 )]
 
-use std::collections::HashMap;
-
 use fastrand::Rng;
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, CounterId, StoredCounter, step};
 use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_servers::scaled;
+use tollgate_sim::reference::ReferenceStore;
 use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
@@ -23,6 +21,8 @@ const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
 const KNOWN_MS: u64 = 3_500;
 /// Time in which every call is answered, in ms.
 const ANSWERED_MS: u64 = 100;
+/// Rules beside that of a test, so that one or two count on each call. The quota of the second is never reached.
+const BESIDE: [&str; 2] = ["", ", { name: beside, per: [api_key], quota: 1000000000/h, cost: 1 }"];
 
 /// A fleet whose bus is down once its agents know each other, so that the log of the calls does not fill the memory of the test.
 struct Fleet {
@@ -127,22 +127,20 @@ fn zipf(parts: usize, exponent: f64) -> Vec<f64> {
 fn leases_strand_next_to_nothing_under_steady_demand() {
     const QUOTA: u64 = 10_000;
     let calls = (2 + scaled(20)) * QUOTA * 95 / 100;
-    for agents in [1, 4, 20, 100] {
-        let rules = "version: 1\nrules: [{ name: key, per: [api_key], quota: 10000/min }]";
-        let set: RuleSet = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
-        let limit = set.rules[0].policy.expect("a policy").limit();
-        let mut store: HashMap<CounterId, StoredCounter> = HashMap::new();
-        let (mut fleet, weights, mut rng) = (Fleet::new(agents, rules), zipf(agents, 1.0), Rng::with_seed(2));
+    for (agents, beside) in [1, 4, 20, 100].into_iter().flat_map(|agents| BESIDE.map(|beside| (agents, beside))) {
+        let rules = format!("version: 1\nrules: [{{ name: key, per: [api_key], quota: 10000/min }}{beside}]");
+        let set = tollgate_rules::from_yaml("rules.yaml", &rules, 1).expect("valid rules");
+        let mut store = ReferenceStore::new(set);
+        let (mut fleet, weights, mut rng) = (Fleet::new(agents, &rules), zipf(agents, 1.0), Rng::with_seed(2));
         let mut admitted = 0;
         for _ in 0..calls {
             let agent = drawn(&mut rng, &weights);
             let at = fleet.call(QUOTA as f64 * 0.95 / 60.0, agent, "key".into());
-            let charge = Charge::enforce(CounterId::from_u128(1), limit, 1, 1, at);
-            admitted += u64::from(step(&mut store, &[charge], at).expect("in time")[0].charged);
+            admitted += u64::from(store.admits(&Call::new().with("api_key", "key"), at));
         }
         let tally = fleet.take();
-        println!("{agents} agents: one store admits {admitted}; {tally:?}");
-        assert!(tally.admitted + calls / 1_000 >= admitted, "{agents} agents: {tally:?}, one store {admitted}");
+        println!("{agents} agents{beside}: one store admits {admitted}; {tally:?}");
+        assert!(tally.admitted + calls / 1_000 >= admitted, "{agents} agents{beside}: {tally:?}, one store {admitted}");
     }
 }
 
@@ -161,21 +159,23 @@ fn agents_answer_most_calls_of_a_zipf_workload() {
     };
     let quotas: Vec<String> = (0..keys).map(quota).collect();
     let settings = format!("per: [api_key], quota: 1/min, keys: {{ {} }}", quotas.join(", "));
-    let rules = format!("version: 1\nrules: [{{ name: key, {settings} }}]");
-    let (mut fleet, mut rng) = (Fleet::new(4, &rules), Rng::with_seed(2));
-    let mut minute = |fleet: &mut Fleet| {
-        for _ in 0..(per_second * 60.0) as u64 {
-            let (agent, rank) = (rng.usize(0..4), drawn(&mut rng, &weights));
-            fleet.call(per_second, agent, format!("k{rank}"));
-        }
-        fleet.take()
-    };
-    minute(&mut fleet);
-    let tally = minute(&mut fleet);
-    println!("{tally:?}");
-    let local_percent = if keys == 10_000 { 60 } else { 50 };
-    assert!(tally.local * 100 >= tally.calls * local_percent, "{tally:?}");
-    assert!(tally.leased * 100 >= tally.admitted * 40, "{tally:?}");
+    for beside in BESIDE {
+        let rules = format!("version: 1\nrules: [{{ name: key, {settings} }}{beside}]");
+        let (mut fleet, mut rng) = (Fleet::new(4, &rules), Rng::with_seed(2));
+        let mut minute = |fleet: &mut Fleet| {
+            for _ in 0..(per_second * 60.0) as u64 {
+                let (agent, rank) = (rng.usize(0..4), drawn(&mut rng, &weights));
+                fleet.call(per_second, agent, format!("k{rank}"));
+            }
+            fleet.take()
+        };
+        minute(&mut fleet);
+        let tally = minute(&mut fleet);
+        println!("{tally:?}{beside}");
+        let local_percent = if keys == 10_000 { 60 } else { 50 };
+        assert!(tally.local * 100 >= tally.calls * local_percent, "{tally:?}{beside}");
+        assert!(tally.leased * 100 >= tally.admitted * 40, "{tally:?}{beside}");
+    }
 }
 
 /// C10, C12: a hot counter changes neither the answers to its neighbours nor, once it is past its quota, the number of requests to
@@ -184,9 +184,10 @@ fn agents_answer_most_calls_of_a_zipf_workload() {
 fn a_hot_counter_costs_the_store_the_same_at_any_rate() {
     const PER_SECOND: u64 = 1_000;
     const NEIGHBOURS_PER_SECOND: u64 = 200;
-    for consistency in ["strict", "bounded"] {
+    let cases = ["strict", "bounded"].into_iter().flat_map(|consistency| BESIDE.map(|beside| (consistency, beside)));
+    for (consistency, beside) in cases {
         let settings = format!("per: [api_key], quota: {}/10s, consistency: {consistency}", 10 * PER_SECOND);
-        let rules = format!("version: 1\nrules: [{{ name: key, {settings} }}]");
+        let rules = format!("version: 1\nrules: [{{ name: key, {settings} }}{beside}]");
         // Of a window in which the one before it is full.
         let window = |hot_per_second: u64| {
             let (mut fleet, mut rng) = (Fleet::new(4, &rules), Rng::with_seed(2));
@@ -201,17 +202,17 @@ fn a_hot_counter_costs_the_store_the_same_at_any_rate() {
             };
             calls(&mut fleet);
             let tally = calls(&mut fleet);
-            println!("{consistency}, {hot_per_second}/s: {tally:?}");
+            println!("{consistency}{beside}, {hot_per_second}/s: {tally:?}");
             tally
         };
         let (idle, busy, hot) = (window(0), window(scaled(20_000)), window(scaled(100_000)));
         for tally in [idle, busy, hot] {
-            assert_eq!(tally.neighbours_denied, 0, "{consistency}");
+            assert_eq!(tally.neighbours_denied, 0, "{consistency}{beside}");
             let waited = |tally: Tally| tally.neighbours_waited_ms as f64 / tally.neighbours_asked as f64;
-            assert!(waited(tally) < waited(idle) * 1.1, "{consistency}: {tally:?} {idle:?}");
-            assert!(tally.requests - idle.requests < 10 * PER_SECOND, "{consistency}: {tally:?} {idle:?}");
+            assert!(waited(tally) < waited(idle) * 1.1, "{consistency}{beside}: {tally:?} {idle:?}");
+            assert!(tally.requests - idle.requests < 10 * PER_SECOND, "{consistency}{beside}: {tally:?} {idle:?}");
         }
-        assert!(hot.requests < busy.requests * 2, "{consistency}: {hot:?} {busy:?}");
+        assert!(hot.requests < busy.requests * 2, "{consistency}{beside}: {hot:?} {busy:?}");
     }
 }
 
@@ -250,9 +251,10 @@ fn a_caller_past_its_quota_costs_the_store_its_admissions() {
         (fixed_window, 60, 60, true),
         (fixed_window, 600, 60, true),
     ];
-    for (settings, quota, width_s, is_within) in cases {
-        let rules =
-            format!("version: 1\nrules: [{{ name: key, per: [api_key], quota: {quota}/{width_s}s, {settings} }}]");
+    let cases = cases.into_iter().flat_map(|case| BESIDE.map(|beside| (case, beside)));
+    for ((settings, quota, width_s, is_within), beside) in cases {
+        let rule = format!("{{ name: key, per: [api_key], quota: {quota}/{width_s}s, {settings} }}");
+        let rules = format!("version: 1\nrules: [{rule}{beside}]");
         let (mut fleet, mut rng) = (Fleet::new(AGENTS as usize, &rules), Rng::with_seed(2));
         let windows = scaled(600).div_ceil(width_s);
         for _ in 0..windows * 10 * quota {
@@ -262,8 +264,8 @@ fn a_caller_past_its_quota_costs_the_store_its_admissions() {
         // A fixed window is one sub-window, and a denial is checked at least each 10 s.
         let checks = if settings == fixed_window { width_s / 10 } else { 12 };
         let b9 = tally.admitted + windows * checks * AGENTS;
-        println!("{quota}/{width_s}s, {settings}: {tally:?}; the bound is {b9}");
+        println!("{quota}/{width_s}s, {settings}{beside}: {tally:?}; the bound is {b9}");
         let most = if is_within { b9 } else { tally.admitted + windows * width_s * 4 * AGENTS };
-        assert!(tally.requests <= most, "{quota}/{width_s}s, {settings}: {tally:?}");
+        assert!(tally.requests <= most, "{quota}/{width_s}s, {settings}{beside}: {tally:?}");
     }
 }

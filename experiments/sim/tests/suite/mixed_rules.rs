@@ -11,77 +11,10 @@
 )]
 
 use fastrand::Rng;
-use tollgate::{Call, RuleSet};
-use tollgate_core::clock::Timestamp;
-use tollgate_core::decision::LocalAnswer;
+use tollgate::Call;
 use tollgate_servers::scaled;
-use tollgate_sim::reference::ReferenceStore;
-use tollgate_sim::{Faults, Observation, SimSettings, Simulation};
 
-const START: Timestamp = Timestamp::from_ms(1_700_000_040_000);
-/// Time after which all agents know each other, in ms.
-const KNOWN_MS: u64 = 3_500;
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Tally {
-    calls: u64,
-    /// Admissions by the fleet and by the reference.
-    admitted: u64,
-    expected: u64,
-    leased: u64,
-    requests: u64,
-}
-
-struct Fleet {
-    sim: Simulation<'static>,
-    reference: ReferenceStore,
-    tally: Tally,
-}
-
-impl Fleet {
-    fn new(agents: usize, rules: &str) -> Self {
-        let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
-        let settings = SimSettings {
-            seed: 1,
-            faults: Faults { store_ms_max: 1, ..Faults::default() },
-            counters_max: 100_000,
-            ..SimSettings::fleet(START, agents)
-        };
-        let mut sim = Simulation::new(settings, &rules);
-        sim.run_until(START.plus_ms(KNOWN_MS));
-        sim.set_bus_up(false);
-        sim.observations();
-        Self { sim, reference: ReferenceStore::new(rules), tally: Tally::default() }
-    }
-
-    fn call(&mut self, at: Timestamp, agent: usize, call: Call<'static>) {
-        self.pass_until(at);
-        self.tally.expected += u64::from(self.reference.admits(&call, at));
-        self.sim.check(agent, vec![call]);
-    }
-
-    fn pass_until(&mut self, until: Timestamp) {
-        if until > self.sim.now() {
-            self.sim.run_until(until);
-        }
-        for observation in self.sim.observations() {
-            match observation {
-                Observation::Executed { is_part, .. } => self.tally.requests += u64::from(!is_part),
-                Observation::Answered(call) => {
-                    self.tally.calls += 1;
-                    self.tally.admitted += u64::from(call.is_admitted);
-                    self.tally.leased += u64::from(call.decision.by == Some(LocalAnswer::Lease));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn take(&mut self) -> Tally {
-        self.pass_until(self.sim.now().plus_ms(100));
-        std::mem::take(&mut self.tally)
-    }
-}
+use crate::mixed_fleet::{Fleet, KNOWN_MS, START};
 
 /// Traffic of one row.
 #[derive(Clone, Copy)]
@@ -138,14 +71,14 @@ fn rows() -> Vec<(Row, String)> {
 fn a_burst_gets_what_one_store_admits() {
     for agents in [1, 3, 20] {
         for (row, rules) in rows() {
-            let (mut fleet, mut rng) = (Fleet::new(agents, &rules), Rng::with_seed(7));
+            let (mut fleet, mut rng) = (Fleet::new(1, agents, &rules), Rng::with_seed(7));
             let begin = fleet.sim.now().plus_ms(1_000);
             let calls = 3 * row.quota;
             for place in 0..calls {
                 let at = begin.plus_ms(place * 1_500 / calls);
                 let agent = rng.usize(0..agents);
                 let call = call(&row, &mut rng);
-                fleet.call(at, agent, call);
+                fleet.request(at, agent, vec![call]);
             }
             let tally = fleet.take();
             println!("{:<22} {agents:>2} agents: {tally:?}", row.name);
@@ -184,7 +117,7 @@ fn steady_demand_is_denied_no_more_than_by_one_store() {
     for agents in [1, 3, 20] {
         for (row, rules) in &all {
             for load in [0.7, 0.9] {
-                let (mut fleet, mut rng) = (Fleet::new(agents, rules), Rng::with_seed(7));
+                let (mut fleet, mut rng) = (Fleet::new(1, agents, rules), Rng::with_seed(7));
                 let per_ms = row.quota as f64 * load / row.width_ms as f64;
                 let calls = (2 * row.quota + scaled(8_000)).max(2_000);
                 let mut at_ms = (KNOWN_MS + 1_000) as f64;
@@ -192,12 +125,12 @@ fn steady_demand_is_denied_no_more_than_by_one_store() {
                     at_ms -= (1.0 - rng.f64()).ln() / per_ms;
                     let agent = rng.usize(0..agents);
                     let call = call(row, &mut rng);
-                    fleet.call(START.plus_ms(at_ms as u64), agent, call);
+                    fleet.request(START.plus_ms(at_ms as u64), agent, vec![call]);
                 }
                 let tally = fleet.take();
                 let per_sub_window = row.quota as f64 * load / 12.0 / agents as f64 / row.users as f64;
                 let points = if per_sub_window >= 15.0 { 0.1 } else { 0.3 };
-                let more = 100.0 * (tally.expected as f64 - tally.admitted as f64) / tally.calls as f64;
+                let more = tally.more_denied();
                 let denied = 100.0 * (tally.calls - tally.expected) as f64 / tally.calls as f64;
                 println!(
                     "{:<22} {agents:>2} agents at {load}: {more:>6.2} points more than {denied:.2}%, {:.2} requests a call, {:.2} by leases",

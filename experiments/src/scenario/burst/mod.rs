@@ -14,7 +14,7 @@ use tollgate_core::rules::Quota;
 
 use super::arrivals::{BEGIN, MINUTE_MS};
 use super::experiment::Experiment;
-use super::fleet::{Fleet, rule_per_caller};
+use super::fleet::{Fleet, rules_per_caller};
 use super::parallel::run_all;
 use super::result::{ResultTable, ScenarioFindings};
 use super::setting_error::SettingError;
@@ -55,7 +55,7 @@ impl Experiment for BurstSettings {
     fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
         let rules = rules(self.quota);
         bar.set_length(self.bursts * rules.len() as u64);
-        let outcomes = run_all(&rules, |(name, rule)| bursts(self, name, rule, seed, bar));
+        let outcomes = run_all(&rules, |(name, rules)| bursts(self, name, rules, seed, bar));
         let [default, strict, ..] = &outcomes[..] else { unreachable!("there are several rules") };
         let numbers = numbers(&outcomes);
         let (calls, seconds) = (self.calls, ratio(self.burst_ms, 1_000));
@@ -78,22 +78,23 @@ impl Experiment for BurstSettings {
     }
 }
 
-/// Returns the names of the rules and their settings.
-fn rules(quota: u64) -> [(&'static str, String); 4] {
+/// Returns the names of the cases, and the settings of their rules.
+fn rules(quota: u64) -> [(&'static str, Vec<String>); 5] {
     let with = |settings: &str| format!("quota: {quota}/min{settings}");
     [
-        (DEFAULT, with("")),
-        ("strict", with(", consistency: strict")),
-        ("leases off", with(", leases: off")),
-        ("token_bucket", with(&format!(", algorithm: token_bucket, burst: {quota}"))),
+        (DEFAULT, vec![with("")]),
+        ("strict", vec![with(", consistency: strict")]),
+        ("leases off", vec![with(", leases: off")]),
+        ("token_bucket", vec![with(&format!(", algorithm: token_bucket, burst: {quota}"))]),
+        ("minute and day", vec![with(""), format!("quota: {}/d", 10 * quota)]),
     ]
 }
 
-fn bursts(settings: &BurstSettings, name: &'static str, rule: &str, seed: u64, bar: &ProgressBar) -> RuleBursts {
+fn bursts(settings: &BurstSettings, name: &'static str, rules: &[String], seed: u64, bar: &ProgressBar) -> RuleBursts {
     let quota = Quota::new(settings.quota, MINUTE_MS).expect("a quota in range");
     let faults = Faults { store_ms_max: settings.store_ms_max, ..Faults::default() };
     let sim = SimSettings { seed, faults, ..SimSettings::fleet(BEGIN, settings.agents) };
-    let (mut fleet, mut rng) = (Fleet::new(sim, &rule_per_caller(rule), quota), Rng::with_seed(seed));
+    let (mut fleet, mut rng) = (Fleet::new(sim, &rules_per_caller(rules), quota), Rng::with_seed(seed));
     let intervals = usize::try_from(settings.burst_ms.div_ceil(INTERVAL_MS)).expect("a short time");
     let mut timeline = None;
     let mut outcomes = Vec::new();
@@ -162,7 +163,7 @@ fn table(settings: &BurstSettings, outcomes: &[RuleBursts]) -> ResultTable {
         caption: format!(
             "{} bursts of {} calls in {} ms under each rule of {}/min. last: time from the first call of a burst to its last admission, \
              at most. requests: to the store, per burst. wait: longest time between a call and its answer. token_bucket has a burst \
-             of the whole quota.",
+             of the whole quota. minute and day: two rules, the second of ten quotas a day.",
             settings.bursts, settings.calls, settings.burst_ms, settings.quota
         ),
         header: ["rule", "admitted", "denied", "last, ms", "requests", "wait, ms"].map(str::to_owned).to_vec(),

@@ -1,37 +1,42 @@
 //! Simulated fleets with and without leases: requests to the store, and calls denied although there was room.
 
 use fastrand::Rng;
-use tollgate::RuleSet;
 use tollgate_core::rules::Quota;
 use tollgate_sim::{Faults, SimSettings};
 
 use super::settings::{LeaseCase, PriceSettings};
 use crate::scenario::arrivals::{BEGIN, MINUTE_MS, after_begin, gap_ms};
-use crate::scenario::fleet::{Fleet, FleetTally};
+use crate::scenario::fleet::{Fleet, FleetTally, rules_per_caller};
 
 /// Interval at which the agents read the bus, which is down once they know each other, in ms.
 const READ_MS: u64 = 500;
 const COUNTERS_MAX: usize = 100_000;
 
-/// Numbers of a cell with leases and without them, for the same calls.
+/// Numbers of a cell with leases, without them, and with leases under two rules, for the same calls.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LeaseCell {
     pub(super) on: FleetTally,
     pub(super) off: FleetTally,
+    /// With leases, and a second rule of one day that denies nothing.
+    pub(super) two: FleetTally,
 }
 
 pub(super) fn measure(settings: &PriceSettings, case: LeaseCase, seed: u64) -> LeaseCell {
-    let [on, off] = ["on", "off"].map(|leases| tally(settings, case, leases, seed));
-    LeaseCell { on, off }
+    let LeaseCase { quota, .. } = case;
+    let [on, off] = ["on", "off"].map(|leases| format!("quota: {quota}/min, leases: {leases}"));
+    let tally = |rules: &[String]| tally(settings, case, rules, seed);
+    LeaseCell {
+        off: tally(&[off]),
+        two: tally(&[on.clone(), format!("quota: {}/d", 24 * 60 * quota)]),
+        on: tally(&[on]),
+    }
 }
 
 /// Returns the numbers of the measured minutes. Calls come as a Poisson process. Each caller has its own order of the agents, so that
 /// all agents have the same load.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-fn tally(settings: &PriceSettings, case: LeaseCase, leases: &str, seed: u64) -> FleetTally {
+fn tally(settings: &PriceSettings, case: LeaseCase, rules: &[String], seed: u64) -> FleetTally {
     let LeaseCase { quota, agents, skew } = case;
-    let rule = format!("version: 1\nrules: [{{ name: key, per: [api_key], quota: {quota}/min, leases: {leases} }}]");
-    let rules: RuleSet = tollgate_rules::from_yaml("rule", &rule, 1).expect("a valid rule");
     let sim = SimSettings {
         seed,
         faults: Faults { store_ms_max: 1, ..Faults::default() },
@@ -39,7 +44,7 @@ fn tally(settings: &PriceSettings, case: LeaseCase, leases: &str, seed: u64) -> 
         read_ms: READ_MS,
         ..SimSettings::fleet(BEGIN, agents)
     };
-    let mut fleet = Fleet::new(sim, &rules, Quota::new(quota, MINUTE_MS).expect("a quota in range"));
+    let mut fleet = Fleet::new(sim, &rules_per_caller(rules), Quota::new(quota, MINUTE_MS).expect("a quota in range"));
     // Signals decide nothing while the store answers.
     fleet.sim.set_bus_up(false);
     let (mut rng, weights) = (Rng::with_seed(seed), zipf(agents, skew));

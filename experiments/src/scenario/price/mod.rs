@@ -22,7 +22,7 @@ use leases::LeaseCell;
 use record_sizes::RecordSizes;
 use settings::LeaseCase;
 pub(in crate::scenario) use settings::PriceSettings;
-use simulated::{Simulated, stranded_percent, under_percent};
+use simulated::{Simulated, stranded_of_two_percent, stranded_percent, under_percent};
 use sizing::{Load, Sizing};
 use tollgate_sim::figures::{self, ratio};
 
@@ -147,6 +147,8 @@ impl PriceSettings {
             number("store requests per admitted call", ratio(cell.on.requests, cell.on.admitted));
             number("store requests per call without leases", ratio(cell.off.requests, cell.off.calls));
             number("quota stranded, % of calls", stranded_percent(cell));
+            number("two rules: store requests per call", ratio(cell.two.requests, cell.two.calls));
+            number("two rules: quota stranded, % of calls", stranded_of_two_percent(cell));
             number("under-admitted without leases, %", under_percent(&cell.off));
         }
         for (position, load) in self.loads.iter().enumerate() {

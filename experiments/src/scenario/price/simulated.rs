@@ -20,3 +20,8 @@ pub(super) fn under_percent(tally: &FleetTally) -> f64 {
 pub(super) fn stranded_percent(cell: &LeaseCell) -> f64 {
     under_percent(&cell.on) - under_percent(&cell.off)
 }
+
+/// Returns the same as [`stranded_percent`], of calls under two rules.
+pub(super) fn stranded_of_two_percent(cell: &LeaseCell) -> f64 {
+    under_percent(&cell.two) - under_percent(&cell.off)
+}

@@ -5,7 +5,7 @@ use tollgate_sim::figures::{self, count, ratio};
 use super::PriceSettings;
 use super::leases::LeaseCell;
 use super::settings::LeaseCase;
-use super::simulated::{Simulated, stranded_percent, under_percent};
+use super::simulated::{Simulated, stranded_of_two_percent, stranded_percent, under_percent};
 use crate::scenario::ResultTable;
 
 /// Figures that the sizes would need and nobody has measured.
@@ -26,21 +26,23 @@ fn price(settings: &PriceSettings, cells: &[LeaseCell], quota: u64) -> ResultTab
             format!("{}, skew {skew}", figures::agents(agents)),
             format!("{:.2}", ratio(cell.off.requests, cell.off.calls)),
             format!("{:.2}", ratio(cell.on.requests, cell.on.calls)),
+            format!("{:.2}", ratio(cell.two.requests, cell.two.calls)),
             format!("{:.2}", ratio(cell.on.requests, cell.on.admitted)),
             format!("{:.2}%", under_percent(&cell.off)),
             format!("{:.2}%", stranded_percent(cell)),
+            format!("{:.2}%", stranded_of_two_percent(cell)),
         ]
     };
     let is_first = quota == settings.quotas[0];
     let explained = format!(
-        ", at a demand of {} quotas. off, on: requests to the store per call without and with leases; admitted: per admitted call, \
-         with leases. under: calls denied without leases although the window had room. stranded: those that leases add. Skew: Zipf \
-         exponent of a caller's calls over the agents.",
+        ", at a demand of {} quotas. off, on: requests to the store per call without and with leases; two: with leases, under a second rule \
+         of a day; admitted: per admitted call, with leases. under: calls denied without leases although the window had room. \
+         stranded: those that leases add, under one rule and under two. Skew: Zipf exponent of a caller's calls over the agents.",
         settings.demand
     );
     ResultTable {
         caption: format!("Quota of {quota}/min{}", if is_first { explained } else { String::new() }),
-        header: ["fleet", "off", "on", "admitted", "under", "stranded"].map(str::to_owned).to_vec(),
+        header: ["fleet", "off", "on", "two", "admitted", "under", "stranded", "two"].map(str::to_owned).to_vec(),
         rows: settings.cases().zip(cells).filter(|(case, _)| case.quota == quota).map(row).collect(),
     }
 }

@@ -13,7 +13,7 @@ use super::cell::TrafficCell;
 pub(crate) struct RealTrafficSettings {
     /// Quota of each client address.
     pub(super) quota: String,
-    /// Algorithms with their consistencies, such as `sliding_window strict`.
+    /// Algorithms with their consistencies, such as `sliding_window strict`. `sliding_window strict and 1000/d` has a second rule.
     pub(super) rules: Vec<String>,
     /// Burst of the buckets, in units.
     pub(super) burst: u64,
@@ -26,10 +26,12 @@ pub(crate) struct RealTrafficSettings {
 
 impl RealTrafficSettings {
     pub(super) fn rule_set(&self, rule: &str) -> Result<RuleSet, String> {
+        let (rule, second) = rule.split_once(" and ").map_or((rule, None), |(rule, second)| (rule, Some(second)));
         let (algorithm, consistency) = rule.split_once(' ').ok_or("write an algorithm and a consistency")?;
         let burst = if algorithm.ends_with("_bucket") { format!(", burst: {}", self.burst) } else { String::new() };
         let settings = format!("quota: {}, algorithm: {algorithm}, consistency: {consistency}{burst}", self.quota);
-        let text = format!("version: 1\nrules: [{{ name: per-ip, per: [ip], {settings} }}]");
+        let second = second.map(|quota| format!(", {{ name: second, per: [ip], quota: {quota} }}")).unwrap_or_default();
+        let text = format!("version: 1\nrules: [{{ name: per-ip, per: [ip], {settings} }}{second}]");
         tollgate_rules::from_yaml("rule", &text, 1).map_err(|problems| problems.to_string())
     }
 

@@ -38,7 +38,7 @@ impl Experiment for SubWindowsSettings {
 
     fn names(&self) -> Vec<String> {
         let empty = |case| (case, FleetTally::default());
-        numbers(self, &self.cases().into_iter().map(empty).collect::<Vec<_>>()).into_keys().collect()
+        numbers(&self.cases().into_iter().map(empty).collect::<Vec<_>>()).into_keys().collect()
     }
 
     fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
@@ -54,7 +54,7 @@ impl Experiment for SubWindowsSettings {
             finding: finding(self, &cells),
             tables: self.agents.iter().map(|agents| table(self, &cells, *agents)).collect(),
             plots: self.agents.iter().map(|agents| plot(self, &cells, *agents)).collect(),
-            numbers: numbers(self, &cells),
+            numbers: numbers(&cells),
         }
     }
 }
@@ -101,14 +101,11 @@ fn denied_percent(tally: &FleetTally) -> f64 {
     100.0 * ratio(tally.under_admitted, tally.calls)
 }
 
-fn numbers(settings: &SubWindowsSettings, cells: &[TalliedCase]) -> IndexMap<String, f64> {
+fn numbers(cells: &[TalliedCase]) -> IndexMap<String, f64> {
     let mut numbers = IndexMap::new();
     for (case, tally) in cells {
         numbers.insert(format!("{}: denied falsely, %", case.name()), denied_percent(tally));
         numbers.insert(format!("{}: requests per call", case.name()), ratio(tally.requests, tally.calls));
-    }
-    for (parts, cost) in settings.sub_windows.iter().zip(&settings.step_costs) {
-        numbers.insert(format!("{parts}: cost of a step"), *cost);
     }
     numbers
 }
@@ -146,7 +143,7 @@ fn table(settings: &SubWindowsSettings, cells: &[TalliedCase], agents: usize) ->
     let requests = settings.loads.iter().map(|load| format!("req. {load}"));
     ResultTable {
         caption: format!(
-            "{agents} agents. quota: calls a minute. n: sub-windows. step: CPU time of a step in Redis beside that of the first row. int., con.: calls denied although the \
+            "{agents} agents. quota: calls a minute. n: sub-windows. step: CPU time of a step in Redis beside that of the first row, given by the scenario's file. int., con.: calls denied although the \
              last minute had room, in percent, under each estimate and demand in quotas. req.: requests to the store per call, with leases, \
              interpolated."
         ),

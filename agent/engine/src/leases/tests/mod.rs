@@ -7,11 +7,11 @@ mod generations;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
-use tollgate_core::algorithm::Limit;
+use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, CounterId, StoreError, StoredCounter, step};
 use tollgate_core::decision::{Decision, Source};
-use tollgate_core::rules::{Rule, RuleSet};
+use tollgate_core::rules::{Charging, Rule, RuleSet};
 
 use super::*;
 use crate::engine_settings::EngineSettings;
@@ -347,6 +347,24 @@ fn a_rule_in_shadow_is_charged_after_the_decision() {
         let counts = world.engine.metrics().rules();
         let denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
         assert_eq!(denials, number.saturating_sub(2));
+    }
+}
+
+/// A rule that is charged by denied calls, too, denies past its quota, alone and beside a lease.
+#[test]
+fn a_rule_that_counts_each_call_denies() {
+    let mut each = Rule::per("each", &["user"], "3/min".parse().expect("a quota")).strict();
+    each.charge = Charging::Each;
+    each = each.with(|policy| policy.algorithm = Algorithm::FixedWindow);
+    for beside in [None, Some(per_key("6000/min"))] {
+        let is_alone = beside.is_none();
+        let mut world = World::new(beside.into_iter().chain([each.clone()]));
+        if !is_alone {
+            world.until_leased(&call());
+        }
+        let both = call().with("user", "u");
+        let allowed = (0..10).filter(|_| world.check(&both).allowed).count();
+        assert_eq!(allowed, 3, "alone: {is_alone}");
     }
 }
 

@@ -231,7 +231,8 @@ fn the_known_agents_are_saved_when_they_change() {
 #[test]
 fn an_announcement_follows_the_rules_and_its_answer_is_followed() {
     let mut fixture = Fixture::reached(ON_REDIS);
-    let announced = |generation| Some(AnnouncedRules { numbering: Numbering::Version, generation, rank: 0 });
+    let announced =
+        |generation| Some(AnnouncedRules { numbering: Numbering::Version, generation, order: generation, rank: 0 });
     fixture.engine.set_rules(START.plus_ms(10), RuleSet::new(2, [])).expect("newer rules");
     fixture.tick(10);
     assert!(matches!(fixture.requests[..], [MaintenanceRequest::Announce(rules)] if rules == announced(2)));

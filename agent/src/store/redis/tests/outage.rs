@@ -59,18 +59,24 @@ fn a_primary_that_became_a_replica_is_left() {
     wait_for_answer(&store);
     assert!(take(&store, &ask(1, 1)).expect("Redis answers")[0].charged);
     let _ = old.command(&format!("REPLICAOF 127.0.0.1 {}", new.port()));
-    // The name leads to the old primary for a while: each connection is refused, and the next one is tried.
-    let connections = connections_received(&old);
-    wait_for("some more connections", || {
+    // The name leads to the old primary for a while: each connection is refused, and the next one is tried, after pauses.
+    let (connections, clock) = (connections_received(&old), SystemClock::start());
+    let until = clock.now().plus_ms(3_000);
+    wait_for("a while of refusals", || {
         assert!(impatiently(store.charge(&[ask(2, 1)])).is_err(), "a replica charges nothing");
         let _ = impatiently(store.ping());
-        (connections_received(&old) > connections + 2).then_some(())
+        (clock.now() > until).then_some(())
     });
+    let connections = connections_received(&old) - connections;
+    assert!((4..=10).contains(&connections), "{connections} connections in 3 s");
     name.forward_to(new.port());
+    let moved_at = clock.now();
     wait_for("a charge at the new primary", || {
         let _ = impatiently(store.ping());
         impatiently(store.charge(&[ask(3, 1)])).ok()?[0].charged.then_some(())
     });
+    let left_after_ms = clock.now().ms_since(moved_at);
+    assert!(left_after_ms < 1_000, "the old primary is left after {left_after_ms} ms");
     assert!(new.command("KEYS failover:*").contains("failover:"), "it is charged there");
 }
 

@@ -35,6 +35,7 @@ use tollgate_core::rules::problem::{Problem, Problems};
 pub use config_map::is_envoy;
 pub use names::envoy_names;
 
+use config_map::{is_manifest, read_manifest};
 use read::read_file;
 use rules::write_rules;
 use tree::{DomainTree, check_level};
@@ -60,7 +61,9 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imp
         findings.problems.push(Problem { place: "import".to_owned(), text });
     }
     let mut domains: Vec<DomainTree> = Vec::new();
-    let parts: Vec<_> = files.iter().map(config_map::files_of).collect();
+    let mut read_parts =
+        |file: &Foreign<'_>| is_manifest(file.text).then(|| findings.read(*file, read_manifest).unwrap_or_default());
+    let parts: Vec<_> = files.iter().map(&mut read_parts).collect();
     let parts = files.iter().zip(&parts).flat_map(|(file, parts)| match parts {
         Some(parts) => parts.iter().map(|(name, text)| Foreign { name, text }).collect(),
         None => vec![*file],

@@ -299,6 +299,25 @@ data:
     );
 }
 
+/// A key of a manifest that is left out is a limit that is not enforced.
+#[test]
+fn each_part_of_a_manifest_that_is_no_file_is_named() {
+    let manifest = |data: &str| format!("apiVersion: v1\nkind: ConfigMap\n{data}\n");
+    let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+    let good = format!("one: |\n    domain: one\n    descriptors: [{{ key: k, {limit} }}]");
+    let refused = refusal(&manifest(&format!("data:\n  {good}\n  two.yaml:\n    domain: two\n    descriptors: []")));
+    assert!(refused.starts_with("1.yaml:7: `two.yaml` of `data` is no text; write `two.yaml: |`"), "{refused}");
+    assert_eq!(refused.lines().count(), 1, "{refused}");
+    let refused = refusal(&manifest(&format!("data:\n  {good}\nbinaryData:\n  three.yaml: ZG9tYWluOiBk")));
+    assert!(refused.starts_with("1.yaml:8: `three.yaml` is under `binaryData`, which is not read"), "{refused}");
+    for empty in ["data: {}", "data:", "data: null", "metadata: { name: x }"] {
+        let (_, warned) = imported(&[&manifest(empty)], &EnvoySettings::default()).expect(empty);
+        assert!(warned.contains("`data` of the manifest is empty, so it limits nothing; write"), "{empty}: {warned}");
+    }
+    let broken = refusal("kind: ConfigMap\ndata: [\n");
+    assert_eq!(broken.lines().count(), 1, "{broken}");
+}
+
 /// envoyproxy/ratelimit reads the first document of a file only.
 #[test]
 fn several_documents_of_a_file_are_refused_with_a_remedy() {

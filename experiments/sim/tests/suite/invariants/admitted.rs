@@ -1,14 +1,15 @@
-//! never-over, as callers see it: of a rule with the conservative estimate or a log, no window holds more admissions by charges of
-//! the store than the quota, however late the store is or if it is down. Admissions of late calls by an agent's part are no more than
-//! its part.
+//! never-over, as callers see it: of a rule with the conservative estimate or a log, no window holds more admissions by
+//! charges of the store than the quota, however late the store is or if it is down. Admissions of late calls by an
+//! agent's part are no more than its part, whatever the rule states.
 //!
 //! An admission counts at the instant of its decision, and one by a part not later than the store's true time, because
-//! an agent knows this time within bounds only. Repeated requests count once. The limit is the one that the counter follows, and
-//! after a change of the quota the largest of the last two windows. Left to `degraded` are admissions by signals and by
-//! `on_failure` while the store is down or all late calls pass; they do not excuse their window. Excused:
-//! two windows after steps of the store's clock and losses of its data; and windows that may contain a unit of a lease of
-//! another window. These remain at agents that have not received the change, for at most a sub-window. Calls with a request id,
-//! whose charge may be older than their decision, and agents with an own table are left to `never_over`.
+//! an agent knows this time within bounds only. Repeated requests count once. The limit is the one that the counter
+//! follows, and after a change of the quota the largest of the last two windows. Left to `degraded` are admissions by
+//! signals and by `on_failure` while the store is down or all late calls pass; they do not excuse their window.
+//! Excused: two windows after steps of the store's clock and losses of its data; and windows that may contain a unit of
+//! a lease of another window. These remain at agents that have not received the change, for at most a sub-window. Calls
+//! with a request id, whose charge may be older than their decision, and agents with an own table are left to
+//! `never_over`; admissions of such calls by a part are checked here.
 
 use std::collections::HashMap;
 
@@ -94,7 +95,7 @@ impl Admitted {
     fn answered(&mut self, facts: &Facts, sim: &Simulation<'_>, answered: &AnsweredCall<'_>) -> Result<(), String> {
         let owns_table = sim.agents()[answered.agent].settings.owns_table;
         let is_unlisted = facts.list_match(answered.generation, &answered.call) == ListMatch::Unlisted;
-        if owns_table || facts.overflows() || !is_unlisted || answered.call.id().is_some() {
+        if owns_table || facts.overflows() || !is_unlisted {
             return Ok(());
         }
         let decision = &answered.decision;
@@ -104,13 +105,13 @@ impl Admitted {
         *agents_min = size.min(*agents_min);
         for applied in facts.applied(answered.generation, &answered.call) {
             let policies = facts.policies(&applied.rule.name, &answered.call);
-            if applied.counts_denials() || !policies.iter().all(is_stated) {
-                continue;
-            }
             let widest_ms = policies.iter().map(|policy| policy.window.width_ms()).max().unwrap_or_default();
             let (source, by) = answered.decided_by(applied.counter);
             if by == Some(LocalAnswer::Part) {
                 self.admitted_by_part(answered, &applied, widest_ms, decision.at.min(shown))?;
+                continue;
+            }
+            if answered.call.id().is_some() || applied.counts_denials() || !policies.iter().all(is_stated) {
                 continue;
             }
             let at = decision.at;
@@ -147,8 +148,8 @@ impl Admitted {
         Ok(())
     }
 
-    /// Checks the units that an agent has admitted by its part in a window: they are no more than the part of the smallest fleet that
-    /// it has known.
+    /// Checks the units that an agent has admitted by its part in a window: they are no more than the part of the
+    /// smallest fleet that it has known.
     fn admitted_by_part(
         &mut self,
         answered: &AnsweredCall<'_>,
@@ -165,7 +166,10 @@ impl Admitted {
         units.push((at, signed(applied.cost)));
         let width_ms = applied.policy.window.width_ms();
         let held: i64 = units.iter().filter(|(then, _)| then.plus_ms(width_ms) > at).map(|(_, units)| units).sum();
-        let part = applied.policy.most_in_window() / self.agents_min[&agent];
+        let LimitPolicy { quota, burst, .. } = applied.policy;
+        // A part of a burst is free again as fast as a part of the quota allows.
+        let most = if burst > 0 { quota.units() + burst } else { quota.units() };
+        let part = most / self.agents_min[&agent];
         self.by_part += 1;
         if held > signed(part) {
             return Err(format!("never-over: agent {agent} admits {held} of {part} units by its part under `{rule}`"));
@@ -175,8 +179,8 @@ impl Admitted {
 }
 
 impl AdmittedUnits {
-    /// Returns the most units in a window (t-W, t] that ends with an admission at the instant `shown` or at most a window before
-    /// it.
+    /// Returns the most units in a window (t-W, t] that ends with an admission at the instant `shown` or at most a
+    /// window before it.
     fn fullest(&self, width_ms: u64, back_ms: u64, shown: Timestamp) -> i64 {
         let ends = self.units.iter().map(|(end, _)| *end).filter(|end| end.plus_ms(back_ms) > shown);
         let held = |end: Timestamp| {

@@ -3,13 +3,13 @@
 //!
 //! Excused: rows of agents that ended, of a topic that was recreated, and of callers that the sketch counts.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use tollgate_bus::{BusRecord, Topic};
-use tollgate_core::counter::Partition;
+use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::rules::ListMatch;
-use tollgate_sim::{Observation, SimNode, Simulation};
+use tollgate_sim::{Observation, SimNode, Simulation, Ticket};
 use tollgate_wire::Record;
 
 use super::drift_ms;
@@ -28,6 +28,9 @@ pub(crate) struct Capped {
     rows: BTreeMap<usize, Rows>,
     is_recreated: bool,
     turn: usize,
+    /// Counters that requests have charged before, and those whose charges followed the decisions on calls.
+    repeated: HashMap<Ticket, Vec<CounterId>>,
+    followed: HashMap<Ticket, Vec<CounterId>>,
     /// A writer that did not wait for its acknowledgements in this step; it may if it leaves.
     hasty: Option<(SimNode, String)>,
 }
@@ -73,7 +76,19 @@ impl Capped {
                 let is_denied = matches!(facts.list_match(answered.generation, &answered.call), ListMatch::Denied(_));
                 let applied = if is_denied { 0 } else { facts.applied(answered.generation, &answered.call).len() };
                 self.rows.entry(answered.agent).or_default().expected += applied.max(1) as u64;
+                let follows = answered.rules.iter().filter(|rule| rule.follows).map(|rule| rule.counter);
+                if let Some(ticket) = answered.ticket {
+                    self.followed.entry(ticket).or_default().extend(follows);
+                    if answered.error.is_none() {
+                        self.taken_back(answered.agent, ticket);
+                    }
+                }
             }
+            Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
+                let repeated = charges.iter().zip(results).filter(|(_, result)| result.repeated);
+                self.repeated.entry(*ticket).or_default().extend(repeated.map(|(charge, _)| charge.counter));
+            }
+            Observation::LateAnswer { agent, ticket, error: None } => self.taken_back(*agent, *ticket),
             Observation::Corrected(corrected) => {
                 let is_row = |counter, units: i64| {
                     let was_asked = corrected.charges.iter().any(|charge| charge.counter == counter);
@@ -85,6 +100,14 @@ impl Capped {
             }
             _ => {}
         }
+    }
+
+    /// Counts the rows that take back the units of a repeated call, which was published with its decision.
+    fn taken_back(&mut self, agent: usize, ticket: Ticket) {
+        let (followed, repeated) = (self.followed.remove(&ticket), self.repeated.remove(&ticket));
+        let repeated = repeated.unwrap_or_default();
+        let rows = followed.iter().flatten().filter(|counter| repeated.contains(counter)).count();
+        self.rows.entry(agent).or_default().expected += rows as u64;
     }
 
     fn sent(&mut self, now_ms: u64, node: SimNode, batch: (Partition, u64)) {

@@ -7,6 +7,7 @@ mod held_units;
 mod answers;
 mod never_over;
 mod admitted;
+mod counted_each;
 mod charged;
 mod leases;
 mod true_denial;
@@ -35,6 +36,7 @@ use admitted::Admitted;
 use answers::Answers;
 use capped::Capped;
 use charged::Charged;
+use counted_each::CountedEach;
 use degraded::Degraded;
 use exactly_counted::ExactlyCounted;
 use facts::Facts;
@@ -60,6 +62,7 @@ pub(crate) struct Invariants {
     answers: Answers,
     never_over: NeverOver,
     admitted: Admitted,
+    counted_each: CountedEach,
     charged: Charged,
     leases: Leases,
     true_denial: TrueDenial,
@@ -110,6 +113,9 @@ pub(crate) struct Totals {
     pub(crate) after_changes: usize,
     /// Admissions by a part while the store was late that were compared with it.
     pub(crate) by_part: usize,
+    /// Admissions and denials of calls whose only rule counts each call.
+    pub(crate) admitted_each: usize,
+    pub(crate) denied_each: usize,
     /// Calls that were decided before a late answer.
     pub(crate) late: usize,
     /// Admissions by `on_failure` that were compared with its bound.
@@ -132,6 +138,7 @@ impl Invariants {
             answers: Answers::default(),
             never_over: NeverOver::default(),
             admitted: Admitted::default(),
+            counted_each: CountedEach::default(),
             charged: Charged::default(),
             leases: Leases::default(),
             true_denial: TrueDenial::default(),
@@ -163,6 +170,7 @@ impl Invariants {
             self.answers.observe(&self.facts, &observation)?;
             self.never_over.observe(&self.facts, sim, &observation)?;
             self.admitted.observe(&self.facts, sim, &observation)?;
+            self.counted_each.observe(&self.facts, sim, &observation)?;
             self.charged.observe(&self.facts, sim, &observation)?;
             self.leases.observe(&self.facts, sim, &observation)?;
             self.true_denial.observe(&self.facts, sim, &observation)?;
@@ -219,6 +227,8 @@ impl Invariants {
             admitted_bounded: self.admitted.bounded,
             after_changes: self.admitted.after_changes,
             by_part: self.admitted.by_part,
+            admitted_each: self.counted_each.admitted,
+            denied_each: self.counted_each.denied,
             late: self.charged.late,
             bounded: self.degraded.bounded,
             members: self.members.compared,

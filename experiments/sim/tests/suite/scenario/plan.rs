@@ -7,7 +7,7 @@ use tollgate_sim::{Faults, SimAgentSettings, SimSettings};
 
 use super::clients::Retrying;
 use super::incident::{self, Incident};
-use super::traffic::{Pattern, Request, Traffic};
+use super::traffic::{Pattern, Request, Traffic, is_extended};
 use crate::invariants::START;
 
 /// Minimum virtual time of a run, in ms, and of one with a blackout.
@@ -18,6 +18,9 @@ const BLACKOUT_RUN_MS: u64 = 26_000;
 const DRIFT_PPM_MAX: i64 = 195;
 /// Maximum difference of an agent's clock from true time at its start, in ms.
 const CLOCK_OFFSET_MS_MAX: i64 = 399;
+
+/// Parts of the answers of the store that come late on their own, in percent.
+const LATE_PERCENTS: [u8; 4] = [0, 0, 1, 20];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
@@ -61,11 +64,16 @@ impl Plan {
     }
 }
 
+/// Draws the answers of the store that come late on their own, in percent.
+fn late_percent(seed: u64) -> u8 {
+    if is_extended(seed) { LATE_PERCENTS[Rng::with_seed(seed).usize(0..LATE_PERCENTS.len())] } else { 0 }
+}
+
 fn settings(seed: u64, rng: &mut Rng) -> SimSettings {
     let mut percent = |max: u8| if rng.bool() { 0 } else { rng.u8(0..=max) };
     let faults = Faults {
         store_refused_percent: percent(3),
-        store_late_percent: 0,
+        store_late_percent: late_percent(seed),
         store_answer_lost_percent: percent(5),
         record_lost_percent: percent(15),
         record_duplicated_percent: percent(25),

@@ -27,6 +27,7 @@ pub(crate) struct Rest {
 pub(crate) enum Hazard {
     StoreDelays,
     StoreRefusals,
+    LateAnswers,
     LostAnswers,
     BusDelays,
     LostRecords,
@@ -95,6 +96,7 @@ impl Hazard {
         match self {
             Self::StoreDelays => faults.store_ms_max = none.store_ms_max,
             Self::StoreRefusals => faults.store_refused_percent = none.store_refused_percent,
+            Self::LateAnswers => faults.store_late_percent = none.store_late_percent,
             Self::LostAnswers => faults.store_answer_lost_percent = none.store_answer_lost_percent,
             Self::BusDelays => faults.bus_ms_max = none.bus_ms_max,
             Self::LostRecords => faults.record_lost_percent = none.record_lost_percent,

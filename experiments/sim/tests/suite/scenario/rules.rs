@@ -11,7 +11,7 @@ const RULES: &str = "
 version: 5
 defaults: { consistency: strict }
 rules:
-  - { name: key, match: { endpoint: { not: [/hot] } }, per: [api_key], quota: 20/2s }
+  - { name: key, match: { endpoint: { not: [/hot, /count] } }, per: [api_key], quota: 20/2s }
   - { name: log, match: { endpoint: /login }, per: [ip], quota: 6/3s, algorithm: sliding_log }
   - { name: fine, match: { endpoint: /search* }, per: [api_key], quota: 9/1s, sub_windows: 4, on_failure: limit 3/1s, leases: off }
   - { name: about, match: { endpoint: /about }, per: [], quota: 40/1500ms, estimate: interpolated, consistency: bounded, deadline: 9ms }
@@ -27,7 +27,8 @@ rules:
   - { name: hot, match: { endpoint: /hot }, per: [], quota: 150/3s, sub_windows: 3, consistency: bounded, estimate: conservative }
   - { name: warm, match: { endpoint: /hot, ip: { cidr: 10.0.0.0/30 } }, per: [], quota: 90/1500ms, algorithm: fixed_window }
   - { name: flat, match: { endpoint: /other }, per: [ip], quota: 12/4s, sub_windows: 4, cost: 2 }
-  - { name: tiered, match: { endpoint: { not: [/hot] } }, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
+  - { name: tiered, match: { endpoint: { not: [/hot, /count] } }, per: [user], quota: tier, keys: { user-1: { quota: 25/1s } } }
+  - { name: count, match: { endpoint: /count }, per: [ip], quota: 10/1s, algorithm: fixed_window, charge: each }
 lists: { allow: [{ ip: 10.0.0.7 }], deny: [{ ip: 10.0.0.9 }] }
 tiers: { free: { quota: 9/1s }, pro: { quota: 14/1s }, free-for-all: { quota: unlimited } }
 descriptors:
