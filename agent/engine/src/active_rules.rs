@@ -48,7 +48,8 @@ impl ActiveRules {
         Self { number, order, index, set, names, counts, has_one_limit: limits <= 1, sketch_kinds, emergency: None }
     }
 
-    /// Returns these rules as they follow others.
+    /// Returns these rules with an order that is greater than that of the rules before, unless they are the same. The
+    /// limit of the emergency switch stays.
     pub(crate) fn after(self, before: &Self) -> Self {
         let is_same = (self.set.numbering, self.set.generation) == (before.set.numbering, before.set.generation);
         let order = if is_same { before.order } else { self.order.max(before.order + 1) };
