@@ -17,7 +17,8 @@ use crate::decide::verdicts_of;
 use crate::enforce::StoreAccess;
 use crate::engine::{Context, Engine};
 use crate::joint_charge::part_of;
-use crate::leases::{Payments, Sending};
+use crate::leases::Sending;
+use crate::leases::payments::Payments;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::planned_call::{PlannedCall, Verdicts};
 use crate::table::LockedTable;
@@ -122,7 +123,11 @@ impl Engine {
                         Some(result)
                     };
                     planned.results = planned.matched.iter().filter_map(part).collect();
-                    verdicts_of(&planned.matched, &planned.results)
+                    let mut verdicts = verdicts_of(&planned.matched, &planned.results);
+                    if may_lease {
+                        self.pay_denied(context, planned, &mut verdicts);
+                    }
+                    verdicts
                 }
                 Err(error) => {
                     planned.error = Some(*error);

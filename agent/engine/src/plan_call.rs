@@ -133,7 +133,7 @@ impl Engine {
         let now = context.bounds.latest;
         let view = table.view(*counter);
         let at_once = if policy.burst > 0 { policy.burst } else { view.quota(policy) };
-        let known = view.store_count(now);
+        let known = view.store_count(policy, now);
         let used = known.map_or(0, |known| known.units.saturating_add(known.since)).saturating_add(*cost);
         let reset_at = known.map_or(now.plus_ms(policy.window.width_ms()), |known| known.until());
         let remaining = at_once.saturating_sub(used);

@@ -102,16 +102,17 @@ pub(crate) fn eventual(
     // `on_failure: limit` keeps the own admissions by a window of its own.
     let own = view.admitted(policy).filter(|own| own.window() == policy.window);
     let signalled = remote.map_or(0, |remote| used(remote, policy, now)).saturating_add(beyond);
-    let admitted = own.as_ref().map_or(0, |own| own.used(now, estimate(policy)));
+    let admitted = own.as_ref().map_or(0, |own| own.used(now, policy.algorithm.estimate()));
     let most = quota.checked_sub(cost);
     let retry_at = most.map_or(now.plus_ms(STORE_RETRY_MS), |most| {
         let by_signal = remote.zip(most.checked_sub(beyond)).map(|(remote, most)| falls_to(remote, policy, most, now));
-        let by_own = own.as_ref().filter(|_| admitted > most).map(|own| own.falls_to(most, now, estimate(policy)));
+        let by_own =
+            own.as_ref().filter(|_| admitted > most).map(|own| own.falls_to(most, now, policy.algorithm.estimate()));
         let next_sub_window = policy.window.start_of(policy.window.sub_window(now) + 1);
         by_signal.max(by_own).unwrap_or(next_sub_window)
     });
     let reset_at = remote.map_or(now, |remote| falls_to(remote, policy, 0, now));
-    let reset_at = own.map_or(reset_at, |own| reset_at.max(own.falls_to(0, now, estimate(policy))));
+    let reset_at = own.map_or(reset_at, |own| reset_at.max(own.falls_to(0, now, policy.algorithm.estimate())));
     verdict(now, &Room { units: quota.saturating_sub(signalled.max(admitted)), retry_at }, cost, reset_at)
 }
 
@@ -152,7 +153,7 @@ pub(crate) fn alone(
             let wanted = |own: u64| cost.saturating_add(own).saturating_mul(agents);
             let never = now.plus_ms(STORE_RETRY_MS);
             let by_window = own_room(policy, view, part(most_in_window), now, cost);
-            let by_store = view.store_count(now).map(|count| Room {
+            let by_store = view.store_count(policy, now).map(|count| Room {
                 units: part(policy.at_once().saturating_sub(count.units)).saturating_sub(count.since),
                 retry_at: count.falls_to(policy.at_once().saturating_sub(wanted(count.since))),
             });
@@ -191,7 +192,7 @@ fn own_beyond(view: &CounterView, covered: &CoveredRounds, policy: &LimitPolicy,
 /// Returns the units that the store had charged by its last answer, and the agent's own admissions since. None once no
 /// other agent can spend a lease that is among these units.
 fn charged_with_leases(policy: &LimitPolicy, view: &CounterView, now: Timestamp) -> Option<u64> {
-    let known = view.store_count(now).filter(|_| policy.may_lease())?;
+    let known = view.store_count(policy, now).filter(|_| policy.may_lease())?;
     // The newest units of a sliding window leave it a window after the end of their sub-window.
     let leased_until = match policy.algorithm {
         Algorithm::FixedWindow => known.until(),
@@ -214,18 +215,9 @@ fn verdict(now: Timestamp, room: &Room, cost: u64, reset_at: Timestamp) -> Verdi
 }
 
 fn used(remote: &RemoteCount, policy: &LimitPolicy, now: Timestamp) -> u64 {
-    remote.admitted.used(now, estimate(policy))
+    remote.admitted.used(now, policy.algorithm.estimate())
 }
 
 fn falls_to(remote: &RemoteCount, policy: &LimitPolicy, units: u64, now: Timestamp) -> Timestamp {
-    remote.admitted.falls_to(units, now, estimate(policy))
-}
-
-fn estimate(policy: &LimitPolicy) -> Estimate {
-    match policy.algorithm {
-        Algorithm::SlidingWindow(estimate) => estimate,
-        Algorithm::FixedWindow => Estimate::Ignored,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => Estimate::Interpolated,
-        Algorithm::SlidingLog | Algorithm::Concurrency => Estimate::Conservative,
-    }
+    remote.admitted.falls_to(units, now, policy.algorithm.estimate())
 }

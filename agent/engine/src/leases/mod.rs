@@ -1,39 +1,33 @@
-//! Leases of calls: which counters of a call ask for units, which units pay for a call, and what becomes of the units in an
-//! answer. The lease itself is in [`view`](crate::view).
+//! Leases of calls: which counters of a call ask for units, and what becomes of the units in an answer. Which units pay for a
+//! call is in [`payments`], and the lease itself is in [`view`](crate::view).
 //!
 //! Only a call that is alone in its request and has no request id asks for units or spends them: another call could
 //! hold it back, or an earlier attempt may have been charged.
-//!
-//! **Payment.** Each counter of a call that holds leased units pays for the call, or for a part of its cost. If all pay, the call
-//! is decided at once. Otherwise the store is asked about the rest, in a step that expires before the leases end: the step runs
-//! within their sub-windows and terms, or not at all. So all units of the call lie at one instant, although the step does not
-//! know the leases. A lease that ends sooner does not pay.
 //!
 //! **Demand.** A lease is asked for only by a call that needs no step if all its counters hold units: each rule that can deny it
 //! has leases. Such a call asks for the same number of calls on each counter: the smallest demand among them, and no more than a
 //! counter that pays still holds. Units of other calls are no demand, because they could not be spent. So no counter is
 //! charged for units that have no partner on the other counters.
 
+pub(crate) mod payments;
 #[cfg(test)]
 mod tests;
 
 use std::num::NonZeroU32;
 
-use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
-use tollgate_core::decision::LocalAnswer;
 use tollgate_core::rules::LimitPolicy;
 
 use crate::active_rules::ActiveRules;
-use crate::enforce::{Enforcement, RuleVerdict};
+use crate::enforce::Enforcement;
 use crate::engine::{Context, Engine};
 use crate::engine_settings::ChargeableRules;
 use crate::lease_epoch::LeaseEpoch;
-use crate::matched_rule::{MatchedRule, Payment};
+use crate::matched_rule::MatchedRule;
 use crate::planned_call::PlannedCall;
 use crate::table::LockedTable;
-use crate::view::{LeaseFacts, LeaseGrant, LeaseNumber, LeasedCall, ViewEvent, take_leased, update};
+use crate::view::{LeaseFacts, LeaseGrant, LeaseNumber, ViewEvent, update};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sending {
@@ -43,92 +37,7 @@ pub(crate) struct Sending {
     pub(crate) epoch: LeaseEpoch,
 }
 
-/// Part of each charge of a call that a lease pays.
-pub(crate) type Payments = SmallVec<[Option<LeasedCall>; 2]>;
-
 impl Engine {
-    /// Returns the leases that pay for a call, of each of its rules. If they do not pay for all of it, `step_until` is the
-    /// instant at which the step about the rest expires; there is none if no step follows. Then a lease pays the whole cost or
-    /// nothing.
-    pub(crate) fn payments(
-        &self,
-        context: &Context<'_>,
-        matched: &[MatchedRule<'_>],
-        table: &mut LockedTable<'_>,
-        step_until: Option<Timestamp>,
-    ) -> Payments {
-        let mut payments: Payments = matched
-            .iter()
-            .map(|matched| {
-                let is_open = matched.own_verdict().is_none() && matched.paid.is_none();
-                let may_pay = is_open && matched.enforcement == Enforcement::Normal;
-                let facts = self.lease_facts(context, &matched.policy);
-                may_pay.then(|| table.view(matched.counter).leased(&facts, matched.cost)).flatten()
-            })
-            .collect();
-        let is_whole = |matched: &MatchedRule<'_>, payment: &Option<LeasedCall>| {
-            payment.is_some_and(|payment| payment.units == matched.cost)
-        };
-        let is_open = |matched: &MatchedRule<'_>, payment| {
-            matched.own_verdict().is_none() && !matched.may_follow(false) && !is_whole(matched, payment)
-        };
-        match step_until {
-            Some(step_until) if matched.iter().zip(&payments).any(|(matched, payment)| is_open(matched, payment)) => {
-                let lasts = |payment: &LeasedCall| payment.span.lasts_until(step_until);
-                payments.iter_mut().for_each(|payment| *payment = payment.filter(lasts));
-            }
-            Some(_) => {}
-            None => {
-                let parts = matched.iter().zip(&mut payments);
-                parts.filter(|(matched, payment)| !is_whole(matched, payment)).for_each(|(_, payment)| *payment = None);
-            }
-        }
-        payments
-    }
-
-    /// Takes the units of payments out of their leases, until the call is decided.
-    pub(crate) fn take_payments(
-        matched: &mut [MatchedRule<'_>],
-        payments: &[Option<LeasedCall>],
-        table: &mut LockedTable<'_>,
-    ) {
-        for (matched, payment) in matched.iter_mut().zip(payments) {
-            let Some(LeasedCall { verdict, units, .. }) = *payment else { continue };
-            let view = table.view(matched.counter);
-            let limit = view.quota(&matched.policy);
-            let rule = RuleVerdict::local(&matched.policy, verdict, limit, LocalAnswer::Lease);
-            let taken = take_leased(view, units);
-            matched.paid = Some(Payment { units, rule: (units == matched.cost).then_some(rule), taken });
-        }
-    }
-
-    /// Notes that a call which has taken units is decided: they are spent if its charges stand, and returned otherwise.
-    pub(crate) fn resolve_payment(&self, context: &Context<'_>, matched: &MatchedRule<'_>, stands: bool) {
-        let Some(taken) = matched.paid.and_then(|paid| paid.taken) else { return };
-        let facts = self.lease_facts(context, &matched.policy);
-        let counts = &context.active.counts[matched.index];
-        let event = if stands { ViewEvent::TakenSpent(taken) } else { ViewEvent::TakenReturned(taken, facts, counts) };
-        let is_denied = self.table.with(matched.counter, |view| {
-            update(&matched.policy, view, event);
-            view.denial.is_some()
-        });
-        if is_denied && !stands {
-            self.table.end_denials(matched.counter);
-        }
-    }
-
-    /// Ends the payments of a call whose leases have ended since, so that the store may not have charged their units any more.
-    pub(crate) fn end_payments(&self, context: &Context<'_>, planned: &mut PlannedCall<'_>) {
-        for matched in &mut planned.matched {
-            let Some(Payment { rule, taken: Some(taken), .. }) = matched.paid else { continue };
-            let facts = self.lease_facts(context, &matched.policy);
-            if !self.table.with(matched.counter, |view| view.holds_lease_of(&taken, &facts)) {
-                self.resolve_payment(context, matched, false);
-                (matched.paid, matched.is_unasked) = (None, rule.is_some());
-            }
-        }
-    }
-
     #[inline]
     pub(crate) fn lease_facts<'a>(&self, context: &Context<'_>, policy: &'a LimitPolicy) -> LeaseFacts<'a> {
         LeaseFacts {

@@ -41,15 +41,14 @@ impl SketchLimit {
     /// have sketches of their own. If the part is less than one unit, a `bounded` rule admits one.
     pub(super) fn of(policy: &LimitPolicy, shares: Option<&Facts>) -> Self {
         let (width_ms, quota) = (policy.window.width_ms(), policy.quota.units());
-        let (whole, width_ms, estimate) = match policy.algorithm {
-            Algorithm::SlidingWindow(estimate) => (quota, width_ms, estimate),
-            Algorithm::FixedWindow => (quota, width_ms, Estimate::Ignored),
-            Algorithm::SlidingLog | Algorithm::Concurrency => (quota, width_ms, Estimate::Conservative),
+        let estimate = policy.algorithm.estimate();
+        let (whole, width_ms) = match policy.algorithm {
             // The burst, in the time in which the rate gives it.
             Algorithm::TokenBucket | Algorithm::LeakyBucket => {
                 let fill_ms = u128::from(policy.burst) * u128::from(width_ms) / u128::from(quota.max(1));
-                (policy.burst, u64::try_from(fill_ms).unwrap_or(width_ms).max(1), Estimate::Interpolated)
+                (policy.burst, u64::try_from(fill_ms).unwrap_or(width_ms).max(1))
             }
+            _ => (quota, width_ms),
         };
         let least = u64::from(policy.consistency != Consistency::Strict);
         let units = shares.map_or(whole, |facts| equal_part(policy, facts, whole).max(least));

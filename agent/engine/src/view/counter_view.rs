@@ -76,8 +76,8 @@ impl CounterView {
     }
 
     /// Returns the units of the store's last answer that are still in the window.
-    pub(crate) fn store_count(&self, now: Timestamp) -> Option<CountedUnits> {
-        self.local.as_ref()?.store_count(now)
+    pub(crate) fn store_count(&self, policy: &LimitPolicy, now: Timestamp) -> Option<CountedUnits> {
+        self.local.as_ref()?.store_count(policy, now)
     }
 
     /// Returns the part of a call of this cost that a lease pays, unless the store lacks units of the counter.
@@ -112,7 +112,7 @@ impl CounterView {
         let (quota, cost) = (self.quota(policy), cost.max(1));
         let calls = lease_calls(policy, quota, local, store_now, cost, agents);
         let part = |free: u64| free.saturating_sub(cost) / u64::from(agents.get()) / cost;
-        calls.min(free_units(quota, local, store_now.latest).map_or(u64::MAX, part))
+        calls.min(free_units(policy, quota, local, store_now.latest).map_or(u64::MAX, part))
     }
 
     /// Notes that units are asked for.

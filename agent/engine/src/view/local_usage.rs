@@ -5,6 +5,7 @@
 //! does not know are in [`unsynced_units`](super::unsynced_units).
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::{Estimate, Ring, Window};
 
 use super::acknowledgement::Acknowledgement;
@@ -63,8 +64,8 @@ impl LocalUsage {
 
     /// Remembers the count of an answer of the store at `at`. This agent has leased `leased` of these units and not
     /// spent them. All units have left the window at `until`.
-    pub(super) fn answered(&mut self, at: Timestamp, used: u64, leased: u64, until: Timestamp) {
-        let own = self.ring.used(at, Estimate::Conservative).saturating_add(leased);
+    pub(super) fn answered(&mut self, policy: &LimitPolicy, at: Timestamp, used: u64, leased: u64, until: Timestamp) {
+        let own = self.ring.used(at, policy.algorithm.estimate()).saturating_add(leased);
         self.by_store = StoreCount::of_window(used, own, until);
     }
 
@@ -83,8 +84,8 @@ impl LocalUsage {
     }
 
     /// Returns the units of the store's last answer that are still in the window.
-    pub(super) fn store_count(&self, now: Timestamp) -> Option<CountedUnits> {
-        self.by_store.known(self.ring.used(now, Estimate::Conservative), now)
+    pub(super) fn store_count(&self, policy: &LimitPolicy, now: Timestamp) -> Option<CountedUnits> {
+        self.by_store.known(self.ring.used(now, policy.algorithm.estimate()), now)
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             } else {
                 // A reserve is refilled for longer than its units are in the window.
                 let left_at = result.at.plus_ms(policy.window.width_ms() + policy.window.sub_window_ms());
-                local.answered(result.at, used, leased, verdict.reset_at.min(left_at));
+                local.answered(policy, result.at, used, leased, verdict.reset_at.min(left_at));
             }
             local.answered_by(result.limit);
         }

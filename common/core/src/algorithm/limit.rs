@@ -36,6 +36,19 @@ pub struct Limit {
     pub burst: u64,
 }
 
+impl Algorithm {
+    /// Returns the estimate by which counts per sub-window come nearest to the use of a counter.
+    #[must_use]
+    pub const fn estimate(self) -> Estimate {
+        match self {
+            Self::SlidingWindow(estimate) => estimate,
+            Self::FixedWindow => Estimate::Ignored,
+            Self::TokenBucket | Self::LeakyBucket => Estimate::Interpolated,
+            Self::SlidingLog | Self::Concurrency => Estimate::Conservative,
+        }
+    }
+}
+
 impl Limit {
     /// Returns the maximum cost that an unused counter admits.
     #[must_use]

@@ -3,6 +3,7 @@
 mod budgets;
 mod denials;
 mod generations;
+mod sizes;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -10,7 +11,7 @@ use std::num::NonZeroU32;
 use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, CounterId, StoreError, StoredCounter, step};
-use tollgate_core::decision::{Decision, Source};
+use tollgate_core::decision::{Decision, LocalAnswer, Source};
 use tollgate_core::rules::{Charging, Rule, RuleSet};
 
 use super::*;
@@ -301,6 +302,41 @@ fn units_of_a_denied_call_return_to_their_lease() {
     world.engine.end_leases();
     assert!(!finish(&mut world, request).allowed);
     assert_eq!(stranded(&world), before + 1);
+}
+
+/// A lease is looked at before a denial of the store, which may be older: calls that were sent at the same time bring leases.
+#[test]
+fn a_lease_that_came_meanwhile_pays_for_a_denied_call() {
+    let other = Rule::per("other", &["api_key"], "100000/d".parse().expect("a quota")).strict();
+    for rules in [vec![per_key("6000/min")], vec![per_key("6000/min"), other]] {
+        let mut world = World::new(rules);
+        world.until_leased(&call());
+        // A new sub-window.
+        world.now = START.plus_ms(5_100);
+        let requests: Vec<_> = (0..3)
+            .map(|_| match world.engine.begin(world.now, Operation::check(&call())) {
+                Progress::NeedsStore(request) => request,
+                progress => panic!("{progress:?}"),
+            })
+            .collect();
+        let at = store_time(world.now);
+        let mut answers = vec![world.step(requests[0].charges(), at)];
+        assert!(answers[0].iter().all(|result| result.leased > 1), "{answers:?}");
+        // Others take the rest of the quota.
+        let first = requests[1].charges()[0].clone();
+        let rest = answers[0][0].verdict.remaining - answers[0][0].leased;
+        assert!(world.step(&[Charge { cost: rest, ..first }], at)[0].charged);
+        answers.extend(requests[1..].iter().map(|request| world.step(request.charges(), at)));
+        assert!(answers[1..].iter().all(|results| !results[0].verdict.admitted));
+        let taken: Vec<_> = requests
+            .into_iter()
+            .zip(answers)
+            .map(|(mut request, results)| sole(world.engine.finish(world.now, &mut request, Ok(results))))
+            .map(|decision| (decision.allowed, decision.by))
+            .collect();
+        let leased = (true, Some(LocalAnswer::Lease));
+        assert_eq!(taken, [(true, None), leased, leased]);
+    }
 }
 
 /// DESIGN 5: a call asks for the same number of calls on each of its counters, and for none beside a rule without leases.

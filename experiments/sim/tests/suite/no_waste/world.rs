@@ -159,8 +159,11 @@ impl MixedWorld {
                 let sum: f64 = filled.iter().copied().map(of_counter).sum();
                 together * sum.max(1.0)
             }
-            // The denials of the reference vary from one sequence of arrivals to the next.
-            Demand::Steady { .. } => mean_slack + 1.0 + 2.0 * ((tally.calls - tally.expected) as f64).sqrt(),
+            // The denials vary from one sequence of arrivals to the next: about as those of a Poisson process.
+            Demand::Steady { .. } => {
+                let denials = (tally.calls - tally.expected) as f64 + mean_slack;
+                mean_slack + 1.0 + 2.0 * denials.sqrt()
+            }
         };
         Outcome { tally, slack, mean_slack, binding: names.len() }
     }
