@@ -20,6 +20,11 @@ impl Corrections {
     pub(crate) fn contains(&self, request: RequestId) -> bool {
         self.known.contains(&request)
     }
+
+    /// Forgets a request whose call is charged again.
+    pub(crate) fn forget(&mut self, request: RequestId) {
+        self.known.remove(&request);
+    }
 }
 
 impl Extend<RequestId> for Corrections {

@@ -99,6 +99,22 @@ async fn a_slot_is_released() {
     assert_eq!(post(&mut client, "/release", &ended).await.json()["remaining"], 0, "once");
 }
 
+/// A job that runs again under the same request id holds a slot again, and its release frees it.
+#[tokio::test]
+async fn a_slot_is_held_again_under_the_request_id_of_a_released_call() {
+    let mut client = client([strict("2/10min").counted_by(Algorithm::Concurrency)]).await;
+    let job = r#"{"descriptors": {"user": "u"}, "id": "job7"}"#;
+    for run in 0..10 {
+        let first = client.post(job).await;
+        assert_eq!(first.json()["remaining"], 1, "run {run}");
+        assert_eq!(client.post(job).await.json()["remaining"], 1, "run {run}: a repetition holds the same slot");
+        let release = format!(r#"{{"descriptors": {{"user": "u"}}, "id": {}}}"#, first.json()["id"]);
+        for _ in 0..2 {
+            assert_eq!(post(&mut client, "/release", &release).await.json()["remaining"], 2, "run {run}");
+        }
+    }
+}
+
 /// `concurrency` limits calls at a time, so its denial names no window.
 #[tokio::test]
 async fn a_denial_by_concurrency_speaks_of_slots() {

@@ -92,9 +92,8 @@ impl Model {
             }
         }
         for (charge, _) in charges.iter().zip(&results).filter(|(_, result)| !result.repeated) {
-            let ChargeMode::Refund { whole: Some(kind), .. } = charge.mode else { continue };
-            let corrected = charge.request.map(|id| (charge.counter, id.corrected(kind)));
-            if let Some(renamed) = corrected.filter(|renamed| self.request_ids.contains_key(renamed)) {
+            let forgotten = charge.forgets().map(|id| (charge.counter, id));
+            if let Some(renamed) = forgotten.filter(|forgotten| self.request_ids.contains_key(forgotten)) {
                 self.rename(renamed);
             }
         }
@@ -161,7 +160,7 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
     let changed = prop_oneof![4 => Just(None), 1 => limits.prop_map(Some)];
     let id = prop_oneof![6 => Just(None), 1 => (0..REQUESTS.len()).prop_map(|id| Some(REQUESTS[id]))];
-    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..16_u8, id).prop_map(
+    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..17_u8, id).prop_map(
         move |(counter, changed, generation, part, ago_ms, kind, id)| {
             let which = usize::try_from(counter).expect("a few");
             let limit = changed.unwrap_or(limit((first + which) % KINDS.len(), QUOTAS[which + 1], WINDOWS[0]));
@@ -183,9 +182,13 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
                 12 => (|at| ChargeMode::Refund { at, whole: None }, 0),
                 13 => (|at| ChargeMode::Refund { at, whole: None }, 2_000 - ago_ms),
                 14 => (|at| ChargeMode::Refund { at, whole: Some(CallCorrection::Settlement) }, 0),
+                15 => (|at| ChargeMode::Refund { at, whole: Some(CallCorrection::Release) }, 0),
                 _ => (|at| ChargeMode::Reopen { at }, 2_000 - ago_ms),
             };
-            let id = if kind == 14 { id.map(|id: RequestId| id.correction(CallCorrection::Settlement)) } else { id };
+            let id = match mode(START) {
+                ChargeMode::Refund { whole: Some(kind), .. } => id.map(|id: RequestId| id.correction(kind)),
+                _ => id,
+            };
             let generation = if changed.is_some() { generation } else { generation.min(1) };
             let counter = CounterId::from_u128(counter);
             let charge = Charge {

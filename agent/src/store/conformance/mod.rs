@@ -65,6 +65,13 @@ pub(super) use histories::{KINDS, slot_of};
 
 pub(super) const REQUESTS: [RequestId; 2] = [RequestId::from_u128(0), RequestId::from_u128(1)];
 
+/// Returns the requests of the tests, and their corrections.
+#[cfg(feature = "redis")]
+pub(super) fn known_requests() -> impl Iterator<Item = RequestId> {
+    let corrections = [CallCorrection::Settlement, CallCorrection::Release];
+    REQUESTS.into_iter().flat_map(move |id| corrections.map(|kind| id.correction(kind)).into_iter().chain([id]))
+}
+
 /// Kind of a container: where it is, and how it charges no enforced charge of a refused request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Container {
@@ -194,8 +201,9 @@ fn a_retry_of_a_request_that_was_refunded_whole_is_charged_again<S: Loses>(
     fresh: &impl Fn(u64) -> (S, Arc<HandClock>),
 ) {
     const NOW: u64 = 1_000_000;
-    let (store, _) = fresh(NOW);
+    let (store, clock) = fresh(NOW);
     for (number, kind) in (0..).zip(0..histories::KINDS.len()) {
+        clock.set(NOW);
         let limit = histories::limit(kind, 100, (60_000, 12));
         let correction = if number % 2 == 0 { CallCorrection::Settlement } else { CallCorrection::Release };
         let step = |charge: &Charge| {
@@ -217,8 +225,14 @@ fn a_retry_of_a_request_that_was_refunded_whole_is_charged_again<S: Loses>(
         assert_eq!([step(&part), step(&call)], [(false, 2), (true, 2)], "{limit:?}: a part stays");
         let (call, _, whole) = of(2 * number + 2);
         assert_eq!([step(&call), step(&whole), step(&whole)], [(false, 3), (false, 0), (true, 0)], "{limit:?}");
+        clock.set(NOW + 1);
         assert_eq!([step(&call), step(&call)], [(false, 3), (true, 3)], "{limit:?}: a retry");
         assert_eq!([step(&whole), step(&call)], [(true, 3), (true, 3)], "{limit:?}: the refund is repeated late");
+        if limit.algorithm == Algorithm::Concurrency {
+            let mode = ChargeMode::Refund { at: Timestamp::from_ms(NOW + 1), whole: Some(correction) };
+            let whole = Charge { mode, ..whole };
+            assert_eq!([step(&whole), step(&whole)], [(false, 0), (true, 0)], "the retry has a release of its own");
+        }
     }
 }
 

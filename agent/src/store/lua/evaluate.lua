@@ -2,15 +2,15 @@
 -- case, but for those that are only evaluated.
 --
 -- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id, that of its
--- counter's tentative units, and that of the request id that a refund makes void. ARGV: a charge for each. The agent makes the verdicts of the values in the answer, by the same
--- arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
+-- counter's tentative units, and that of a request id that is void with the charge. ARGV: a charge for each. The agent makes the
+-- verdicts of the values in the answer, by the same arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
 -- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
-local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED, WHOLE = 0, 2, 3, 4, 5, 6, 8, 64
+local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED, FORGETS = 0, 2, 3, 4, 5, 6, 8, 64
 local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
--- that of tentative units, the token of the call, and the key of a request id that is void. A step of several charges also has the counters by key and the parts of
--- its answer, so that its time is linear in them.
+-- that of tentative units, the token of the call, and the key of a request id that is void. A step of several charges also has
+-- the counters by key and the parts of its answer, so that its time is linear in them.
 local charges, answer, room, extra = {}, '', true, #ARGV
 local of_key, answers = extra > 1 and {}, extra > 1 and {}
 for i = 1, #ARGV do
@@ -18,7 +18,7 @@ for i = 1, #ARGV do
   local key, expires_at, flags = KEYS[i], time, 0
   local name, companion, token, leased, agents, void
   if mode >= NAMED then
-    local wants, is_whole = floor(mode / NAMED) % 8, mode >= WHOLE
+    local wants, forgets = floor(mode / NAMED) % 8, mode >= FORGETS
     mode = mode % NAMED
     if wants % 2 == 1 then
       extra = extra + 1
@@ -29,7 +29,7 @@ for i = 1, #ARGV do
       companion = KEYS[extra]
       token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
     end
-    if is_whole then
+    if forgets then
       extra = extra + 1
       void = KEYS[extra]
     end
@@ -114,6 +114,11 @@ for i = 1, #ARGV do
   if name then c.lasts_ms = c.level and meter.lasts_ms(c) or c.width end
   local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
   if charged_at and charged_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
+  -- Nor does the release of a slot that is free again change anything while its request holds another one.
+  if mode == REFUND and void and c.count and log.after(c, time) == log.after(c, time - 1) then
+    local held_at = redis.call('GET', void)
+    if held_at and held_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
+  end
   if mode == EVALUATE then
     charged = false
   elseif mode == REOPEN then

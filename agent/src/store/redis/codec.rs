@@ -8,7 +8,7 @@
 use bytes::{Buf, BufMut};
 use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, RequestId, StoredCounter};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoredCounter};
 
 use super::value::{self, EXACT_MAX, number, time};
 
@@ -49,8 +49,8 @@ const NAMED: u8 = 8;
 const TENTATIVE: u8 = 16;
 /// Addition to a mode: the limits of the region give the quota (`lua/budgets.lua`).
 const BUDGETED: u8 = 32;
-/// Addition to a mode: a refund leaves nothing of the charge of its request, whose id is forgotten.
-const WHOLE: u8 = 64;
+/// Addition to a mode: a request id is forgotten with the charge ([`Charge::forgets`]).
+const FORGETS: u8 = 64;
 
 /// Flag of an evaluated charge.
 const REPEATED: u8 = 1;
@@ -119,12 +119,6 @@ impl StepAnswer {
     }
 }
 
-/// Returns the request that a charge lets the store forget.
-pub(super) fn forgotten(charge: &Charge) -> Option<RequestId> {
-    let ChargeMode::Refund { whole: Some(kind), .. } = charge.mode else { return None };
-    Some(charge.request?.corrected(kind))
-}
-
 /// True if the limits of the region give the quota of a charge.
 pub(super) fn has_budget(charges: &[Charge]) -> bool {
     charges.iter().any(|charge| charge.budget.is_some())
@@ -178,8 +172,8 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     let mut put = |len, number| bytes.put_uint_le(number, len);
     let named = if charge.request.is_some() { NAMED } else { 0 };
     let budgeted = if charge.budget.is_some() { BUDGETED } else { 0 };
-    let whole = if forgotten(charge).is_some() { WHOLE } else { 0 };
-    put(1, u64::from(mode + named + flags + budgeted + whole));
+    let forgets = if charge.forgets().is_some() { FORGETS } else { 0 };
+    put(1, u64::from(mode + named + flags + budgeted + forgets));
     value::put_policy(&mut put, &charge.limit, charge.generation);
     // More than any quota, and still exact.
     put(7, charge.cost.min(EXACT_MAX + 1));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{CallCorrection, CounterId, HashSlotId, RequestId};
-use crate::algorithm::{Limit, Verdict};
+use crate::algorithm::{Algorithm, Limit, Verdict};
 use crate::clock::Timestamp;
 
 /// One step on one counter.
@@ -120,6 +120,19 @@ impl Charge {
     pub fn enforce(counter: CounterId, limit: Limit, generation: u64, cost: u64, expires_at: Timestamp) -> Self {
         let mode = ChargeMode::Enforce { expires_at };
         Self { counter, slot: HashSlotId::of(counter), request: None, limit, generation, cost, mode, budget: None }
+    }
+
+    /// Returns the request that the counter forgets with this charge: one of which a refund leaves nothing, or the earlier release
+    /// of a call that holds slots again.
+    #[must_use]
+    pub fn forgets(&self) -> Option<RequestId> {
+        let request = self.request?;
+        match self.mode {
+            ChargeMode::Refund { whole, .. } => Some(request.corrected(whole?)),
+            ChargeMode::Evaluate { .. } | ChargeMode::Reopen { .. } => None,
+            _ if self.limit.algorithm != Algorithm::Concurrency => None,
+            _ => Some(request.correction(CallCorrection::Release)),
+        }
     }
 }
 

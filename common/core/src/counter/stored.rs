@@ -130,7 +130,8 @@ impl StoredCounter {
         } else if now < last {
             self.born = Timestamp::default();
         }
-        let repeated = charge.request.is_some_and(|id| self.has_charged(id, now));
+        let repeated =
+            charge.request.is_some_and(|id| self.has_charged(id, now)) || self.is_of_earlier_slot(charge, now);
         if let (ChargeMode::Refund { at, .. }, false) = (charge.mode, repeated) {
             self.state.refund(at, charge.cost);
         }
@@ -187,22 +188,23 @@ impl StoredCounter {
                 let at = at.min(result.at);
                 self.state.charge(at, charge.cost.saturating_sub(self.state.held_around(at)));
             }
-            ChargeMode::Refund { whole, .. } => {
-                self.forget(whole.and_then(|kind| Some(charge.request?.corrected(kind))));
-            }
+            ChargeMode::Refund { .. } => {}
             ChargeMode::Evaluate { .. } => return,
         }
         if let Some(id) = charge.request {
             let requests = self.requests.get_or_insert_with(Box::default);
             requests.insert(id, result.at, self.limit.lasts_ms());
+            if let Some(forgotten) = charge.forgets() {
+                requests.charged_at.remove(&forgotten);
+            }
         }
     }
 
-    /// Forgets a request whose charge was returned whole.
-    fn forget(&mut self, id: Option<RequestId>) {
-        if let (Some(id), Some(requests)) = (id, &mut self.requests) {
-            requests.charged_at.remove(&id);
-        }
+    /// Returns true for the release of a slot that is free again, while its request holds another one: a late repetition.
+    fn is_of_earlier_slot(&self, charge: &Charge, now: Timestamp) -> bool {
+        let ChargeMode::Refund { at, whole: Some(_) } = charge.mode else { return false };
+        let CounterState::Log(slots) = &self.state else { return false };
+        !slots.holds(at) && charge.forgets().is_some_and(|id| self.has_charged(id, now))
     }
 
     fn has_charged(&self, id: RequestId, now: Timestamp) -> bool {
