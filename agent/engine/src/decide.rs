@@ -6,7 +6,7 @@
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{CallCorrection, ChargeResult, CounterId};
+use tollgate_core::counter::{ChargeResult, CounterId};
 use tollgate_core::decision::{Decision, DecisionId, LocalAnswer, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::{Consistency, LimitPolicy};
@@ -42,9 +42,9 @@ impl Engine {
         planned: &PlannedCall<'_>,
         held_back: bool,
     ) -> Decision {
-        let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, request, .. } = planned;
+        let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, .. } = planned;
         let Combined { allowed, shown, source, by } = *combined;
-        let at = results.first().map_or(*at, |result| result.at);
+        let at = planned.within_leases(results.first().map_or(*at, |result| result.at));
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
             (None, Some(shown)) => (Some(&*shown.rule.name), &context.active.counts[shown.index]),
@@ -120,10 +120,6 @@ impl Engine {
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);
-        let request = request.filter(|_| decision.holds_slots && !results.iter().any(|result| result.repeated));
-        if let Some(request) = request {
-            self.corrections.lock().forget(request.correction(CallCorrection::Release));
-        }
         decision
     }
 

@@ -70,11 +70,15 @@ impl PlannedCall<'_> {
         self.asks_store() || self.is_deferred
     }
 
-    /// Sets the instant at which an admission without an answer of the store counts: the nearest one at which all leases that pay
-    /// for the call have been charged and last.
+    /// Sets the instant at which an admission without an answer of the store counts.
     pub(crate) fn set_instant(&mut self, at: Timestamp) {
+        self.at = self.within_leases(at);
+    }
+
+    /// Returns the instant nearest to this one at which all leases that pay for the call have been charged and last.
+    pub(crate) fn within_leases(&self, at: Timestamp) -> Timestamp {
         let taken = self.matched.iter().filter_map(|matched| matched.paid?.taken);
-        self.at = taken.fold(at, |at, taken| taken.span.nearest(at));
+        taken.fold(at, |at, taken| taken.span.nearest(at))
     }
 
     /// Returns true if the charge of the rule at this position counts: the call is admitted, or the rule counts it anyway. Slots

@@ -42,6 +42,8 @@ impl ReferenceStore {
     /// Creates a store that has no counters yet.
     #[must_use]
     pub fn new(rules: RuleSet) -> Self {
+        // Of the simulated agents, too.
+        let rules = rules.in_region("default");
         Self { rules, counters: HashMap::new(), filled: HashMap::new() }
     }
 

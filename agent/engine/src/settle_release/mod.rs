@@ -73,7 +73,10 @@ impl Engine {
         let mut matched = MatchedRules::new();
         // The store part of a correction may fail and be repeated, after the part under `eventual` was made.
         let eventual_request = request.map(|request| request.after(1));
-        let is_made = |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id));
+        // A call is settled once. Its slots may be held and released again under its request.
+        let decided_at = if settled.is_none() { at } else { Timestamp::from_ms(u64::MAX) };
+        let is_made =
+            |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id, decided_at));
         let (is_repeated, is_repeated_eventual) = (is_made(request), is_made(eventual_request));
         let (scope, mut shadowed) = (MatchScope::default(), ShadowedRules::new());
         if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
@@ -114,11 +117,11 @@ impl Engine {
                 }
             } else if self.is_eventual(&matched.policy) {
                 if !is_repeated_eventual {
-                    self.corrections.lock().extend(eventual_request);
+                    self.note_made(eventual_request, decided_at);
                     self.adjust_eventual(context, call, &matched, &adjustment, units);
                 }
             } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, &adjustment, units) {
-                self.corrections.lock().extend(request);
+                self.note_made(request, decided_at);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else {
                 charges.push(Charge { request, ..matched.charge(order, units, mode) });
@@ -141,7 +144,7 @@ impl Engine {
         let Adjustment { matched, is_refund, at, request, .. } = adjustment;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         if answer.is_err() && !is_refund {
-            self.corrections.lock().extend(*request);
+            self.note_made(*request, Timestamp::from_ms(u64::MAX));
         }
         let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, *at, units));
         for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {
@@ -188,6 +191,13 @@ impl Engine {
             Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
         };
         Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
+    }
+
+    /// Remembers a correction that was made without the store.
+    fn note_made(&self, request: Option<RequestId>, decided_at: Timestamp) {
+        if let Some(request) = request {
+            self.corrections.lock().add(request, decided_at);
+        }
     }
 
     /// Corrects the count of a rule that no store counts.

@@ -89,8 +89,9 @@ pub(super) fn free_units(policy: &LimitPolicy, quota: u64, local: &LocalUsage, n
 /// a sliding window not from its first sub-window alone. A count fluctuates, so a small quota needs a larger part of it
 /// free, and so does a count of a short time.
 fn is_ample(policy: &LimitPolicy, quota: u64, local: &LocalUsage, now: Timestamp, cost: u64) -> bool {
-    let (Some(known), window) = (local.store_count(policy, now), local.ring.window()) else { return false };
+    let Some(known) = local.store_count(policy, now) else { return false };
     let is_fixed = policy.algorithm == Algorithm::FixedWindow;
+    let window = if is_fixed { policy.window } else { local.ring.window() };
     let oldest =
         if is_fixed { Some(window.sub_window(now)) } else { local.ring.counts().next().map(|(oldest, _)| oldest) };
     let counted_ms = oldest.map_or(0, |oldest| now.ms_since(window.start_of(oldest)).min(window.width_ms()));

@@ -99,7 +99,8 @@ async fn a_slot_is_released() {
     assert_eq!(post(&mut client, "/release", &ended).await.json()["remaining"], 0, "once");
 }
 
-/// A job that runs again under the same request id holds a slot again, and its release frees it.
+/// A job that runs again under the same request id holds a slot again, and its release frees it, also if the gateway repeats the
+/// check and knows the id of the second answer only.
 #[tokio::test]
 async fn a_slot_is_held_again_under_the_request_id_of_a_released_call() {
     let mut client = client([strict("2/10min").counted_by(Algorithm::Concurrency)]).await;
@@ -107,8 +108,10 @@ async fn a_slot_is_held_again_under_the_request_id_of_a_released_call() {
     for run in 0..10 {
         let first = client.post(job).await;
         assert_eq!(first.json()["remaining"], 1, "run {run}");
-        assert_eq!(client.post(job).await.json()["remaining"], 1, "run {run}: a repetition holds the same slot");
-        let release = format!(r#"{{"descriptors": {{"user": "u"}}, "id": {}}}"#, first.json()["id"]);
+        let again = client.post(job).await;
+        assert_eq!(again.json()["remaining"], 1, "run {run}: a repetition holds the same slot");
+        let known = if run % 2 == 0 { first } else { again };
+        let release = format!(r#"{{"descriptors": {{"user": "u"}}, "id": {}}}"#, known.json()["id"]);
         for _ in 0..2 {
             assert_eq!(post(&mut client, "/release", &release).await.json()["remaining"], 2, "run {run}");
         }

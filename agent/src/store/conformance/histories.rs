@@ -86,7 +86,7 @@ impl Model {
         if container == Container::RemoteSlots {
             *self = before;
             for place in self.charge_and_refund(now, &known, &results) {
-                if let Some(id) = charges[place].request {
+                for id in charges[place].request.into_iter().chain(charges[place].forgets()) {
                     self.rename((charges[place].counter, id));
                 }
             }

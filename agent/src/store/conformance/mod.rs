@@ -229,7 +229,8 @@ fn a_retry_of_a_request_that_was_refunded_whole_is_charged_again<S: Loses>(
         assert_eq!([step(&call), step(&call)], [(false, 3), (true, 3)], "{limit:?}: a retry");
         assert_eq!([step(&whole), step(&call)], [(true, 3), (true, 3)], "{limit:?}: the refund is repeated late");
         if limit.algorithm == Algorithm::Concurrency {
-            let mode = ChargeMode::Refund { at: Timestamp::from_ms(NOW + 1), whole: Some(correction) };
+            // By the answer to a repetition.
+            let mode = ChargeMode::Refund { at: Timestamp::from_ms(NOW + 2), whole: Some(correction) };
             let whole = Charge { mode, ..whole };
             assert_eq!([step(&whole), step(&whole)], [(false, 0), (true, 0)], "the retry has a release of its own");
         }

@@ -114,10 +114,12 @@ for i = 1, #ARGV do
   if name then c.lasts_ms = c.level and meter.lasts_ms(c) or c.width end
   local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
   if charged_at and charged_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
-  -- Nor does the release of a slot that is free again change anything while its request holds another one.
-  if mode == REFUND and void and c.count and log.after(c, time) == log.after(c, time - 1) then
-    local held_at = redis.call('GET', void)
-    if held_at and held_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
+  -- A release frees the slot that its request holds, unless that slot is newer: an earlier one is free again.
+  local held_at = mode == REFUND and void and charged and c.kind == SLOTS and redis.call('GET', void)
+  if held_at and held_at + c.lasts_ms > c.last then
+    held_at = tonumber(held_at)
+    if time < held_at then needed, charged, flags = 0, false, REPEATED end
+    time = held_at
   end
   if mode == EVALUATE then
     charged = false

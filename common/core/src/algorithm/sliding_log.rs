@@ -73,12 +73,6 @@ impl SlidingLog {
         self.entries.drain(from..from + units);
     }
 
-    /// Returns true if there is an entry with exactly this timestamp.
-    pub(crate) fn holds(&self, at: Timestamp) -> bool {
-        let index = self.entries.partition_point(|entry| self.time_of(*entry) < at);
-        self.entries.get(index).is_some_and(|entry| self.time_of(*entry) == at)
-    }
-
     /// Returns the number of entries.
     pub(super) fn held(&self) -> u64 {
         self.entries.len() as u64

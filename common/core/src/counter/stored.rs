@@ -130,10 +130,15 @@ impl StoredCounter {
         } else if now < last {
             self.born = Timestamp::default();
         }
-        let repeated =
-            charge.request.is_some_and(|id| self.has_charged(id, now)) || self.is_of_earlier_slot(charge, now);
+        let mut repeated = charge.request.is_some_and(|id| self.charged_at(id, now).is_some());
         if let (ChargeMode::Refund { at, .. }, false) = (charge.mode, repeated) {
-            self.state.refund(at, charge.cost);
+            // The answers to a call and to its retries have instants of their own. An earlier one is that of a slot that is free
+            // again.
+            let held_at = self.slot_of(charge, now).unwrap_or(at);
+            repeated = at < held_at;
+            if !repeated {
+                self.state.refund(held_at, charge.cost);
+            }
         }
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
         let verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
@@ -192,24 +197,30 @@ impl StoredCounter {
             ChargeMode::Evaluate { .. } => return,
         }
         if let Some(id) = charge.request {
+            // A slot is released by its instant.
+            let charged_at = match charge.mode {
+                ChargeMode::Backfill { at } if self.limit.algorithm == Algorithm::Concurrency => {
+                    backfilled_at(at, now, result.at)
+                }
+                _ => result.at,
+            };
             let requests = self.requests.get_or_insert_with(Box::default);
-            requests.insert(id, result.at, self.limit.lasts_ms());
+            requests.insert(id, charged_at, self.limit.lasts_ms(), result.at);
             if let Some(forgotten) = charge.forgets() {
                 requests.charged_at.remove(&forgotten);
             }
         }
     }
 
-    /// Returns true for the release of a slot that is free again, while its request holds another one: a late repetition.
-    fn is_of_earlier_slot(&self, charge: &Charge, now: Timestamp) -> bool {
-        let ChargeMode::Refund { at, whole: Some(_) } = charge.mode else { return false };
-        let CounterState::Log(slots) = &self.state else { return false };
-        !slots.holds(at) && charge.forgets().is_some_and(|id| self.has_charged(id, now))
+    /// Returns the instant of the slot that the request of a release holds, if it is known.
+    fn slot_of(&self, charge: &Charge, now: Timestamp) -> Option<Timestamp> {
+        let is_of_slots = self.limit.algorithm == Algorithm::Concurrency;
+        charge.forgets().filter(|_| is_of_slots).and_then(|id| self.charged_at(id, now))
     }
 
-    fn has_charged(&self, id: RequestId, now: Timestamp) -> bool {
-        let charged_at = self.requests.as_ref().and_then(|requests| requests.charged_at.get(&id));
-        charged_at.is_some_and(|at| !has_expired(*at, self.limit.lasts_ms(), now))
+    fn charged_at(&self, id: RequestId, now: Timestamp) -> Option<Timestamp> {
+        let charged_at = *self.requests.as_ref()?.charged_at.get(&id)?;
+        (!has_expired(charged_at, self.limit.lasts_ms(), now)).then_some(charged_at)
     }
 }
 
@@ -220,7 +231,7 @@ impl Default for ChargedRequests {
 }
 
 impl ChargedRequests {
-    fn insert(&mut self, id: RequestId, now: Timestamp, lasts_ms: u64) {
+    fn insert(&mut self, id: RequestId, charged_at: Timestamp, lasts_ms: u64, now: Timestamp) {
         if self.charged_at.len() >= self.sweep_at_len {
             let is_full = self.charged_at.len() >= COUNTER_REQUESTS_MAX;
             self.charged_at.retain(|_, at| !has_expired(*at, lasts_ms, now));
@@ -229,7 +240,7 @@ impl ChargedRequests {
             }
             self.sweep_at_len = (2 * self.charged_at.len()).clamp(REQUESTS_SWEEP_LEN_MIN, COUNTER_REQUESTS_MAX);
         }
-        self.charged_at.insert(id, now);
+        self.charged_at.insert(id, charged_at);
     }
 
     /// Drops the oldest ids until at most `len` are left. Many are dropped at a time, because the search visits all ids.

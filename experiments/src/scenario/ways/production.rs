@@ -16,6 +16,7 @@ const IDLE_MS: u64 = 5_000;
 /// Time after which all agents know that the store is lost.
 const NOTICED_MS: u64 = 5_000;
 
+const MINUTES_OF_DAY: u64 = 24 * 60;
 /// Size of the fleet from which on the shells work as soon as those of production: otherwise, the records of so many agents come faster
 /// than the simulated aggregator takes them.
 const PROMPT_NODES_MIN: usize = 500;
@@ -29,30 +30,37 @@ pub(super) struct ProductionWay {
     pub(super) has_bus: bool,
     pub(super) loses_store: bool,
     pub(super) is_far: bool,
+    /// True if a quota of a day, which is never reached, counts as well.
+    has_day: bool,
 }
 
 const STRICT: &str = "consistency: strict, estimate: conservative";
 const BOUNDED: &str = "consistency: bounded, estimate: conservative";
 
 /// All ways of the product, in the order of the table.
-pub(super) const PRODUCTION_WAYS: [ProductionWay; 8] = [
+pub(super) const PRODUCTION_WAYS: [ProductionWay; 9] = [
     ProductionWay::new("Kafka only (eventual)", "N", "consistency: eventual, estimate: conservative", true),
     ProductionWay::new("store only (strict)", "1", "consistency: strict, estimate: conservative, leases: off", false),
     ProductionWay::new("store, leases (strict)", "1", STRICT, false),
     ProductionWay::new("far store: leases", "1", STRICT, false).far(),
     ProductionWay::new("store, signals", "N", BOUNDED, true),
     ProductionWay::new("default rule", "N", "consistency: bounded", true),
+    ProductionWay::new("default, two rules", "N", "consistency: bounded", true).beside_day(),
     ProductionWay::new("store lost: leases", "1", STRICT, false).losing_store(),
     ProductionWay::new("store lost: signals", "N", BOUNDED, true).losing_store(),
 ];
 
 impl ProductionWay {
     const fn new(name: &'static str, coordination: &'static str, settings: &'static str, has_bus: bool) -> Self {
-        Self { name, coordination, settings, has_bus, loses_store: false, is_far: false }
+        Self { name, coordination, settings, has_bus, loses_store: false, is_far: false, has_day: false }
     }
 
     const fn far(self) -> Self {
         Self { is_far: true, ..self }
+    }
+
+    const fn beside_day(self) -> Self {
+        Self { has_day: true, ..self }
     }
 
     const fn losing_store(self) -> Self {
@@ -136,7 +144,12 @@ impl ProductionWay {
 
     fn fleet(&self, trial: &Trial) -> Fleet {
         let (quota, settings) = (trial.quota.units(), self.settings);
-        let rules = format!("version: 1\nrules: [{{ name: key, per: [{CALLER}], quota: {quota}/min, {settings} }}]");
+        let rule =
+            |name: &str, quota: String| format!("{{ name: {name}, per: [{CALLER}], quota: {quota}, {settings} }}");
+        let minute = rule("key", format!("{quota}/min"));
+        let day = self.has_day.then(|| rule("day", format!("{}/d", quota * MINUTES_OF_DAY)));
+        let rules: Vec<_> = [minute].into_iter().chain(day).collect();
+        let rules = format!("version: 1\nrules: [{}]", rules.join(", "));
         let rules: RuleSet = tollgate_rules::from_yaml("rules.yaml", &rules, 1).expect("rules in range");
         let delays = trial.delays;
         let faults =

@@ -90,7 +90,8 @@ fn a_refund_of_a_bucket_is_made_once() {
 fn a_counter_remembers_so_many_requests_and_drops_the_oldest() {
     let mut requests = ChargedRequests::default();
     for id in 0..30_000_u32 {
-        requests.insert(RequestId::from_u128(id.into()), Timestamp::from_ms(u64::from(id) / 1_000), 60_000);
+        let now = Timestamp::from_ms(u64::from(id) / 1_000);
+        requests.insert(RequestId::from_u128(id.into()), now, 60_000, now);
         assert!(requests.charged_at.len() <= COUNTER_REQUESTS_MAX);
     }
     let knows = |id: u128| requests.charged_at.contains_key(&RequestId::from_u128(id));

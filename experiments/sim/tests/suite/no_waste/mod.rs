@@ -159,6 +159,11 @@ fn the_worlds_have_all_shapes() {
     least(5, "groups", &any(|rule| rule.is_in_group));
     least(5, "`charge: each`", &any(|rule| rule.charge_each));
     least(5, "`leases: off`", &any(|rule| rule.leases_off));
+    let is_beside = |world: &MixedWorld| {
+        let global = world.rules.iter().filter(|rule| rule.is_global).count();
+        global > 0 && global < world.rules.len()
+    };
+    least(10, "regional beside global", &is_beside);
     least(5, "lists", &|world| world.has_lists);
     for consistency in ["strict", "bounded", "eventual"] {
         least(5, consistency, &|world| world.rules.iter().any(|rule| rule.consistency == consistency));

@@ -32,6 +32,8 @@ pub(crate) struct MixedRule {
     pub(crate) shadow: bool,
     pub(crate) charge_each: bool,
     pub(crate) leases_off: bool,
+    /// True if the quota is a floor of half of one over two regions.
+    pub(crate) is_global: bool,
     /// True if callers of another tier have twice the quota.
     pub(crate) has_tiers: bool,
     /// True if a narrower rule of the group replaces it for the first user, with twice the quota.
@@ -73,7 +75,25 @@ impl MixedRule {
         if rules.iter().all(|rule| whole(rule.calls(share)) > CALLS_MAX) {
             rules[0].cost = Some(rules[0].quota.div_ceil(CALLS_MAX));
         }
+        // Regional beside global.
+        let mut rng = Rng::with_seed(!seed);
+        for rule in rules.iter_mut().filter(|rule| rule.may_be_global()) {
+            rule.is_global = rng.u8(0..4) == 0;
+            if rule.is_global {
+                (rule.estimate, rule.consistency) = ("", "");
+            }
+        }
         rules
+    }
+
+    fn may_be_global(&self) -> bool {
+        let is_plain = !(self.has_burst || self.shadow || self.charge_each || self.leases_off || self.has_tiers);
+        is_plain && self.algorithm == "sliding_window" && self.consistency != "eventual"
+    }
+
+    /// Returns the number of sub-windows.
+    pub(crate) fn sub_windows(&self) -> u64 {
+        (self.width_ms / 100).min(if self.is_global { 60 } else { 12 })
     }
 
     fn draw(rng: &mut Rng, algorithm: &'static str, first: Option<&Self>, share: f64) -> Self {
@@ -92,6 +112,7 @@ impl MixedRule {
             shadow: rare(rng),
             charge_each: false,
             leases_off: first.is_some() && rng.u8(0..3) == 0,
+            is_global: false,
             has_tiers: per_user && rare(rng),
             is_in_group: rare(rng),
         };
@@ -175,10 +196,14 @@ impl MixedRule {
         flags.iter().filter(|(is_set, _)| *is_set).for_each(|(_, setting)| set((*setting).to_owned()));
         let quota = |times: u64| {
             let burst = if self.has_burst { format!(", burst: {}", self.burst() * times) } else { String::new() };
+            let times = if self.is_global { 2 * times } else { times };
             format!("quota: {}/{}ms{burst}", self.quota * times, self.width_ms)
         };
         if self.has_tiers {
             set(format!("tiers: {{ pro: {{ {} }} }}", quota(2)));
+        }
+        if self.is_global {
+            set("scope: global".to_owned());
         }
         let mut text = String::new();
         if self.is_in_group {

@@ -111,7 +111,9 @@ impl MixedWorld {
         let lists = if self.has_lists { lists } else { "" };
         let descriptors = "tenant: { header: x-tenant }, user: { header: x-user }, \
                            tier: { of: user, map: { user-0: pro }, default: free }";
-        format!("version: 1\nrules: [{}]\n{lists}descriptors: {{ {descriptors} }}\n", rules.join(", "))
+        let regions = "regions: { default: { floor: 50% }, other: {} }\n";
+        let regions = if self.rules.iter().any(|rule| rule.is_global) { regions } else { "" };
+        format!("version: 1\n{regions}rules: [{}]\n{lists}descriptors: {{ {descriptors} }}\n", rules.join(", "))
     }
 
     pub(crate) fn run(&self) -> Outcome {
@@ -183,7 +185,7 @@ impl MixedWorld {
     /// caller.
     fn points(&self, gap_ms: f64) -> f64 {
         let per_sub_window = |rule: &MixedRule| {
-            let sub_window_ms = rule.width_ms as f64 / if rule.width_ms == 1_000 { 10.0 } else { 12.0 };
+            let sub_window_ms = rule.width_ms as f64 / rule.sub_windows() as f64;
             let share = if rule.per_user { self.share } else { 1.0 };
             share * sub_window_ms / gap_ms / self.agents as f64
         };
