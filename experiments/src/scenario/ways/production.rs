@@ -22,6 +22,7 @@ const MINUTES_OF_DAY: u64 = 24 * 60;
 const PROMPT_NODES_MIN: usize = 500;
 
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "columns of a table")]
 pub(super) struct ProductionWay {
     pub(super) name: &'static str,
     pub(super) coordination: &'static str,
