@@ -78,7 +78,7 @@ impl Engine {
     }
 
     /// Admits a call that the store has denied if leases pay for it by now: calls that were sent at the same time have brought
-    /// them. Its other charges count whoever denies it.
+    /// them. Charges that are made whoever denies the call stay.
     pub(crate) fn pay_denied(&self, context: &Context<'_>, planned: &mut PlannedCall<'_>, verdicts: &mut Verdicts) {
         if combine_enforced(&planned.matched, verdicts).allowed {
             return;

@@ -1,8 +1,8 @@
 //! Settlements and releases: corrections of a call after its decision.
 //!
 //! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes
-//! by the call's own cost. A release frees the slots of `concurrency` rules; the store knows a slot by the instant of
-//! its decision, and the agent that has not told the store of it yet, by its call.
+//! by the call's own cost. A release frees the slots of `concurrency` rules; the store knows a slot by the request of
+//! its call, or by the instant of its decision, and the agent that has not told the store of it yet, by its call.
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
 //! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`])
@@ -47,6 +47,8 @@ pub(crate) struct Adjustment<'a> {
     unsynced: Option<RequestId>,
     /// Instant at which the units count as used or refunded.
     at: Timestamp,
+    /// Instant of the decision that is corrected, or the end of time if no other decision is corrected under the same request.
+    decided_at: Timestamp,
 }
 
 impl Engine {
@@ -94,6 +96,7 @@ impl Engine {
             whole,
             request,
             unsynced,
+            decided_at,
         };
         let mut charges = Charges::new();
         for (matched, has_place) in matched.into_iter().zip(have_places) {
@@ -141,10 +144,10 @@ impl Engine {
         charges: &[Charge],
         answer: Result<ChargeResults, StoreError>,
     ) -> Result<Option<LimitStatus>, StoreError> {
-        let Adjustment { matched, is_refund, at, request, .. } = adjustment;
+        let Adjustment { matched, is_refund, at, request, decided_at, .. } = adjustment;
         let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
         if answer.is_err() && !is_refund {
-            self.note_made(*request, Timestamp::from_ms(u64::MAX));
+            self.note_made(*request, *decided_at);
         }
         let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, *at, units));
         for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {

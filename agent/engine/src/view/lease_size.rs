@@ -19,7 +19,7 @@ const AMPLE_DEVIATIONS: u128 = 4;
 /// observed may be as large as the demand.
 const AMPLE_LEASES: u64 = 8;
 /// Largest part of the quota that the leases of all agents may be, in percent: however the demand changes, no more is left unspent
-/// in a sub-window.
+/// in a sub-window, unless each agent has [`FEW_CALLS`].
 const HELD_PERCENT: u64 = 3;
 /// Number of calls for which an agent may hold a lease whatever its part of the quota.
 const FEW_CALLS: u64 = 3;

@@ -86,13 +86,13 @@ impl Model {
         if container == Container::RemoteSlots {
             *self = before;
             for place in self.charge_and_refund(now, &known, &results) {
-                for id in charges[place].request.into_iter().chain(charges[place].forgets()) {
+                if let Some(id) = charges[place].request {
                     self.rename((charges[place].counter, id));
                 }
             }
         }
         for (charge, _) in charges.iter().zip(&results).filter(|(_, result)| !result.repeated) {
-            let forgotten = charge.forgets().map(|id| (charge.counter, id));
+            let forgotten = charge.refunds_whole().map(|id| (charge.counter, id));
             if let Some(renamed) = forgotten.filter(|forgotten| self.request_ids.contains_key(forgotten)) {
                 self.rename(renamed);
             }

@@ -1,10 +1,9 @@
 -- Applies the evaluated charges, writes the counters, and answers.
 
--- Keeps the id of a request on a counter, and drops the one that is void then.
-local function keep_id(c, name, void, at)
+-- Keeps the id of a request on a counter.
+local function keep_id(c, name, at)
   local ttl = string.format('%.0f', min(c.lasts_ms, TTL_MS_MAX))
   redis.call('SET', name, string.format('%.0f', at or c.last), 'PX', ttl)
-  if void then redis.call('DEL', void) end
 end
 
 for i = 1, #ARGV do
@@ -17,10 +16,13 @@ for i = 1, #ARGV do
     end
   elseif mode == REFUND then
     -- A refund with a request id is made once. If nothing is left of the charge, its id is void: a retry is charged again.
-    if name and c.is_kept then keep_id(c, name, void) end
+    if name and c.is_kept then
+      keep_id(c, name)
+      if void then redis.call('DEL', void) end
+    end
   elseif cost and (room or mode ~= ENFORCE) then
-    -- The earlier release of a call that holds slots again is void. A slot is released by its instant.
-    if name then keep_id(c, name, void, mode == BACKFILL and c.kind == SLOTS and at) end
+    -- A release returns the slot of this instant.
+    if name then keep_id(c, name, mode == BACKFILL and c.kind == SLOTS and at) end
     if token and mode == ENFORCE and (cost > 0 or name) then
       tentative.enter(companion, token, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
     end

@@ -2,10 +2,11 @@
 -- case, but for those that are only evaluated.
 --
 -- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id, that of its
--- counter's tentative units, and that of a request id that is void with the charge. ARGV: a charge for each. The agent makes the
--- verdicts of the values in the answer, by the same arithmetic (redis/codec.rs). A value whose form or window is not that of the newest policy, or whose clock stepped back, ends
--- the step, which charges nothing: the agent replaces the value (redis/conversion.rs) and repeats the step.
-local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED, FORGETS = 0, 2, 3, 4, 5, 6, 8, 64
+-- counter's tentative units, and that of the request id that a refund makes void. ARGV: a charge for each. The agent makes the
+-- verdicts of the values in the answer, by the same arithmetic (redis/codec.rs). A value whose form or window is not that of the
+-- newest policy, or whose clock stepped back, ends the step, which charges nothing: the agent replaces the value
+-- (redis/conversion.rs) and repeats the step.
+local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED, WHOLE = 0, 2, 3, 4, 5, 6, 8, 64
 local REPEATED = 1
 
 -- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
@@ -18,7 +19,7 @@ for i = 1, #ARGV do
   local key, expires_at, flags = KEYS[i], time, 0
   local name, companion, token, leased, agents, void
   if mode >= NAMED then
-    local wants, forgets = floor(mode / NAMED) % 8, mode >= FORGETS
+    local wants, is_whole = floor(mode / NAMED) % 8, mode >= WHOLE
     mode = mode % NAMED
     if wants % 2 == 1 then
       extra = extra + 1
@@ -29,7 +30,7 @@ for i = 1, #ARGV do
       companion = KEYS[extra]
       token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
     end
-    if forgets then
+    if is_whole then
       extra = extra + 1
       void = KEYS[extra]
     end
@@ -113,14 +114,14 @@ for i = 1, #ARGV do
   local needed, charged, at = cost, cost, c.last
   if name then c.lasts_ms = c.level and meter.lasts_ms(c) or c.width end
   local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
-  if charged_at and charged_at + c.lasts_ms > c.last then needed, charged, flags = 0, false, REPEATED end
-  -- A release frees the slot that its request holds, unless that slot is newer: an earlier one is free again.
-  local held_at = mode == REFUND and void and charged and c.kind == SLOTS and redis.call('GET', void)
+  local known = charged_at and charged_at + c.lasts_ms > c.last
+  -- A request that was released may hold a slot again. The decision on it is later than the earlier release then.
+  local held_at = mode == REFUND and void and c.kind == SLOTS and redis.call('GET', void)
   if held_at and held_at + c.lasts_ms > c.last then
-    held_at = tonumber(held_at)
-    if time < held_at then needed, charged, flags = 0, false, REPEATED end
-    time = held_at
+    known = known and time < tonumber(charged_at)
+    time = tonumber(held_at)
   end
+  if known then needed, charged, flags = 0, false, REPEATED end
   if mode == EVALUATE then
     charged = false
   elseif mode == REOPEN then

@@ -49,8 +49,8 @@ const NAMED: u8 = 8;
 const TENTATIVE: u8 = 16;
 /// Addition to a mode: the limits of the region give the quota (`lua/budgets.lua`).
 const BUDGETED: u8 = 32;
-/// Addition to a mode: a request id is forgotten with the charge ([`Charge::forgets`]).
-const FORGETS: u8 = 64;
+/// Addition to a mode: a refund leaves nothing of the charge of its request, whose id is forgotten.
+const WHOLE: u8 = 64;
 
 /// Flag of an evaluated charge.
 const REPEATED: u8 = 1;
@@ -172,8 +172,8 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     let mut put = |len, number| bytes.put_uint_le(number, len);
     let named = if charge.request.is_some() { NAMED } else { 0 };
     let budgeted = if charge.budget.is_some() { BUDGETED } else { 0 };
-    let forgets = if charge.forgets().is_some() { FORGETS } else { 0 };
-    put(1, u64::from(mode + named + flags + budgeted + forgets));
+    let whole = if charge.refunds_whole().is_some() { WHOLE } else { 0 };
+    put(1, u64::from(mode + named + flags + budgeted + whole));
     value::put_policy(&mut put, &charge.limit, charge.generation);
     // More than any quota, and still exact.
     put(7, charge.cost.min(EXACT_MAX + 1));

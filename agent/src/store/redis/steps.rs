@@ -205,7 +205,7 @@ impl Steps {
             if scope.is_tentative() {
                 keys.push(tentative(&keys[place]));
             }
-            keys.extend(charge.forgets().map(|id| request(&keys[place], id)));
+            keys.extend(charge.refunds_whole().map(|id| request(&keys[place], id)));
         }
         // The script takes these away first.
         for (place, charge) in charges.iter().enumerate() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use super::{CallCorrection, CounterId, HashSlotId, RequestId};
-use crate::algorithm::{Algorithm, Limit, Verdict};
+use crate::algorithm::{Limit, Verdict};
 use crate::clock::Timestamp;
 
 /// One step on one counter.
@@ -66,7 +66,8 @@ pub enum ChargeMode {
         /// Instant of the admission, in store time.
         at: Timestamp,
     },
-    /// Returns units that were charged at `at`, as far as they are still in the window.
+    /// Returns units that were charged at `at`, as far as they are still in the window. A release returns the slot that its
+    /// request holds.
     Refund {
         /// Instant of the charge, in store time.
         at: Timestamp,
@@ -122,17 +123,11 @@ impl Charge {
         Self { counter, slot: HashSlotId::of(counter), request: None, limit, generation, cost, mode, budget: None }
     }
 
-    /// Returns the request that the counter forgets with this charge: one of which a refund leaves nothing, or the earlier release
-    /// of a call that holds slots again.
+    /// Returns the request of whose charge this refund leaves nothing.
     #[must_use]
-    pub fn forgets(&self) -> Option<RequestId> {
-        let request = self.request?;
-        match self.mode {
-            ChargeMode::Refund { whole, .. } => Some(request.corrected(whole?)),
-            ChargeMode::Evaluate { .. } | ChargeMode::Reopen { .. } => None,
-            _ if self.limit.algorithm != Algorithm::Concurrency => None,
-            _ => Some(request.correction(CallCorrection::Release)),
-        }
+    pub fn refunds_whole(&self) -> Option<RequestId> {
+        let ChargeMode::Refund { whole: Some(kind), .. } = self.mode else { return None };
+        Some(self.request?.corrected(kind))
     }
 }
 

@@ -130,14 +130,14 @@ impl StoredCounter {
         } else if now < last {
             self.born = Timestamp::default();
         }
-        let mut repeated = charge.request.is_some_and(|id| self.charged_at(id, now).is_some());
-        if let (ChargeMode::Refund { at, .. }, false) = (charge.mode, repeated) {
-            // The answers to a call and to its retries have instants of their own. An earlier one is that of a slot that is free
-            // again.
-            let held_at = self.slot_of(charge, now).unwrap_or(at);
-            repeated = at < held_at;
+        let known_at = charge.request.and_then(|id| self.charged_at(id, now));
+        let mut repeated = known_at.is_some();
+        if let ChargeMode::Refund { at, .. } = charge.mode {
+            // A request that was released may hold a slot again. The decision on it is later than the earlier release then.
+            let held_at = self.slot_of(charge, now);
+            repeated = known_at.is_some_and(|released_at| held_at.is_none() || at < released_at);
             if !repeated {
-                self.state.refund(held_at, charge.cost);
+                self.state.refund(held_at.unwrap_or(at), charge.cost);
             }
         }
         let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
@@ -197,7 +197,7 @@ impl StoredCounter {
             ChargeMode::Evaluate { .. } => return,
         }
         if let Some(id) = charge.request {
-            // A slot is released by its instant.
+            // A release returns the slot of this instant.
             let charged_at = match charge.mode {
                 ChargeMode::Backfill { at } if self.limit.algorithm == Algorithm::Concurrency => {
                     backfilled_at(at, now, result.at)
@@ -206,8 +206,8 @@ impl StoredCounter {
             };
             let requests = self.requests.get_or_insert_with(Box::default);
             requests.insert(id, charged_at, self.limit.lasts_ms(), result.at);
-            if let Some(forgotten) = charge.forgets() {
-                requests.charged_at.remove(&forgotten);
+            if let Some(refunded) = charge.refunds_whole() {
+                requests.charged_at.remove(&refunded);
             }
         }
     }
@@ -215,7 +215,7 @@ impl StoredCounter {
     /// Returns the instant of the slot that the request of a release holds, if it is known.
     fn slot_of(&self, charge: &Charge, now: Timestamp) -> Option<Timestamp> {
         let is_of_slots = self.limit.algorithm == Algorithm::Concurrency;
-        charge.forgets().filter(|_| is_of_slots).and_then(|id| self.charged_at(id, now))
+        charge.refunds_whole().filter(|_| is_of_slots).and_then(|id| self.charged_at(id, now))
     }
 
     fn charged_at(&self, id: RequestId, now: Timestamp) -> Option<Timestamp> {
