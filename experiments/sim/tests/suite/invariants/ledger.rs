@@ -95,6 +95,9 @@ impl Ledger {
             let (counter, width_ms) = (effect.charge.counter, effect.charge.limit.window.width_ms());
             // The store forgets an id with the window of its units, at once if its clock steps forward, and with a loss.
             let (at, losses) = (effect.at, self.losses);
+            // The id of a slot ends with the slot, which may be over when it is backfilled.
+            let is_slot = effect.charge.limit.algorithm == Algorithm::Concurrency;
+            let known_at = |admitted_at: Timestamp| if is_slot { at.min(admitted_at) } else { at };
             let is_again = |known: Option<Known>| {
                 known.is_some_and(|(known, before)| at.ms_since(known) >= width_ms || losses > before)
             };
@@ -108,8 +111,9 @@ impl Ledger {
                     self.agents.entry(agent).or_default().enter(effect.charge.counter, -effect.units);
                 }
                 (ChargeMode::Refund { .. }, _) | (_, None) => self.executed.entry(ticket).or_default().push(effect),
-                (ChargeMode::Backfill { .. }, Some(id))
-                    if !self.named.contains(&id) && !is_again(self.backfilled.insert((counter, id), (at, losses))) =>
+                (ChargeMode::Backfill { at: admitted_at }, Some(id))
+                    if !self.named.contains(&id)
+                        && !is_again(self.backfilled.insert((counter, id), (known_at(admitted_at), losses))) =>
                 {
                     self.agents.entry(agent).or_default().enter(counter, -effect.units);
                 }
