@@ -6,14 +6,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use tollgate_bus::LogWriter;
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_engine::{Engine, Exchange, ExchangeEffect, ExchangeInput};
 use tollgate_wire::Record;
 
 use super::listeners::WakeFn;
 
-/// Time for which a stop waits until the last records are in the log.
-const FLUSH_WAIT: Duration = Duration::from_secs(2);
+/// Time for which a stop waits until the last records are in the log. A new log takes seconds on a busy machine.
+const FLUSH_WAIT: Duration = Duration::from_secs(5);
 
 pub(super) struct BusWriter<L> {
     engine: Arc<Engine>,
@@ -50,15 +50,16 @@ impl<L: LogWriter> BusWriter<L> {
         let is_unreported = self.exchange.reports_at(self.clock.now()).is_some();
         if is_unreported || self.engine.dropped_rows() > dropped_before {
             let node = &self.engine.settings().node;
-            tracing::warn!(%node, "the agent ends before the bus has acknowledged its last calls, so global counts and analytics may lack them; check that Kafka can be reached and acknowledges records within 2 s");
+            tracing::warn!(%node, "the agent ends before the bus has acknowledged its last calls, so global counts and analytics may lack them; check that Kafka can be reached and acknowledges records within 5 s");
         }
     }
 
     /// Sends what is left and waits for its reports. Returns true if the bus refused a batch.
     fn stop(&mut self) -> bool {
         let is_refused = self.poll(ExchangeInput::Stop);
+        let waited = Stopwatch::start();
         self.calls.flush(FLUSH_WAIT);
-        self.presence.flush(FLUSH_WAIT);
+        self.presence.flush(FLUSH_WAIT.saturating_sub(waited.elapsed()));
         self.fetch_reports();
         is_refused
     }
