@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
+use tokio::task::JoinSet;
 use tollgate::{Agent, Call, Rule, Source};
 use tollgate_core::clock::Stopwatch;
-use tollgate_servers::{Redis, wait_for};
+use tollgate_servers::{Redis, scaled, wait_for};
 
 const QUOTA: u64 = 100;
 /// Time after which a refund at another agent shows: 250 ms, and the resolution of a clock.
@@ -15,7 +16,10 @@ fn agent(redis: &Redis, node: &str) -> Agent {
     let rule = Rule::per("per-key", &["api_key"], "100/h".parse().unwrap()).strict();
     // Redis decides each admission, so that the costs of admissions and denials can be told apart.
     let rule = rule.with(|policy| (policy.deadline, policy.leases) = (Duration::from_secs(5), false));
-    let agent = Agent::builder().node(node).rule(rule).redis(&*redis.url()).start().expect("the agent starts");
+    ready(Agent::builder().node(node).rule(rule).redis(&*redis.url()).start().expect("the agent starts"))
+}
+
+fn ready(agent: Agent) -> Agent {
     tokio::task::block_in_place(|| {
         let runtime = tokio::runtime::Handle::current();
         wait_for("Redis", || runtime.block_on(agent.missing_parts()).is_empty().then_some(()));
@@ -57,6 +61,78 @@ async fn a_refund_shows_at_every_agent_within_250_ms() {
     println!("the refund showed after {shown:?}");
     let more = Call::new().with("api_key", "k").costing(49);
     assert!(denying.decide(&more).await.allowed, "50 units were given back");
+}
+
+/// Rules of all algorithms with a window. A slot is free when its call releases it, and has no exact retry.
+const ALGORITHMS: &str = "
+defaults: { consistency: strict, deadline: 5s }
+rules:
+  - { name: conservative, match: { kind: a0 }, per: [api_key], quota: 20/s }
+  - { name: interpolated, match: { kind: a1 }, per: [api_key], quota: 20/s, consistency: bounded }
+  - { name: burst, match: { kind: a2 }, per: [api_key], quota: 20/s, burst: 30, consistency: bounded }
+  - { name: fixed, match: { kind: a3 }, per: [api_key], quota: 20/s, algorithm: fixed_window }
+  - { name: log, match: { kind: a4 }, per: [api_key], quota: 20/s, algorithm: sliding_log }
+  - { name: bucket, match: { kind: a5 }, per: [api_key], quota: 20/s, algorithm: token_bucket, burst: 10 }
+  - { name: queue, match: { kind: a6 }, per: [api_key], quota: 20/s, algorithm: leaky_bucket, burst: 10 }
+";
+const ALGORITHM_COUNT: usize = 7;
+/// Callers under each rule.
+const CALLERS: u64 = 3;
+
+/// Makes calls of random costs for a caller. After a denial, it asks for another cost at once, and then waits as it was told for the
+/// smaller of both. Returns the number of these retries, and of the denials that the agent repeated.
+async fn retries(agent: Agent, kind: usize, caller: u64) -> (u64, u64) {
+    let mut random = fastrand::Rng::with_seed(caller);
+    let (mut retries, mut repeated) = (0, 0);
+    let key = format!("caller-{caller}");
+    let ask = async |cost: u64| {
+        let call = Call::new().with("kind", format!("a{kind}")).with("api_key", key.as_str()).costing(cost);
+        let decision = agent.decide(&call).await;
+        let wait = Duration::from_millis(decision.status.as_ref().expect("a rule applies").retry_after_ms);
+        (decision, wait, Stopwatch::start())
+    };
+    while retries < scaled(100) {
+        let costs = [random.u64(1..=7), random.u64(1..=7)];
+        let first = ask(costs[0]).await;
+        if first.0.allowed {
+            continue;
+        }
+        let second = ask(costs[1]).await;
+        if second.0.allowed {
+            continue;
+        }
+        repeated += u64::from(second.0.source == Source::Local);
+        let ((denied, wait, told), cost) = if costs[0] <= costs[1] { (first, costs[0]) } else { (second, costs[1]) };
+        tokio::time::sleep(wait.saturating_sub(told.elapsed())).await;
+        let (retry, ..) = ask(cost).await;
+        assert!(
+            retry.allowed,
+            "a{kind}, costs {costs:?}: told {wait:?} by {denied:?}, after {:?} {retry:?}",
+            told.elapsed()
+        );
+        retries += 1;
+    }
+    (retries, repeated)
+}
+
+/// A15, C7: a denial answers only for its own cost, in memory and on Redis. Whatever other cost was denied in between, a call passes
+/// after exactly the time that it was told.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_exact_retry_passes_whatever_its_cost() {
+    let redis = Redis::start();
+    let rules = || tollgate_rules::from_yaml("rules.yaml", ALGORITHMS, 1).expect("valid rules");
+    let builder = || Agent::builder().node("agent").rules(rules());
+    let memory = builder().start().expect("the agent starts");
+    let over_redis = ready(builder().redis(&*redis.url()).start().expect("the agent starts"));
+    let mut callers = JoinSet::new();
+    for agent in [memory, over_redis] {
+        for (kind, caller) in (0..ALGORITHM_COUNT).flat_map(|kind| (0..CALLERS).map(move |caller| (kind, caller))) {
+            callers.spawn(retries(agent.clone(), kind, caller));
+        }
+    }
+    let made = callers.join_all().await.into_iter().reduce(|(a, b), (c, d)| (a + c, b + d)).expect("callers");
+    println!("{} retries passed, after {} repeated denials", made.0, made.1);
+    assert!(made.1 > 0, "an agent repeats denials");
 }
 
 /// CPU time of this process and of the server, in ms.

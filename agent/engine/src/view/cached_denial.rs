@@ -39,7 +39,8 @@ const RESYNC_MS: u64 = 10_000;
 ///
 /// It ends when the store's time may have reached `retry_at`, when its check is due, and with its generation. It also
 /// ends when another limit applies to the caller (by an override of a key, or by a tier). The agent drops it after a
-/// refund of its own, and when the store's clock has stepped. A call that asks the store lengthens it once, by
+/// refund of its own, after a charge of another cost or a settlement, which take units that the denied call waits for, and
+/// when the store's clock has stepped. A call that asks the store lengthens it once, by
 /// [`ANSWER_MS`]. If that call is admitted, the denial is dropped. If no answer comes, the next calls ask the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
@@ -110,6 +111,10 @@ impl CachedDenial {
 
     pub(crate) fn is_asked(&self) -> bool {
         self.check.is_asked()
+    }
+
+    pub(crate) fn cost(&self) -> u64 {
+        self.cost
     }
 
     pub(crate) fn verdict(&self) -> Verdict {

@@ -74,6 +74,40 @@ fn leased_units_are_spent_before_the_denial() {
     assert!(world.check(&call().costing(2)).allowed, "it has room");
 }
 
+/// C7: units that a smaller call or a settlement takes after a denial make the denied call wait for longer, so the agent tells the new
+/// time.
+#[test]
+fn a_denied_call_is_told_of_units_that_others_took_since() {
+    let take = |world: &mut World, by_settlement: bool| {
+        if !by_settlement {
+            assert!(world.check(&call()).allowed);
+            return;
+        }
+        let settlement = Operation::Settle { call: &call(), units: 1, decided: None };
+        let Progress::NeedsStore(mut request) = world.engine.begin(world.now, settlement) else {
+            panic!("it is charged")
+        };
+        let results = world.step(request.charges(), store_time(world.now));
+        let _ = world.engine.finish(world.now, &mut request, Ok(results));
+    };
+    for by_settlement in [false, true] {
+        let mut world = World::new([per_key("10/min").with(|policy| policy.leases = false)]);
+        for (at_ms, cost) in [(0, 2), (10_000, 6)] {
+            world.now = START.plus_ms(at_ms);
+            assert!(world.check(&call().costing(cost)).allowed);
+        }
+        world.now = START.plus_ms(20_000);
+        let ask = |world: &mut World| world.check(&call().costing(4));
+        let wait_ms = |denied: &Decision| denied.status.as_ref().expect("a rule denies").retry_after_ms;
+        let before = ask(&mut world);
+        take(&mut world, by_settlement);
+        let after = ask(&mut world);
+        assert!(!after.allowed && wait_ms(&after) > wait_ms(&before) + 5_000, "{before:?}\n{after:?}");
+        world.now = world.now.plus_ms(wait_ms(&after));
+        assert!(ask(&mut world).allowed);
+    }
+}
+
 /// A late charge of a denied call is refunded where it cannot be a lease: the agent's own refund ends the denial.
 #[test]
 fn the_refund_of_a_late_charge_ends_the_denial_that_it_brought() {
