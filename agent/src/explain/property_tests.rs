@@ -106,13 +106,27 @@ impl Written {
     }
 }
 
+/// Returns a pattern of one of the forms that a file has, about this text.
+fn pattern(form: usize, text: &str) -> Pattern {
+    let half = text.chars().take(text.chars().count() / 2).collect::<String>();
+    match form {
+        0 => Pattern::Prefix(half.into()),
+        1 => Pattern::parse(&format!("{half}*")),
+        2 => Pattern::Not(vec![Pattern::Exact(text.into())].into()),
+        3 => Pattern::Any(vec![Pattern::Exact("/other".into()), Pattern::Exact(text.into())].into()),
+        _ => text.parse().map_or_else(|_| Pattern::Exact(text.into()), |address: IpAddr| Pattern::Cidr(address.into())),
+    }
+}
+
 /// One rule: a condition on a value as it is written, as a request has it, or of another request.
 fn rule(of: Written, specs: Vec<DescriptorSpec>) -> impl Strategy<Value = Rule> {
     let per = prop::sample::subsequence(vec!["ip", "method", "endpoint", "api_key"], 0..3);
-    let condition = (0..4_usize, 0..4_usize, path());
-    (per, prop::collection::vec(condition, 0..3), 1..4_u64, 0..8_u8).prop_map(move |(per, conditions, quota, kind)| {
+    let condition = (0..4_usize, 0..4_usize, path(), prop::option::of(0..5_usize));
+    let cost = prop::option::of(1..3_u64);
+    let drawn = (per, prop::collection::vec(condition, 0..3), 1..4_u64, 0..8_u8, cost);
+    drawn.prop_map(move |(per, conditions, quota, kind, cost)| {
         let mut rule = Rule::per("", &per, format!("{quota}/h").parse().expect("a quota"));
-        for (descriptor, form, other) in conditions {
+        for (descriptor, form, other, wild) in conditions {
             let (name, value, other) = [
                 ("ip", of.address, ADDRESSES[other.len() % ADDRESSES.len()]),
                 ("method", of.method, METHODS[other.len() % METHODS.len()]),
@@ -127,14 +141,16 @@ fn rule(of: Written, specs: Vec<DescriptorSpec>) -> impl Strategy<Value = Rule> 
             };
             // A condition on the same value twice would be the same condition.
             if rule.matches.iter().all(|(known, _)| **known != *name) {
-                rule.matches.push((name.into(), Pattern::Exact(text.into())));
+                let pattern = wild.map_or_else(|| Pattern::Exact((&*text).into()), |wild| pattern(wild, &text));
+                rule.matches.push((name.into(), pattern));
             }
         }
         rule.group = (kind % 3 == 1).then(|| "group".into());
         rule.shadow = kind == 5;
+        rule.cost = cost;
         rule.deny = kind == 6 && !rule.matches.is_empty();
         if rule.deny {
-            rule.policy = None;
+            (rule.policy, rule.cost) = (None, None);
             rule.per.clear();
         }
         rule
@@ -145,12 +161,17 @@ fn request_and_rules() -> impl Strategy<Value = (Written, RuleSet)> {
     (written(), prop::bool::weighted(0.2)).prop_flat_map(|(request, is_raw)| {
         let specs = specs(request.is_forwarded, is_raw);
         let rules = prop::collection::vec(rule(request.clone(), specs.clone()), 1..4);
-        (Just(request), rules).prop_map(move |(request, mut rules)| {
+        let listed = prop::option::weighted(0.2, (any::<bool>(), select(&ADDRESSES[..])));
+        (Just(request), rules, listed).prop_map(move |(request, mut rules, listed)| {
             for (rule, name) in rules.iter_mut().zip(["first", "second", "third"]) {
                 rule.name = name.into();
             }
             let mut set = RuleSet::new(1, rules);
             set.descriptors.clone_from(&specs);
+            if let Some((is_allowed, address)) = listed {
+                let list = if is_allowed { &mut set.lists.allow } else { &mut set.lists.deny };
+                list.push(vec![("ip".into(), Pattern::Exact(address.into()))]);
+            }
             (request, set)
         })
     })
@@ -187,12 +208,17 @@ proptest! {
         };
         let denying = names(&|rule| rule["deny"] == true);
         let limits = |rule: &Value| rule["deny"] == false && rule["shadow"] == false;
-        let quota = |rule: &Value| rule["policy"]["units"].as_u64();
+        // Number of calls that a rule admits.
+        let quota = |rule: &Value| Some(rule["policy"]["units"].as_u64()? / rule["cost"].as_u64()?);
         let least = applying.iter().filter(|rule| limits(rule)).filter_map(|rule| quota(rule)).min();
         let owners = names(&|rule| limits(rule) && quota(rule) == least);
         for (number, (allowed, rule)) in (1..).zip(decisions(&set, &request)) {
-            let is_admitted = denying.is_empty() && least.is_none_or(|least| number <= least);
+            let by_rules = denying.is_empty() && least.is_none_or(|least| number <= least);
+            let is_admitted = explained["list"] != "deny" && (by_rules || explained["list"] == "allow");
             prop_assert_eq!(allowed, is_admitted, "call {} by {:?}: {}", number, rule, explained);
+            if !explained["list"].is_null() {
+                continue;
+            }
             let told = match (denying.is_empty(), least) {
                 (false, _) => &denying,
                 (true, Some(_)) if !allowed => &owners,

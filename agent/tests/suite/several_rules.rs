@@ -20,7 +20,14 @@ struct Case {
     admitted: usize,
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 13] = [
+    Case {
+        name: "tenant alone",
+        rules: "- { name: tenant, per: [tenant], quota: 1000/min }",
+        calls: 3_000,
+        users: 1,
+        admitted: 1_000,
+    },
     Case {
         name: "tenant and user",
         rules: "- { name: tenant, per: [tenant], quota: 1000/min }\n- { name: user, per: [user], quota: 100/min }",
@@ -116,8 +123,8 @@ const CASES: [Case; 12] = [
     },
 ];
 
-fn agent(redis: &Redis, case: &Case, number: usize) -> Agent {
-    let rules = format!("defaults: {{ consistency: strict, deadline: 5s }}\nrules:\n{}", case.rules);
+fn agent(redis: &Redis, case: &Case, consistency: &str, number: usize) -> Agent {
+    let rules = format!("defaults: {{ consistency: {consistency}, deadline: 5s }}\nrules:\n{}", case.rules);
     let rules = tollgate_rules::from_yaml("rules.yaml", &rules, 1).expect("valid rules");
     let agent = Agent::builder().node(format!("agent-{number}")).region("eu").rules(rules).redis(&*redis.url()).start();
     let agent = agent.expect("the agent starts");
@@ -134,9 +141,9 @@ fn agent(redis: &Redis, case: &Case, number: usize) -> Agent {
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_under_several_rules_get_the_whole_quota() {
     for case in &CASES {
-        for agents in [1, 3] {
+        for (agents, consistency) in [(1, "strict"), (3, "strict"), (1, "bounded"), (3, "bounded")] {
             let redis = Redis::start();
-            let agents: Vec<Agent> = (0..agents).map(|number| agent(&redis, case, number)).collect();
+            let agents: Vec<Agent> = (0..agents).map(|number| agent(&redis, case, consistency, number)).collect();
             let decide = |number: usize| {
                 let user = format!("user-{}", number % case.users);
                 let call = Call::new().with("tenant", "t").with("user", user);
@@ -149,8 +156,9 @@ async fn calls_under_several_rules_get_the_whole_quota() {
                 admitted += decided.into_iter().filter(|allowed| *allowed).count();
             }
             let least = case.admitted - (case.admitted * 3 / 100).max(1);
-            println!("{}, {} agents: {admitted} of {}", case.name, agents.len(), case.admitted);
-            assert!((least..=case.admitted).contains(&admitted), "{}, {} agents: {admitted}", case.name, agents.len());
+            let run = format!("{}, {} agents, {consistency}: {admitted} of {}", case.name, agents.len(), case.admitted);
+            println!("{run}");
+            assert!((least..=case.admitted).contains(&admitted), "{run}");
             let shadowed = |agent: &Agent| {
                 agent.engine().metrics().rules().iter().map(|(_, counts)| counts.shadow_denials.get()).sum::<u64>()
             };
@@ -184,6 +192,12 @@ fn steady_cases() -> Vec<SteadyCase> {
         ),
         case("- { name: second, per: [tenant], quota: 20/s }\n- { name: day, per: [tenant], quota: 1000/d }", 100, 110),
         case(
+            "- { name: prompts, per: [tenant], quota: 60/min, cost: 1 }\n\
+             - { name: tokens, per: [tenant], quota: 100k tokens/h, cost: 1700 }",
+            200,
+            55,
+        ),
+        case(
             "- { name: calls, per: [tenant], quota: 1000/min }\n\
              - { name: tokens, per: [tenant], quota: 10000/min, cost: 10 }",
             85,
@@ -209,10 +223,11 @@ async fn a_steady_caller_within_its_quotas_is_never_denied() {
     let redis = Redis::start();
     let mut runs = Vec::new();
     for (number, steady) in steady_cases().into_iter().enumerate() {
-        for agents in [1, 3] {
-            let tenant = format!("tenant-{number}-{agents}");
+        for (agents, consistency) in [(1, "strict"), (3, "strict"), (1, "bounded"), (3, "bounded")] {
+            let tenant = format!("tenant-{number}-{agents}-{consistency}");
             let case = Case { name: "steady", rules: steady.rules, calls: 0, users: 1, admitted: 0 };
-            let agents: Vec<Agent> = (0..agents).map(|agent_number| agent(&redis, &case, agent_number)).collect();
+            let agents: Vec<Agent> =
+                (0..agents).map(|agent_number| agent(&redis, &case, consistency, agent_number)).collect();
             runs.push(async move {
                 let mut interval = tokio::time::interval(steady.interval);
                 for call in 0..steady.calls {

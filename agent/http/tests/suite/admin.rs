@@ -55,6 +55,7 @@ async fn an_agent_without_its_store_is_alive_but_not_ready() {
     assert_eq!(client.post(CALL).await.header("x-ratelimit-policy"), "degraded");
     let health = client.get("/healthz", &[]).await;
     assert_eq!((health.status, health.json()["degraded"].as_bool()), (StatusCode::OK, Some(true)));
+    assert_eq!(health.json()["status"], "degraded");
     let problem = health.json()["problems"][0].clone();
     assert_eq!(problem["part"], "redis");
     let why = problem["why"].as_str().unwrap();

@@ -18,7 +18,7 @@ const REMEDIES: [&str; 6] = ["check", "start it", "raise", "give", "none:", "non
 /// Outages in a row; each is two changes.
 const CHANGES: usize = 8;
 /// Time after which a change of the same state is told again, in seconds.
-const PERIOD_S: u64 = 10;
+const PERIOD_S: usize = 10;
 
 struct Line {
     level: String,
@@ -63,7 +63,8 @@ fn each_failure_is_one_line_with_a_remedy() {
         wait_until(&agent, "tollgate_degraded", 0);
     }
 
-    let periods = usize::try_from(flapped.elapsed().as_secs() / PERIOD_S).expect("a number");
+    let flapped_s = usize::try_from(flapped.elapsed().as_secs()).expect("a short test");
+    let periods = flapped_s / PERIOD_S;
     fleet.kafka.kill();
     wait_until(&agent, "tollgate_bus_connected", 0);
     fleet.kafka.restart();
@@ -85,6 +86,9 @@ fn each_failure_is_one_line_with_a_remedy() {
         "{log}"
     );
     // Two lines for the loss and the return, and then two at the end of each period, of which a busy machine needs more.
+    // Late calls are denied until the breaker opens.
+    let (late, minutes) = (count("Redis answers later than the deadline"), 1 + flapped_s / 60);
+    assert!((1..=minutes).contains(&late), "{late} of {minutes}: {log}");
     let (lost, found) = (count("signals decide, or each rule's on_failure"), count("the store answers again"));
     let most = 3 + periods;
     assert!((1..=most).contains(&lost) && (1..=most).contains(&found), "{lost} {found} of {most}: {log}");

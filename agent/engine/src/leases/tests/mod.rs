@@ -3,6 +3,7 @@
 mod budgets;
 mod denials;
 mod generations;
+mod late;
 mod sizes;
 
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, CounterId, StoreError, StoredCounter, step};
 use tollgate_core::decision::{Decision, LocalAnswer, Source};
-use tollgate_core::rules::{Charging, Rule, RuleSet};
+use tollgate_core::rules::{Charging, Pattern, Rule, RuleSet};
 
 use super::*;
 use crate::engine_settings::EngineSettings;
@@ -363,6 +364,26 @@ fn a_call_asks_for_leases_of_all_its_counters() {
         assert!(leases || unspent == 0, "case {place}: {unspent}");
         assert!(unspent < 600, "case {place}: {unspent}");
     }
+}
+
+/// An exempt caller is never denied, and waits for nothing: each charge follows its decision.
+#[test]
+fn an_exempt_caller_never_waits_and_is_counted() {
+    let mut set = RuleSet::new(1, [per_key("2/min"), Rule::per("user", &["user"], "5/h".parse().expect("a quota"))]);
+    set.lists.allow.push(vec![("user".into(), Pattern::parse("vip"))]);
+    let mut world = World::with_set(set);
+    for number in 1..=9_u64 {
+        let Progress::Deferred(output, request) =
+            world.engine.begin(world.now, Operation::check(&call().with("user", "vip")))
+        else {
+            panic!("call {number} waits");
+        };
+        assert!(sole(output).allowed, "call {number}");
+        let results = world.step(request.charges(), store_time(world.now));
+        assert_eq!(results.iter().filter(|result| result.charged).count(), 2, "call {number}");
+        world.engine.late_answer(world.now, request, Ok(results));
+    }
+    assert!(!world.check(&call()).allowed, "its calls count for others");
 }
 
 /// A rule in shadow neither denies a call nor makes it wait: its charge follows.

@@ -28,6 +28,17 @@ fn leases_are_a_small_part_of_the_quota() {
     }
 }
 
+/// A sub-window of a day is two hours long, and its lease the demand of seconds: a caller that changes its agent, and an agent that
+/// restarts, leave no more unspent.
+#[test]
+fn a_lease_of_a_long_window_is_the_demand_of_seconds() {
+    for interval_ms in [10, 50] {
+        let sizes = sizes(per_key("1000000/d"), interval_ms);
+        let (largest, of_5_s) = (sizes.iter().copied().max().unwrap_or_default(), 5_000 / interval_ms as u64);
+        assert!(largest <= of_5_s && largest >= of_5_s / 2, "each {interval_ms} ms: {sizes:?}");
+    }
+}
+
 /// The store's count falls within a sub-window. An agent alone knows that it does, so it leases until the end of the sub-window.
 #[test]
 fn an_agent_alone_leases_near_the_quota() {

@@ -48,6 +48,12 @@ fn policies_that_cannot_be_enforced_are_refused() {
     rule("quota: 100/min, burst: true, consistency: strict", "`consistency: strict` promises that nothing does");
     rule("quota: 1000G/d, burst_multiplier: 1000", "cannot be counted exactly");
     rule("quota: 1/365d, algorithm: token_bucket, burst: 1G", "cannot be counted exactly");
+    for algorithm in ["token_bucket", "leaky_bucket"] {
+        let burst = |units: u64| format!("quota: 100000/s, algorithm: {algorithm}, burst: {units}");
+        rule(&burst(99), "a burst of 99 admits at most 99000/s of 100000/s; write a burst of at least 100");
+        let least = format!("rules: [{{ name: a, per: [ip], {} }}]", burst(100));
+        assert!(accepted(&least).warnings.is_empty(), "the remedy");
+    }
     rule("quota: 100/min, burst: 50MB", "a burst of 50MB is of another unit than 100/min");
     rule("quota: 100/min, burst: lots", "write a number of units, such as 200 or 50MB");
     rule("quota: 100/min, burst: 200, burst_multiplier: 2", "say the same thing");
