@@ -9,7 +9,7 @@ use crate::store_request::Pending;
 use crate::view::{hold, next_denial, update_in_step};
 
 impl Engine {
-    /// Learns from the results of a request: units that it carried are charged, and denials are cached. A denial that
+    /// Learns from the results of a request: units that it carried are charged, and denials are cached or end. A denial that
     /// would follow an admission of the last units is cached, too. Returns the results of the operation itself.
     pub(crate) fn learn(
         &self,
@@ -24,16 +24,12 @@ impl Engine {
             results.drain(..carried.len().min(results.len()));
         }
         for (charge, result) in own.iter().zip(&mut results) {
-            let denial = if !result.charged && !result.verdict.admitted {
+            if !result.charged && !result.verdict.admitted {
                 hold(charge, result);
-                Some(*result)
-            } else {
-                next_denial(result)
-            };
-            if let Some(denial) = denial {
-                let keeps_units = pending.rule_of(charge).is_some_and(|matched| self.keeps_units(matched));
-                self.table.with(charge.counter, |view| update_in_step(view, charge, &denial, sent, keeps_units));
             }
+            let learned = next_denial(result).unwrap_or(*result);
+            let keeps_units = pending.rule_of(charge).is_some_and(|matched| self.keeps_units(matched));
+            self.table.with(charge.counter, |view| update_in_step(view, charge, &learned, sent, keeps_units));
         }
         results
     }

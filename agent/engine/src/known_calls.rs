@@ -6,7 +6,7 @@
 //! A known call ends with its rules. The place of its rows' subject ends with the call, or with a list that is full:
 //! [`crate::known_rows`]. Its denial ends
 //! * with its time, or with the call's rules;
-//! * when a refund, a lease or a step of the store's clock ended a denial of the same shard: see
+//! * when a charge, a refund, a lease or a step of the store's clock ended a denial of the same shard: see
 //!   [`AgentTable::denials_ended`].
 //!
 //! The number of places has a cap. Where calls share two places, those that are used more often stay. The seeds of the

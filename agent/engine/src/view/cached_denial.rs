@@ -38,9 +38,8 @@ const RESYNC_MS: u64 = 10_000;
 /// A denial of the store, and the conditions under which it holds.
 ///
 /// It ends when the store's time may have reached `retry_at`, when its check is due, and with its generation. It also
-/// ends when another limit applies to the caller (by an override of a key, or by a tier). The agent drops it after a
-/// refund of its own, after a charge of another cost or a settlement, which take units that the denied call waits for, and
-/// when the store's clock has stepped. A call that asks the store lengthens it once, by
+/// ends when another limit applies to the caller (by an override of a key, or by a tier). The agent drops it when
+/// another charge of its own changes the count ([`Self::outlasts`]), and when the store's clock has stepped. A call that asks the store lengthens it once, by
 /// [`ANSWER_MS`]. If that call is admitted, the denial is dropped. If no answer comes, the next calls ask the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
@@ -113,8 +112,12 @@ impl CachedDenial {
         self.check.is_asked()
     }
 
-    pub(crate) fn cost(&self) -> u64 {
-        self.cost
+    /// Returns true if the denial still tells the right time after this charge was made. A refund makes room. A call of another cost or
+    /// limit, and a charge that needs no room, take units for which the denied call waits. If an equal call was admitted, there was
+    /// room after the check of the denial, or the denial is a later one.
+    pub(super) fn outlasts(&self, charge: &Charge) -> bool {
+        let is_equal = charge.mode.is_enforced() && (charge.cost, charge.limit) == (self.cost, self.limit);
+        charge.cost == 0 || is_equal && !self.is_asked()
     }
 
     pub(crate) fn verdict(&self) -> Verdict {

@@ -5,7 +5,7 @@
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId};
+use tollgate_core::counter::{Charge, ChargeResult, RequestId};
 use tollgate_core::messages::signals::Signal;
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
@@ -34,10 +34,6 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         }
         ViewEvent::Answered { result, units, round, acknowledged, is_demand } => {
             let leased = view.lease_or_pace.lease().map_or(0, Lease::unspent);
-            if units > 0 {
-                // The counter has room again, or a call of another cost has taken units for which the denied one waits.
-                view.denial.take_if(|denial| denial.is_asked() || denial.cost() != units);
-            }
             let (local, verdict) = (view.local(policy), &result.verdict);
             if let Some(answer) = acknowledged {
                 local.acknowledge(&answer);
@@ -61,10 +57,6 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             local.answered_by(result.limit);
         }
         ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand } => {
-            if acknowledged.is_some() {
-                // A settlement has taken units for which a denied call waits.
-                end_denial(view);
-            }
             let local = view.local(policy);
             if let Some(answer) = acknowledged {
                 local.acknowledge(&answer);
@@ -126,9 +118,8 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
     }
 }
 
-/// Changes a view by the result of a charge: keeps a denial, and drops it after a refund, and after a charge of units for which the
-/// denied call waits. Units that were charged are [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else
-/// ever decides there. `sent` is the instant of
+/// Changes a view by the result of a charge: keeps a denial, and drops an older one. Units that were charged are
+/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant of
 /// the agent's own clock at which the charge was sent, and `keeps_units` tells if no unit of the counter ever comes back. Returns
 /// true if a cached denial ended before its time.
 #[inline]
@@ -140,14 +131,14 @@ pub(crate) fn update_in_step(
     keeps_units: bool,
 ) -> bool {
     let was_live = view.denial.as_ref().is_some_and(|denial| denial.check_at() > sent);
-    if matches!(charge.mode, ChargeMode::Refund { .. }) || result.charged && charge.cost > 0 {
-        view.denial = None;
-    } else if !result.charged && !result.verdict.admitted {
+    if !result.charged && !result.verdict.admitted {
         view.denial = Some(CachedDenial::new(charge, result, sent, keeps_units));
-    } else {
-        return false;
+        return was_live;
     }
-    was_live
+    if result.charged && !result.repeated {
+        view.denial.take_if(|denial| !denial.outlasts(charge));
+    }
+    was_live && view.denial.is_none()
 }
 
 /// Changes a view by the only charge of a call, which its lease pays: the units are taken, spent and admitted in one step.
