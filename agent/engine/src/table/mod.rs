@@ -85,8 +85,8 @@ impl AgentTable {
         Some(look(entry))
     }
 
-    /// Returns a number that changes when a cached denial of this counter ends before its time. A refund may have made
-    /// room, another call may have taken units, or the store's clock has stepped back. Other counters may change it, too.
+    /// Returns a number that changes when a cached denial of this counter ends before its time. A refund may have made room, another
+    /// call may have taken units, or the store's clock has stepped back. Other counters may change it, too.
     #[inline]
     pub(crate) fn denials_ended(&self, counter: CounterId) -> u32 {
         self.denials_ended[shard_of(counter)].load(Ordering::Acquire)

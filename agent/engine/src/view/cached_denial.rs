@@ -37,9 +37,9 @@ const RESYNC_MS: u64 = 10_000;
 
 /// A denial of the store, and the conditions under which it holds.
 ///
-/// It ends when the store's time may have reached `retry_at`, when its check is due, and with its generation. It also
-/// ends when another limit applies to the caller (by an override of a key, or by a tier). The agent drops it when
-/// another charge of its own changes the count ([`Self::outlasts`]), and when the store's clock has stepped. A call that asks the store lengthens it once, by
+/// It ends when the store's time may have reached `retry_at`, when its check is due, and with its generation. It also ends when
+/// another limit applies to the caller (by an override of a key, or by a tier). The agent drops it when another charge of its own
+/// changes the count ([`Self::outlasts`]), and when the store's clock has stepped. A call that asks the store lengthens it once, by
 /// [`ANSWER_MS`]. If that call is admitted, the denial is dropped. If no answer comes, the next calls ask the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CachedDenial {
@@ -130,8 +130,8 @@ impl CachedDenial {
         self.check.at()
     }
 
-    /// Returns true if the store would deny a charge of this cost in the same way, or would have when the denial was checked last. `now` is the
-    /// agent's own time.
+    /// Returns true if the store would deny a charge of this cost in the same way, or would have when the denial was checked last.
+    /// `now` is the agent's own time.
     pub(crate) fn holds(
         &self,
         policy: &LimitPolicy,
