@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::Source;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_bus::{Bus, Topic};
-use tollgate_servers::{Kafka, Redis};
+use tollgate_servers::{Kafka, Redis, wait_for};
 
 #[path = "../../examples/redis_and_kafka.rs"]
 #[expect(dead_code, reason = "the test calls the rest of the example, without its `main`")]
@@ -18,6 +18,6 @@ async fn the_example_with_redis_and_kafka_counts_and_publishes() {
     assert_eq!(example::check_once(&redis.url(), &kafka.brokers()).await.unwrap(), Source::Store);
     let bus = KafkaBus::new(KafkaSettings::new(&kafka.brokers())).unwrap();
     bus.prepare(Duration::from_secs(10)).unwrap();
-    let mut partitions = 0..bus.partitions(Topic::Calls);
-    assert!(partitions.any(|partition| bus.next_offset(Topic::Calls, partition) > Some(0)), "the call is in the log");
+    let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Calls, partition));
+    assert!((0..bus.partitions(Topic::Calls)).any(|partition| end(partition) > 0), "the call is in the log");
 }

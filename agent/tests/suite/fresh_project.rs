@@ -60,7 +60,7 @@ fn a_fresh_project_runs_the_program_of_the_readme_on_redis_with_kafka() {
 
     use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
     use tollgate_bus::{Bus, Topic};
-    use tollgate_servers::{Kafka, Redis};
+    use tollgate_servers::{Kafka, Redis, wait_for};
 
     let (redis, kafka) = (Redis::start(), Kafka::start());
     let readme = file("../README.md");
@@ -79,6 +79,6 @@ fn a_fresh_project_runs_the_program_of_the_readme_on_redis_with_kafka() {
     assert_ne!(redis.command("DBSIZE"), ":0", "the agent has used Redis");
     let bus = KafkaBus::new(KafkaSettings::new(&kafka.brokers())).unwrap();
     bus.prepare(Duration::from_secs(10)).unwrap();
-    let mut partitions = 0..bus.partitions(Topic::Calls);
-    assert!(partitions.any(|partition| bus.next_offset(Topic::Calls, partition) > Some(0)), "the call is in the log");
+    let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Calls, partition));
+    assert!((0..bus.partitions(Topic::Calls)).any(|partition| end(partition) > 0), "the call is in the log");
 }

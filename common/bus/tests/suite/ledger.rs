@@ -68,7 +68,8 @@ fn the_usage_has_a_bus_of_its_own() {
     let home = settings(&broker, 2).carrying(TopicSet::Usage);
     let name = |topic: Topic| format!("{}{}", home.topic_prefix, topic.as_str());
     let bus = prepared(&home);
-    assert_eq!((bus.partitions(Topic::Usage), bus.next_offset(Topic::Usage, 0)), (1, Some(0)));
+    let end = tollgate_servers::wait_for("the end of the topic", || bus.next_offset(Topic::Usage, 0));
+    assert_eq!((bus.partitions(Topic::Usage), end), (1, 0));
     assert!(exists(&broker, &name(Topic::Usage)) && !exists(&broker, &name(Topic::Ledger)));
     let usage = name(Topic::Usage);
     let described = wait(admin(&broker).describe_configs(&[ResourceSpecifier::Topic(&usage)], &options()));
