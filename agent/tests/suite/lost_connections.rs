@@ -1,5 +1,5 @@
 //! Two agents under a steady load, while Redis closes their connections and pauses again and again: the callers are admitted
-//! within the quota and a twentieth of it.
+//! within the quota, and under `bounded` within a twentieth more.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;

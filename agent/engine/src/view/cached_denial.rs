@@ -113,10 +113,11 @@ impl CachedDenial {
     }
 
     /// Returns true if the denial still tells the right time after this charge was made. A refund makes room. A call of another cost or
-    /// limit, and a charge that needs no room, take units for which the denied call waits. If an equal call was admitted, there was
-    /// room after the check of the denial, or the denial is a later one.
+    /// limit, and a charge that needs no room, take units for which the denied call waits. An equal call without an id asks only if
+    /// no denial holds, so the denial is a later one, unless it is being asked.
     pub(super) fn outlasts(&self, charge: &Charge) -> bool {
-        let is_equal = charge.mode.is_enforced() && (charge.cost, charge.limit) == (self.cost, self.limit);
+        let asks_always = !charge.mode.is_enforced() || charge.request.is_some();
+        let is_equal = !asks_always && (charge.cost, charge.limit) == (self.cost, self.limit);
         charge.cost == 0 || is_equal && !self.is_asked()
     }
 

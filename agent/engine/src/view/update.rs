@@ -5,7 +5,7 @@
 
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult, RequestId};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId};
 use tollgate_core::messages::signals::Signal;
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
@@ -118,7 +118,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
     }
 }
 
-/// Changes a view by the result of a charge: keeps a denial, and drops an older one. Units that were charged are
+/// Changes a view by the result of a charge: keeps a new denial, and drops the older one unless it outlasts the charge. Units that were charged are
 /// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant of
 /// the agent's own clock at which the charge was sent, and `keeps_units` tells if no unit of the counter ever comes back. Returns
 /// true if a cached denial ended before its time.
@@ -135,7 +135,8 @@ pub(crate) fn update_in_step(
         view.denial = Some(CachedDenial::new(charge, result, sent, keeps_units));
         return was_live;
     }
-    if result.charged && !result.repeated {
+    // The units of a backfill that is sent again were taken at its first sending, whose answer was lost.
+    if result.charged && (!result.repeated || matches!(charge.mode, ChargeMode::Backfill { .. })) {
         view.denial.take_if(|denial| !denial.outlasts(charge));
     }
     was_live && view.denial.is_none()

@@ -166,7 +166,7 @@ fn a_cost_has_a_unit_or_is_0() {
         let of_file = run("show-cost.yaml", &call);
         let of_agent = finish(tollgate(&["rules", "show", "--agent", &up.url()]).args(call));
         let checked = finish(tollgate(&["check", "--agent", &up.url()]).args(call));
-        // The second one costs more than its quota.
+        // The other two cost more than the quota.
         assert_eq!(checked.exit, if cost > 2 { 3 } else { 0 }, "{text}: {}", checked.err);
         let told: serde_json::Value = serde_json::from_str(&checked.out).unwrap();
         assert_eq!(told["remaining"], 2, "{text}: nothing is charged");

@@ -68,11 +68,11 @@ fn counts_in_memory_decide_every_call_on_a_busy_machine() {
     assert_eq!(errors.filter(|line| !line.ends_with(" 0")).count(), 0);
 }
 
-/// Under `bounded`, a busy machine denies few legitimate calls: a hundred callers with thirty calls each of 100/min, in the first
-/// seconds of an agent that is alone, whether it is told so or not. At most 0.4% were denied beside eight loops, and 1.7% beside ten;
-/// without a part, 22% are.
+/// Under `bounded`, a busy machine denies few legitimate calls. A hundred callers make thirty calls each under 100/min, in the first
+/// seconds of an agent that is alone, whether it is told so or not. At most 0.4% were denied beside eight loops, and 1.7% beside
+/// ten. Without a part, 22% were.
 #[test]
-fn a_busy_machine_denies_no_legitimate_calls() {
+fn a_busy_machine_denies_few_legitimate_calls() {
     let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, consistency: bounded }]";
     let rules = file("busy.yaml", rules).display().to_string();
     for more in [&["--agents-expected", "1"][..], &[]] {

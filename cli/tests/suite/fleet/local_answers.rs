@@ -43,7 +43,7 @@ impl Gateway {
     }
 }
 
-/// C4, C5: most calls of a busy key are admitted by leases. While Redis is late, a call is admitted by the part of the agent.
+/// C4, C5: calls of a busy key are admitted by leases. While Redis is late, a call is admitted by the part of the agent.
 /// Answers and `/explain` name the part that decided. The metrics of the rule count each leased unit as spent or
 /// stranded.
 #[test]
@@ -63,7 +63,7 @@ fn answers_explanations_and_metrics_show_the_local_answers() {
         by_store += u64::from(by.is_none());
         (by? == "lease").then_some(())
     });
-    assert!(by_store > 0 && gateway.parts == 0, "one call after the other");
+    assert!(by_store > 0, "the first calls ask Redis");
 
     // The agent has a part once it has learned the size of the fleet.
     let mut keys = 0;

@@ -10,7 +10,7 @@ const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consis
 lists: { deny: [{ api_key: sk_revoked_* }] }";
 
 fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
-    let path = file("published.yaml", text);
+    let path = file(&format!("published-{}.yaml", std::process::id()), text);
     let said = finish(tollgate(&["rules", "publish", path.to_str().unwrap()]).args(to));
     (said.exit, said.out, said.err)
 }

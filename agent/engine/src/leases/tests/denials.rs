@@ -74,8 +74,7 @@ fn leased_units_are_spent_before_the_denial() {
     assert!(world.check(&call().costing(2)).allowed, "it has room");
 }
 
-/// C7: units that another call or a settlement takes after a denial make the denied call wait for longer, so the agent tells the new
-/// time.
+/// C7: after a denial, another call or a settlement takes units, and the denied call waits for longer. So the agent tells the new time.
 #[test]
 fn a_denied_call_is_told_of_units_that_others_took_since() {
     let by_smaller_call = |world: &mut World| assert!(world.check(&call()).allowed);

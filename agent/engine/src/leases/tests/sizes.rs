@@ -28,8 +28,8 @@ fn leases_are_a_small_part_of_the_quota() {
     }
 }
 
-/// A sub-window of a day is two hours long, and its lease the demand of seconds: a caller that changes its agent, and an agent that
-/// restarts, leave no more unspent.
+/// A sub-window of a day is two hours long. Its lease is the demand of seconds, so a caller that changes its agent, or an agent that
+/// restarts, leaves no more unspent.
 #[test]
 fn a_lease_of_a_long_window_is_the_demand_of_seconds() {
     for interval_ms in [10, 50] {

@@ -22,6 +22,8 @@ pub(crate) struct Effect {
     pub(crate) charge: Charge,
     pub(crate) units: i64,
     pub(crate) at: Timestamp,
+    /// True if the store counts in the window of the charge.
+    pub(crate) is_of_window: bool,
 }
 
 impl Accounts {
@@ -49,7 +51,8 @@ pub(crate) fn take(decided: &mut BTreeMap<CounterId, i64>, counter: CounterId, u
 pub(crate) fn effect_of((charge, result): (&Charge, &ChargeResult)) -> Option<Effect> {
     let cost = signed(charge.cost);
     let units = if matches!(charge.mode, ChargeMode::Refund { .. }) { -cost } else { cost };
-    (result.charged && !result.repeated).then(|| Effect { charge: charge.clone(), units, at: result.at })
+    let is_of_window = result.limit_until.is_none();
+    (result.charged && !result.repeated).then(|| Effect { charge: charge.clone(), units, at: result.at, is_of_window })
 }
 
 pub(crate) fn signed(units: u64) -> i64 {

@@ -19,7 +19,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::rules::{Consistency, LimitPolicy, ListMatch};
 use tollgate_core::window::Estimate;
-use tollgate_sim::{AnsweredCall, Observation, SimNode, Simulation};
+use tollgate_sim::{AnsweredCall, CorrectedCall, Observation, SimNode, Simulation};
 
 use super::facts::{Applied, Facts, is_by_store};
 use super::limits_in_force::LimitsInForce;
@@ -87,6 +87,7 @@ impl Admitted {
                 }
             }
             Observation::Answered(answered) if answered.is_admitted => return self.answered(facts, sim, answered),
+            Observation::Corrected(corrected) if corrected.error.is_none() => self.corrected(facts, corrected),
             _ => {}
         }
         Ok(())
@@ -146,6 +147,17 @@ impl Admitted {
             }
         }
         Ok(())
+    }
+
+    /// Takes units that an agent gave back out of its admissions by a part: its own count falls by them.
+    fn corrected(&mut self, facts: &Facts, corrected: &CorrectedCall<'_>) {
+        let Some(decided) = corrected.decided else { return };
+        for (applied, units) in facts.corrected(corrected) {
+            let mut admitted = self.parts.get_mut(&(corrected.agent, applied.counter)).into_iter().flatten().rev();
+            if let Some((_, left)) = admitted.find(|(at, left)| *at <= decided && *left > 0) {
+                *left += units.clamp(-*left, 0);
+            }
+        }
     }
 
     /// Checks the units that an agent has admitted by its part in a window: they are no more than the part of the

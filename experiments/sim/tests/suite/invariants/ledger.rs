@@ -93,13 +93,14 @@ impl Ledger {
         let is_entered = |charge: &Charge| !matches!(charge.mode, ChargeMode::Reopen { .. });
         for effect in charges.iter().zip(results).filter(|(charge, _)| is_entered(charge)).filter_map(effect_of) {
             let (counter, width_ms) = (effect.charge.counter, effect.charge.limit.window.width_ms());
-            // The store forgets an id with the window of its units, at once if its clock steps forward, and with a loss.
-            let (at, losses) = (effect.at, self.losses);
+            // The store forgets an id with the window of its units, at once if its clock steps forward, and with a loss. The window may
+            // be a shorter one, of other rules.
+            let (at, losses, is_of_window) = (effect.at, self.losses, effect.is_of_window);
             // The id of a slot ends with the slot, which may be over when it is backfilled.
             let is_slot = effect.charge.limit.algorithm == Algorithm::Concurrency;
             let known_at = |admitted_at: Timestamp| if is_slot { at.min(admitted_at) } else { at };
             let is_again = |known: Option<Known>| {
-                known.is_some_and(|(known, before)| at.ms_since(known) >= width_ms || losses > before)
+                known.is_some_and(|(known, before)| at.ms_since(known) >= width_ms || losses > before || !is_of_window)
             };
             if let (ChargeMode::Refund { .. }, Some(id)) = (effect.charge.mode, effect.charge.request)
                 && is_again(self.refunded.insert((counter, id), (at, losses)))
@@ -175,7 +176,7 @@ impl Ledger {
         let accounts = self.agents.entry(agent).or_default();
         // Units of callers on a list stand for their calls alone.
         executed.sort_by_key(|effect| !matches!(effect.charge.mode, ChargeMode::CountOnly { .. }));
-        for Effect { charge, units, at } in executed {
+        for Effect { charge, units, at, .. } in executed {
             let units = match charge.mode {
                 ChargeMode::CountOnly { .. } => take(&mut decided, charge.counter, units),
                 ChargeMode::Refund { .. } => 0,
