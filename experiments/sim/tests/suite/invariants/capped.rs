@@ -86,7 +86,9 @@ impl Capped {
             }
             Observation::Executed { ticket, charges, answer: Ok(results), .. } => {
                 let repeated = charges.iter().zip(results).filter(|(_, result)| result.repeated);
-                self.repeated.entry(*ticket).or_default().extend(repeated.map(|(charge, _)| charge.counter));
+                let repeated: Vec<_> = repeated.map(|(charge, _)| charge.counter).collect();
+                // After a lost answer, the charges of the request that is sent again count as new ones.
+                self.repeated.entry(*ticket).and_modify(Vec::clear).or_insert(repeated);
             }
             Observation::LateAnswer { agent, ticket, error: None } => self.taken_back(*agent, *ticket),
             Observation::Corrected(corrected) => {
