@@ -118,9 +118,9 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
     }
 }
 
-/// Changes a view by the result of a charge: keeps a new denial, and drops the older one unless it outlasts the charge. Units that were charged are
-/// [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is the instant of
-/// the agent's own clock at which the charge was sent, and `keeps_units` tells if no unit of the counter ever comes back. Returns
+/// Changes a view by the result of a charge: keeps a new denial, and drops the older one unless it outlasts the charge. Units that
+/// were charged are [`ViewEvent::Admitted`]; the own table keeps no local usage, because nothing else ever decides there. `sent` is
+/// the instant of the agent's own clock at which the charge was sent, and `keeps_units` tells if no unit of the counter ever comes back. Returns
 /// true if a cached denial ended before its time.
 #[inline]
 pub(crate) fn update_in_step(

@@ -86,10 +86,10 @@ fn each_failure_is_one_line_with_a_remedy() {
         (1, 1),
         "{log}"
     );
-    // Two lines for the loss and the return, and then two at the end of each period, of which a busy machine needs more.
     // Late calls are denied until the breaker opens.
     let late = count("Redis answers later than the deadline");
     assert!((1..=minutes).contains(&late), "{late} of {minutes}: {log}");
+    // Two lines for the loss and the return, and then two at the end of each period, of which a busy machine needs more.
     let (lost, found) = (count("signals decide, or each rule's on_failure"), count("the store answers again"));
     let most = 3 + periods;
     assert!((1..=most).contains(&lost) && (1..=most).contains(&found), "{lost} {found} of {most}: {log}");

@@ -154,7 +154,7 @@ impl Admitted {
         let Some(decided) = corrected.decided else { return };
         for (applied, units) in facts.corrected(corrected) {
             let mut admitted = self.parts.get_mut(&(corrected.agent, applied.counter)).into_iter().flatten().rev();
-            if let Some((_, left)) = admitted.find(|(at, left)| *at <= decided && *left > 0) {
+            if let Some((_, left)) = admitted.find(|(at, left)| *at == decided && *left > 0) {
                 *left += units.clamp(-*left, 0);
             }
         }
