@@ -83,6 +83,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    tollgate_librdkafka::link();
     let exit = parse().and_then(run).unwrap_or_else(|error| exit::report(&error));
     ExitCode::from(exit as u8)
 }

@@ -3,5 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    tollgate_librdkafka::link();
     ExitCode::from(tollgate_lab::command::main() as u8)
 }

@@ -18,6 +18,7 @@ const CRATES: &[(&str, &str, u32)] = &[
     ("common/wire", "lib.rs", 1),
     ("common/metrics", "lib.rs", 0),
     ("common/bus", "lib.rs", 1),
+    ("common/librdkafka", "lib.rs", 2),
     ("common/redis", "lib.rs", 1),
     ("common/servers", "lib.rs", 1),
     ("agent/engine", "lib.rs", 1),

@@ -36,8 +36,6 @@ struct ContextInner {
 #[derive(Default)]
 struct ConnectionState {
     lost: bool,
-    /// True if all brokers went down since it was asked last.
-    has_new_loss: bool,
     auth_failure: Option<String>,
     last_error: Option<String>,
     /// Topics and error codes logged since the connection was established.
@@ -61,11 +59,6 @@ impl KafkaContext {
                 tracing::info!(brokers = self.0.brokers, "the connection to Kafka is restored");
             }
         }
-    }
-
-    /// Returns true if all brokers went down since the last call.
-    pub(super) fn take_loss(&self) -> bool {
-        std::mem::take(&mut self.0.state.lock().has_new_loss)
     }
 
     /// Records that a topic has kept a record.
@@ -117,10 +110,7 @@ impl ClientContext for KafkaContext {
                 state.auth_failure = Some(reason.to_owned());
                 "check security.protocol, sasl.* and ssl.*"
             }
-            Some(Code::AllBrokersDown) => {
-                state.has_new_loss = true;
-                "start it or correct its address; Tollgate reconnects by itself"
-            }
+            Some(Code::AllBrokersDown) => "start it or correct its address; Tollgate reconnects by itself",
             _ => {
                 state.last_error = Some(reason.to_owned());
                 return;

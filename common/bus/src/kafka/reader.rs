@@ -1,10 +1,8 @@
 //! Reader: a consumer with manually assigned partitions, each with its own start position.
 //!
 //! librdkafka's consumer groups are not used, because they take seconds to detect a failed member and ownership is
-//! known from presence records. A partition stays in `pending` until the topics are verified and its leader has told its
-//! offsets. It returns there when all brokers are down: librdkafka 2.12 reads past the end of its own memory if it asks a broker
-//! for several partitions that has just started and knows the leaders of only some of them
-//! (<https://github.com/confluentinc/librdkafka/issues/5280>). librdkafka handles everything else.
+//! known from presence records. A partition stays in `pending` until the topics are verified and its start offset is
+//! known; librdkafka handles everything else, including brokers that fail and return.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,8 +27,6 @@ use tollgate_core::messages::signals::Offset;
 const START_WAIT: Duration = Duration::from_secs(1);
 /// Minimum time for which a poll waits for start offsets, even if its own timeout is shorter: one round trip.
 const START_WAIT_MIN: Duration = Duration::from_millis(100);
-/// Maximum time for which partitions with a known position wait for the leaders of all.
-const LEADERS_WAIT: Duration = Duration::from_secs(5);
 /// Interval at which a poll retries to assign pending partitions.
 const PENDING_STEP: Duration = Duration::from_millis(20);
 
@@ -40,10 +36,8 @@ pub struct KafkaReader {
     topic: Topic,
     name: String,
     consumer: BaseConsumer<KafkaContext>,
-    /// Partitions that are not assigned yet, and the time since the first of them waits.
     pending: Vec<(Partition, ReadFrom)>,
-    waiting: Stopwatch,
-    /// Offset of the next record of each partition whose position is known.
+    /// Offset of the next record of each assigned partition.
     next: HashMap<Partition, Offset>,
     missed: u64,
 }
@@ -59,8 +53,7 @@ impl KafkaReader {
         let consumer = shared.settings.consumer().create_with_context(context).map_err(settings::contradictory)?;
         let pending = partitions.iter().map(|partition| (*partition, from)).collect();
         let (shared, name) = (shared.clone(), shared.settings.name(topic));
-        let (waiting, next) = (Stopwatch::start(), HashMap::new());
-        let mut reader = Self { shared, topic, name, consumer, pending, waiting, next, missed: 0 };
+        let mut reader = Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 };
         reader.assign_pending(START_WAIT);
         Ok(reader)
     }
@@ -74,11 +67,7 @@ impl KafkaReader {
             return;
         }
         // If no record is new enough for a start by time, reading starts at the end as of the first request.
-        let edges = match self.resolve_offsets(|from| Some(edge(from)), wait) {
-            Ok(edges) => edges,
-            Err(_) if self.waiting.elapsed() > LEADERS_WAIT => HashMap::new(),
-            Err(_) => return,
-        };
+        let Ok(edges) = self.resolve_offsets(edge, wait) else { return };
         let Ok(since) = self.resolve_offsets(first_since, wait) else { return };
         let mut list = TopicPartitionList::new();
         self.pending.retain(|(partition, from)| {
@@ -94,35 +83,6 @@ impl KafkaReader {
             && let Err(error) = self.consumer.incremental_assign(&list)
         {
             tracing::error!(topic = self.name, %error, "partitions cannot be assigned; restart this process");
-        }
-    }
-
-    /// Makes the assigned partitions wait for their leaders at their positions, if all brokers went down since the last call.
-    fn suspend_if_lost(&mut self) {
-        if !self.consumer.context().take_loss() {
-            return;
-        }
-        let is_assigned = |partition: Partition| self.pending.iter().all(|(waiting, _)| *waiting != partition);
-        let positions = self.next.iter().map(|(partition, next)| (*partition, *next));
-        let assigned: Vec<_> = positions.filter(|(partition, _)| is_assigned(*partition)).collect();
-        for (partition, next) in assigned {
-            self.unassign(partition);
-            self.push_pending(partition, ReadFrom::Offset(next));
-        }
-    }
-
-    fn push_pending(&mut self, partition: Partition, from: ReadFrom) {
-        if self.pending.is_empty() {
-            self.waiting = Stopwatch::start();
-        }
-        self.pending.push((partition, from));
-    }
-
-    fn unassign(&self, partition: Partition) {
-        let mut list = TopicPartitionList::new();
-        list.add_partition(&self.name, raw_partition(partition));
-        if let Err(error) = self.consumer.incremental_unassign(&list) {
-            tracing::warn!(topic = self.topic.as_str(), partition, %error, "a partition cannot be unassigned; its records are discarded");
         }
     }
 
@@ -179,7 +139,6 @@ impl KafkaReader {
 impl LogReader for KafkaReader {
     fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<BusRecord> {
         let waited = Stopwatch::start();
-        self.suspend_if_lost();
         self.assign_pending(wait.clamp(START_WAIT_MIN, START_WAIT));
         let mut taken = Vec::new();
         while taken.len() < records_max {
@@ -195,7 +154,7 @@ impl LogReader for KafkaReader {
                 Some(Err(Native::MessageConsumption(code))) if !is_connection_error(code) => {
                     self.consumer.context().log_failure("records cannot be read", &self.name, code);
                 }
-                Some(Err(_)) => self.suspend_if_lost(),
+                Some(Err(_)) => {}
                 None if rest.is_zero() => break,
                 None => self.assign_pending(START_WAIT_MIN),
             }
@@ -207,18 +166,20 @@ impl LogReader for KafkaReader {
         self.remove(partition);
         // If other partitions are pending, the brokers are unavailable, and waiting for one more is useless.
         let wait = if self.pending.is_empty() { START_WAIT } else { Duration::ZERO };
-        self.push_pending(partition, from);
+        self.pending.push((partition, from));
         if !wait.is_zero() {
             self.assign_pending(wait);
         }
     }
 
     fn remove(&mut self, partition: Partition) {
-        let pending = self.pending.len();
         self.pending.retain(|(waiting, _)| *waiting != partition);
-        let was_pending = self.pending.len() < pending;
-        if self.next.remove(&partition).is_some() && !was_pending {
-            self.unassign(partition);
+        if self.next.remove(&partition).is_some() {
+            let mut list = TopicPartitionList::new();
+            list.add_partition(&self.name, raw_partition(partition));
+            if let Err(error) = self.consumer.incremental_unassign(&list) {
+                tracing::warn!(topic = self.topic.as_str(), partition, %error, "a partition cannot be unassigned; its records are discarded");
+            }
         }
     }
 
@@ -246,11 +207,11 @@ fn whole_ms(wait: Duration) -> Duration {
 }
 
 /// Returns the edge of the partition that must be resolved for a start position.
-fn edge(from: ReadFrom) -> KafkaOffset {
+fn edge(from: ReadFrom) -> Option<KafkaOffset> {
     match from {
-        ReadFrom::Oldest => KafkaOffset::Beginning,
-        // The leader of a known offset is asked, too.
-        ReadFrom::Next | ReadFrom::Time(_) | ReadFrom::Offset(_) => KafkaOffset::End,
+        ReadFrom::Oldest => Some(KafkaOffset::Beginning),
+        ReadFrom::Next | ReadFrom::Time(_) => Some(KafkaOffset::End),
+        ReadFrom::Offset(_) => None,
     }
 }
 

@@ -1,13 +1,12 @@
 //! Brokers that are unavailable, crash and recover.
 
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tollgate_bus::kafka::KafkaBus;
-use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
-use tollgate_servers::{Kafka as Broker, scaled, wait_for};
+use tollgate_bus::{Bus, LogWriter, ReadFrom, Topic};
+use tollgate_servers::Kafka as Broker;
 
-use crate::support::{TIMEOUT, append, numbers, prepared, read, reports, settings};
+use crate::support::{TIMEOUT, append, numbers, read, reports, settings};
 
 #[test]
 fn a_bus_starts_without_its_broker_and_survives_a_crash_of_it() {
@@ -50,43 +49,4 @@ fn a_bus_starts_without_its_broker_and_survives_a_crash_of_it() {
         }
     }
     assert!(received.is_sorted());
-}
-
-/// N7: readers of many partitions go on after each restart of a broker, and miss nothing. While a broker starts, it tells of some
-/// partitions that they have no leader, and librdkafka 2.12 crashes on such an answer to a reader.
-#[test]
-fn readers_go_on_after_each_restart_of_a_broker() {
-    const PARTITIONS: u32 = 32;
-    const READERS: u8 = 24;
-    let restarts = u8::try_from(scaled(40)).expect("few");
-    let mut broker = Broker::start();
-    let bus = prepared(&settings(&broker, PARTITIONS));
-    let partitions: Vec<_> = (0..PARTITIONS).collect();
-    let mut log = bus.writer(Topic::Calls);
-    let read: Vec<AtomicU8> = (0..READERS).map(|_| AtomicU8::new(0)).collect();
-    std::thread::scope(|scope| {
-        for read in &read {
-            let mut reader = bus.reader(Topic::Calls, &partitions, ReadFrom::Oldest);
-            scope.spawn(move || {
-                let mut next = 0;
-                while next <= restarts {
-                    for record in reader.poll(Duration::from_millis(100), 100) {
-                        assert_eq!((record.payload[0], record.offset), (next, next.into()));
-                        next += 1;
-                        read.store(next, Ordering::Release);
-                    }
-                }
-            });
-        }
-        for restart in 0..=restarts {
-            append(&mut log, restart..restart + 1);
-            log.flush(TIMEOUT);
-            let all = || read.iter().all(|read| read.load(Ordering::Acquire) == restart + 1).then_some(());
-            wait_for(&format!("all readers after {restart} restarts"), all);
-            if restart < restarts {
-                broker.kill();
-                broker.restart();
-            }
-        }
-    });
 }

@@ -1,0 +1,8 @@
+//! Links the program with the correction of librdkafka in `common/librdkafka`.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
+        println!("cargo::rustc-link-arg-bins=-Wl,--wrap=rd_kafka_metadata_update_op");
+    }
+}
