@@ -68,7 +68,7 @@ impl Engine {
                 }
                 _ => {}
             }
-            let taken = matched.paid.and_then(|paid| paid.taken);
+            let taken = matched.paid.as_deref().and_then(|paid| paid.taken);
             let at = taken.map_or(at, |taken| taken.span.nearest(at));
             // The charge of a request with an id stays for its retry.
             let is_given_back = matched.is_slot() && !stands && call.id().is_none();

@@ -48,8 +48,8 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) wanted: Option<NonZeroU32>,
     /// True if the units of the call are demand for leases.
     pub(crate) is_demand: bool,
-    /// Payment of the call by a lease.
-    pub(crate) paid: Option<Payment>,
+    /// Payment of the call by a lease. The box keeps rules small that no lease pays, because they are moved often.
+    pub(crate) paid: Option<Box<Payment>>,
     /// True if the request to the store does not contain the rule, because a lease paid that has ended since.
     pub(crate) is_unasked: bool,
     /// True if the call is decided without the store, which is charged afterwards because the rule counts such calls, too.
@@ -86,17 +86,17 @@ impl MatchedRule<'_> {
     /// whole cost.
     pub(crate) fn own_verdict(&self) -> Option<RuleVerdict> {
         let local = self.sketched.as_deref().copied().or(self.eventual.as_deref().map(|eventual| eventual.rule));
-        local.or_else(|| self.paid.and_then(|paid| paid.rule))
+        local.or_else(|| self.paid.as_deref().and_then(|paid| paid.rule))
     }
 
     /// Returns the units for which the store is asked.
     pub(crate) fn unpaid(&self) -> u64 {
-        self.cost - self.paid.map_or(0, |paid| paid.units)
+        self.cost - self.paid.as_deref().map_or(0, |paid| paid.units)
     }
 
     /// Returns true if a lease pays the whole cost.
     pub(crate) fn is_paid(&self) -> bool {
-        self.paid.is_some_and(|paid| paid.rule.is_some())
+        self.paid.as_deref().is_some_and(|paid| paid.rule.is_some())
     }
 
     /// Returns that verdict as if the store had given it at an instant.

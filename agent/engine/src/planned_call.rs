@@ -77,7 +77,7 @@ impl PlannedCall<'_> {
 
     /// Returns the instant nearest to this one at which all leases that pay for the call have been charged and last.
     pub(crate) fn within_leases(&self, at: Timestamp) -> Timestamp {
-        let taken = self.matched.iter().filter_map(|matched| matched.paid?.taken);
+        let taken = self.matched.iter().filter_map(|matched| matched.paid.as_deref()?.taken);
         taken.fold(at, |at, taken| taken.span.nearest(at))
     }
 

@@ -73,7 +73,7 @@ impl Engine {
             let limit = view.quota(&matched.policy);
             let rule = RuleVerdict::local(&matched.policy, verdict, limit, LocalAnswer::Lease);
             let taken = take_leased(view, units);
-            matched.paid = Some(Payment { units, rule: (units == matched.cost).then_some(rule), taken });
+            matched.paid = Some(Box::new(Payment { units, rule: (units == matched.cost).then_some(rule), taken }));
         }
     }
 
@@ -88,9 +88,9 @@ impl Engine {
         let payments = self.payments(context, matched, &mut table, None);
         let mut stands = |matched: &MatchedRule<'_>, verdict: &Option<RuleVerdict>| {
             let facts = self.lease_facts(context, &matched.policy);
-            let is_charged = match matched.paid {
+            let is_charged = match matched.paid.as_deref() {
                 Some(Payment { rule: Some(_), taken: Some(taken), .. }) => {
-                    table.view(matched.counter).holds_lease_of(&taken, &facts)
+                    table.view(matched.counter).holds_lease_of(taken, &facts)
                 }
                 _ => matched.own_verdict().is_some() || matched.is_counted_always(),
             };
@@ -106,7 +106,7 @@ impl Engine {
 
     /// Notes that a call which has taken units is decided: they are spent if its charges stand, and returned otherwise.
     pub(crate) fn resolve_payment(&self, context: &Context<'_>, matched: &MatchedRule<'_>, stands: bool) {
-        let Some(taken) = matched.paid.and_then(|paid| paid.taken) else { return };
+        let Some(taken) = matched.paid.as_deref().and_then(|paid| paid.taken) else { return };
         let facts = self.lease_facts(context, &matched.policy);
         let counts = &context.active.counts[matched.index];
         let event = if stands { ViewEvent::TakenSpent(taken) } else { ViewEvent::TakenReturned(taken, facts, counts) };
@@ -122,7 +122,7 @@ impl Engine {
     /// Ends the payments of a call whose leases have ended since, so that the store may not have charged their units any more.
     pub(crate) fn end_payments(&self, context: &Context<'_>, planned: &mut PlannedCall<'_>) {
         for matched in &mut planned.matched {
-            let Some(Payment { rule, taken: Some(taken), .. }) = matched.paid else { continue };
+            let Some(&Payment { rule, taken: Some(taken), .. }) = matched.paid.as_deref() else { continue };
             let facts = self.lease_facts(context, &matched.policy);
             if !self.table.with(matched.counter, |view| view.holds_lease_of(&taken, &facts)) {
                 self.resolve_payment(context, matched, false);
