@@ -9,6 +9,7 @@
 use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
+use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::http_response::{self, PROBLEM_JSON};
 use tollgate::store::ChargeStore;
@@ -29,7 +30,25 @@ pub(crate) async fn check_request<S: ChargeStore>(
 ) -> HandlerResult {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
-    Ok(decide(&agent, &forwarded.call(&agent, &parts)?).await)
+    let deny_status = deny_status(parts.uri.query())?;
+    let response = decide(&agent, &forwarded.call(&agent, &parts)?).await;
+    Ok(match (response.status(), deny_status) {
+        (StatusCode::TOO_MANY_REQUESTS, Some(status)) => (status, response).into_response(),
+        _ => response,
+    })
+}
+
+/// Returns the status of denials in place of 429 that `/check?deny=403` asks for: nginx's `auth_request` takes no other one.
+fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, ProblemDetails> {
+    let mut fields = query.unwrap_or_default().split('&');
+    match fields.find_map(|field| field.strip_prefix("deny=")) {
+        None => Ok(None),
+        Some("403") => Ok(Some(StatusCode::FORBIDDEN)),
+        Some(other) => {
+            let detail = format!("deny={other} is not a status of denials; write deny=403, or leave it out for 429");
+            Err(ProblemDetails::bad_request(detail))
+        }
+    }
 }
 
 /// `/check/PATH`: decides a request of the same method to `/PATH`. Headers with another path are from the client.

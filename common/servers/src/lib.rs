@@ -12,10 +12,12 @@ mod redis;
 mod kafka;
 mod mirror_maker;
 mod envoy;
+mod nginx;
 
 pub use envoy::EnvoyKind;
 pub use kafka::KafkaKind;
 pub use mirror_maker::MirrorMakerKind;
+pub use nginx::NginxKind;
 pub use port::free_port;
 pub use program::{Finished, finish};
 pub use proxy::Proxy;
@@ -29,6 +31,8 @@ pub type Envoy = Server<EnvoyKind>;
 pub type Kafka = Server<KafkaKind>;
 /// Running `MirrorMaker`.
 pub type MirrorMaker = Server<MirrorMakerKind>;
+/// Running nginx.
+pub type Nginx = Server<NginxKind>;
 /// Running Redis without persistence.
 pub type Redis = Server<RedisKind>;
 

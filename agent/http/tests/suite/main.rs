@@ -11,6 +11,7 @@ mod refusals;
 mod shutdown;
 mod tokens;
 mod gateway;
+mod nginx;
 mod gateway_headers;
 mod explain;
 mod imported;
