@@ -49,6 +49,9 @@ pub mod request;
 pub mod http_response;
 #[cfg(feature = "rules-file")]
 #[doc(hidden)]
+pub mod envoy_rate_limit;
+#[cfg(feature = "rules-file")]
+#[doc(hidden)]
 pub mod explain;
 #[cfg(feature = "metrics")]
 mod check_durations;

@@ -22,6 +22,7 @@ use crate::limited_calls;
 use crate::limits::Limits;
 use crate::process_metrics;
 use crate::serve;
+use crate::surfaces::{GrpcAddress, Sockets, Surfaces};
 use crate::tokens::TokenArgs;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
@@ -67,6 +68,9 @@ pub(crate) struct AgentArgs {
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,
+    /// Address of the gRPC services for Envoy's rate limit filter, or `off` [default: the port after that of --http]
+    #[arg(long, value_name = "ADDR", value_parser = GrpcAddress::parse)]
+    pub(crate) grpc: Option<GrpcAddress>,
     /// Gateway that asks the agent; only its headers tell method and path of a client's request: nginx,
     /// ingress-nginx, envoy, traefik, caddy, haproxy or any
     #[arg(long, value_name = "NAME", default_value = "any")]
@@ -96,25 +100,30 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
         builder = builder.bus(kafka).published_rules();
     }
     builder = args.limits.apply(builder, &clock)?;
-    let listener = serve::listen(args.http).await?;
+    let sockets = Sockets::bind(args.http, args.grpc).await?;
     let agent = builder.start()?;
-    announce(&agent, listener.local_addr()?);
+    announce(&agent, sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
-    tollgate_http::serve(listener, tollgate_http::router_behind(args.gateway, agent.clone()), stopping).await?;
+    let mut surfaces = Surfaces::new();
+    surfaces.serve_agent(sockets, args.gateway, agent.clone());
+    surfaces.run_until(stopping).await?;
     agent.shutdown().await;
     log_totals(&[agent]);
     Ok(Exit::Done)
 }
 
-/// Reports the warnings of the rules, the calls that no rule limits, and the address.
-pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, address: SocketAddr) {
+/// Reports the warnings of the rules, the calls that no rule limits, and the addresses of gRPC and HTTP.
+pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, (http, grpc): (SocketAddr, Option<SocketAddr>)) {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
     if let Some(notice) = agent.engine().with_rules(limited_calls::notice) {
         tracing::info!("{notice}");
     }
-    output::announce(format_args!("listening on http://{address}"));
+    if let Some(grpc) = grpc {
+        tracing::info!("gRPC for Envoy is on {grpc}");
+    }
+    output::announce(format_args!("listening on http://{http}"));
 }
 
 pub(crate) fn log_totals<S: ChargeStore>(agents: &[Agent<S>]) {

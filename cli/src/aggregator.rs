@@ -72,7 +72,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
-    let listener = serve::listen(args.http).await?;
+    let listener = serve::listen(args.http, "--http").await?;
     let settings = args.settings(&*clock, listener.local_addr()?);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;

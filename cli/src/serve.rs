@@ -53,17 +53,17 @@ pub(crate) fn reload_at<S: ChargeStore>(mut hang_ups: Signal, agents: Vec<Agent<
     });
 }
 
-/// Binds a socket.
-pub(crate) async fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
+/// Binds a socket, whose address a flag chose.
+pub(crate) async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
     TcpListener::bind(address).await.map_err(|error| match error.kind() {
         ErrorKind::AddrInUse => {
             anyhow!(
-                "{address} is in use; stop the process that listens there, or take any free port with --http {}:0",
+                "{address} is in use; stop the process that listens there, or take any free port with {flag} {}:0",
                 address.ip()
             )
         }
         ErrorKind::PermissionDenied => {
-            anyhow!("{address} is not permitted; take a port from 1024 on, such as --http {}:8080", address.ip())
+            anyhow!("{address} is not permitted; take a port from 1024 on, such as {flag} {}:8080", address.ip())
         }
         ErrorKind::AddrNotAvailable => {
             anyhow!("{address} is not an address of this machine; listen on 127.0.0.1 or 0.0.0.0")

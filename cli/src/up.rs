@@ -18,6 +18,7 @@ use crate::agent::{AgentArgs, announce, log_totals};
 use crate::limits::{LIMIT_DEFAULT, Limits};
 use crate::process_metrics;
 use crate::serve;
+use crate::surfaces::{Sockets, Surfaces};
 use crate::up_regions;
 use crate::{output, sample};
 
@@ -74,17 +75,19 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
         Some(kafka) => start(&args, &clock, &kafka)?,
         None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
     };
-    let listener = serve::listen(args.http).await?;
-    let address = listener.local_addr()?;
+    let sockets = Sockets::bind(args.http, args.grpc).await?;
+    let addresses = sockets.addresses()?;
     if args.redis.settings().is_none() && args.kafka.settings().is_none() {
         tracing::warn!(
             "counters are in memory, so limits are per process and are lost when it stops; share them with --redis URL and --kafka BROKERS"
         );
     }
-    announce(&agent, address);
-    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, address))));
+    announce(&agent, addresses);
+    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, addresses.0))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
-    tollgate_http::serve(listener, tollgate_http::router_behind(args.gateway, agent.clone()), stopping).await?;
+    let mut surfaces = Surfaces::new();
+    surfaces.serve_agent(sockets, args.gateway, agent.clone());
+    surfaces.run_until(stopping).await?;
     agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;
     log_totals(&[agent]);

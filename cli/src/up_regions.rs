@@ -16,8 +16,6 @@ use axum::routing::post;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::net::TcpListener;
-use tokio::task::JoinSet;
 use tollgate::{Agent, Quota, RuleSet, RulesSource, read_rules};
 use tollgate_aggregator::api::{counters_router, regions_router};
 use tollgate_aggregator::regions::RegionQueries;
@@ -33,6 +31,7 @@ use crate::limits::{LIMIT_DEFAULT, Limits, short_rules};
 use crate::local_regions::{LocalRegion, start_local_regions};
 use crate::sample;
 use crate::serve;
+use crate::surfaces::{Sockets, Surfaces, spaced};
 
 /// Names of regions if the rules name none.
 const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];
@@ -74,39 +73,28 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
         _ => args.tokens.apply(Agent::builder().rules(rules.clone())),
     };
     let agents = (0..count).map(|_| agent()).collect::<Result<Vec<_>, Usage>>()?;
-    let mut listeners = Vec::new();
+    let mut sockets = Vec::new();
     for number in 0..u16::from(count) {
-        let port = if http.port() == 0 { 0 } else { http.port().saturating_add(number) };
-        listeners.push(serve::listen(SocketAddr::new(http.ip(), port)).await?);
+        sockets.push(Sockets::bind(spaced(http, number), args.grpc.map(|grpc| grpc.spaced(number))).await?);
     }
+    let addresses = sockets.iter().map(Sockets::addresses).collect::<std::io::Result<Vec<_>>>()?;
     let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
     let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
-    let (stop, stopped) = tokio::sync::watch::channel(false);
-    let mut servers = JoinSet::new();
-    let addresses = listeners.iter().map(TcpListener::local_addr).collect::<std::io::Result<Vec<_>>>()?;
+    let mut surfaces = Surfaces::new();
     announce(&regions[0].agent, addresses[0]);
     announce_regions(&regions, &addresses);
-    for (region, listener) in regions.iter().zip(listeners) {
+    for (region, sockets) in regions.iter().zip(sockets) {
         let (budgets, counters) = region.queries();
         let router = tollgate_http::router_behind(args.gateway, region.agent.clone())
             .merge(counters_router(counters.clone(), Some(budgets.clone())))
             .merge(regions_router(budgets, counters))
             .merge(switch_router(switches.clone()))
             .fallback(unknown_path);
-        let mut stopped = stopped.clone();
-        // The channel is closed at the end of the process at the latest.
-        let ends = async move {
-            let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
-        };
-        servers.spawn(tollgate_http::serve(listener, router, ends));
+        surfaces.serve(sockets, router, region.agent.clone());
     }
     let agents: Vec<_> = regions.iter().map(|region| region.agent.clone()).collect();
     serve::reload_at(hang_ups, agents.clone());
-    stopping.await;
-    stop.send_replace(true);
-    for served in servers.join_all().await {
-        served?;
-    }
+    surfaces.run_until(stopping).await?;
     for region in regions {
         region.stop().await;
     }
@@ -115,12 +103,12 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
 }
 
 /// Reports the address of each region, its floor, and commands to try.
-fn announce_regions(regions: &[LocalRegion], addresses: &[SocketAddr]) {
-    for (region, address) in regions.iter().zip(addresses) {
+fn announce_regions(regions: &[LocalRegion], addresses: &[(SocketAddr, Option<SocketAddr>)]) {
+    for (region, (address, _)) in regions.iter().zip(addresses) {
         let floor = floor(region).map(|(floor, quota)| format!(", which always has {floor} of {quota}"));
         output::announce(format_args!("region {}: http://{address}{}", region.name, floor.unwrap_or_default()));
     }
-    let first = addresses[0];
+    let first = addresses[0].0;
     let curl = regions[0].agent.engine().with_rules(|rules| sample::curl(rules, first));
     output::announce(format_args!("try: {curl}"));
     if let Some((floor, _)) = floor(&regions[0]) {

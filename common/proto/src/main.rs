@@ -1,18 +1,29 @@
-//! Generator of `common/wire/src/tollgate.v1.rs` from the schema in this crate. It is plain Rust and needs no `protoc`.
+//! Generator of `common/wire/src/tollgate.v1.rs` and of the messages of `agent/grpc` from the schemas in this crate. It is plain
+//! Rust and needs no `protoc`.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::Context;
+use prost::Message;
+
+/// Services that an agent offers to gateways. Their schemas are those of Envoy and of gRPC, without the fields that are neither
+/// read nor written.
+const SERVICES: [&str; 3] = [
+    "envoy/service/auth/v3/external_auth.proto",
+    "envoy/service/ratelimit/v3/rls.proto",
+    "grpc/health/v1/health.proto",
+];
 
 fn main() -> anyhow::Result<()> {
-    generate(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../wire/src"))
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR"));
+    generate_wire(&schema.join("../wire/src"))?;
+    generate_services(&schema.join("../../agent/grpc/src/proto"))
 }
 
 /// Writes the code without the `impl`s of enums, which hold names of values that nothing uses.
-fn generate(out: &Path) -> anyhow::Result<()> {
-    let schema = env!("CARGO_MANIFEST_DIR");
-    let descriptors = protox::compile(["tollgate/v1/tollgate.proto"], [schema])?;
+fn generate_wire(out: &Path) -> anyhow::Result<()> {
+    let descriptors = protox::compile(["tollgate/v1/tollgate.proto"], [env!("CARGO_MANIFEST_DIR")])?;
     prost_build::Config::new().out_dir(out).compile_fds(descriptors)?;
     let file = out.join("tollgate.v1.rs");
     let code = fs::read_to_string(&file)?;
@@ -24,19 +35,46 @@ fn generate(out: &Path) -> anyhow::Result<()> {
     Ok(fs::write(file, kept)?)
 }
 
+/// Writes a module for each package, and the schemas in the form that a server describes itself with.
+fn generate_services(out: &Path) -> anyhow::Result<()> {
+    let descriptors = protox::compile(SERVICES, [env!("CARGO_MANIFEST_DIR")])?;
+    fs::write(out.join("services.bin"), descriptors.encode_to_vec())?;
+    let services = tonic_prost_build::configure().build_client(false).build_transport(false).out_dir(out);
+    Ok(services.include_file("mod.rs").compile_fds(descriptors)?)
+}
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::path::PathBuf;
+
     use super::*;
 
-    /// The checked-in code matches the schema.
-    #[test]
-    fn the_checked_in_code_matches_the_schema() {
-        let out = std::env::temp_dir().join(format!("tollgate-proto-{}", std::process::id()));
-        std::fs::create_dir_all(&out).unwrap();
+    type Files = BTreeMap<PathBuf, Vec<u8>>;
+
+    fn files(folder: &Path) -> Files {
+        let read = |entry: std::io::Result<fs::DirEntry>| {
+            let path = entry.unwrap().path();
+            (path.file_name().unwrap().into(), fs::read(path).unwrap())
+        };
+        fs::read_dir(folder).unwrap().map(read).collect()
+    }
+
+    fn generated(name: &str, generate: impl FnOnce(&Path) -> anyhow::Result<()>) -> Files {
+        let out = std::env::temp_dir().join(format!("tollgate-proto-{name}-{}", std::process::id()));
+        fs::create_dir_all(&out).unwrap();
         generate(&out).unwrap();
-        let generated = std::fs::read_to_string(out.join("tollgate.v1.rs")).unwrap();
-        std::fs::remove_dir_all(&out).unwrap();
-        let checked_in = include_str!("../../wire/src/tollgate.v1.rs");
-        assert!(generated == checked_in, "run `cargo run -p tollgate-proto` and commit its output");
+        let generated = files(&out);
+        fs::remove_dir_all(&out).unwrap();
+        generated
+    }
+
+    /// The checked-in code matches the schemas.
+    #[test]
+    fn the_checked_in_code_matches_the_schemas() {
+        let remedy = "run `cargo run -p tollgate-proto` and commit its output";
+        let wire = include_bytes!("../../wire/src/tollgate.v1.rs").to_vec();
+        assert!(generated("wire", generate_wire) == Files::from([("tollgate.v1.rs".into(), wire)]), "{remedy}");
+        let services = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent/grpc/src/proto");
+        assert!(generated("services", generate_services) == files(&services), "{remedy}");
     }
 }

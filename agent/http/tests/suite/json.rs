@@ -55,7 +55,8 @@ async fn a_request_of_several_descriptors_has_a_status_for_each() {
     let answer = ask(&mut client, &[&[("user", "u")], deep, &[("other", "x")]]).await;
     let body = answer.json();
     assert_eq!((answer.status, body["overallCode"].as_str()), (StatusCode::OK, Some("OK")));
-    assert_eq!(body["statuses"][0]["currentLimit"], serde_json::json!({ "requestsPerUnit": 2, "unit": "MINUTE" }));
+    let limit = serde_json::json!({ "name": "web/user", "requestsPerUnit": 2, "unit": "MINUTE" });
+    assert_eq!(body["statuses"][0]["currentLimit"], limit);
     assert_eq!((&body["statuses"][0]["limitRemaining"], &body["statuses"][1]["code"]), (&1.into(), &"OK".into()));
     assert_eq!(body["statuses"][1]["currentLimit"]["unit"], "HOUR");
     assert!(body["statuses"][2].get("currentLimit").is_none());
@@ -188,7 +189,8 @@ async fn a_descriptor_in_shadow_has_a_current_limit() {
         let answer = ask(&mut client, &[&[("trying", "t")]]).await;
         let status = &answer.json()["statuses"][0];
         assert_eq!((answer.status, &status["code"]), (StatusCode::OK, &"OK".into()));
-        assert_eq!(status["currentLimit"], serde_json::json!({ "requestsPerUnit": 2, "unit": "DAY" }));
+        let limit = serde_json::json!({ "name": "web/trying", "requestsPerUnit": 2, "unit": "DAY" });
+        assert_eq!(status["currentLimit"], limit);
         assert_eq!(status.get("limitRemaining").and_then(serde_json::Value::as_u64), left);
         assert!(answer.headers.get("x-ratelimit-limit").is_none() && answer.headers.get("ratelimit").is_none());
     }

@@ -24,6 +24,7 @@ mod pipes;
 mod width;
 mod check;
 mod ready;
+mod grpc;
 mod config;
 mod digest_key;
 mod man_and_completions;

@@ -97,7 +97,9 @@ fn tokens(mut rest: &str) -> Vec<&str> {
             '/' if rest.starts_with("/*") => rest.find("*/").map_or(rest.len(), |end| end + 2),
             '"' => text_len(rest),
             '\'' => character_len(rest),
-            'r' if rest.starts_with("r\"") || rest.starts_with("r#") => raw_text_len(rest),
+            'r' if rest[1..].trim_start_matches('#').starts_with('"') => raw_text_len(rest),
+            // The prefix of a raw identifier.
+            'r' if rest.starts_with("r#") => 2,
             _ if first.is_whitespace() => first.len_utf8(),
             _ => {
                 let word = rest.find(|c| !is_word_character(c)).unwrap_or(rest.len());

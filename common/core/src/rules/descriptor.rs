@@ -72,8 +72,8 @@ pub enum DescriptorSource {
 /// Requests of several descriptors (`/json`, Envoy's protocol) use it: each descriptor becomes a call of its own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MatchScope<'a> {
-    /// Restriction to rules and list entries whose `match` names exactly the call's descriptors, in the same order.
-    pub exact_entries: bool,
+    /// Restriction of the rules with `exact_match` to those whose `match` names exactly the call's descriptors, in the same order.
+    pub ordered_entries: bool,
     /// Names of rules that do not apply.
     pub excluded: &'a [Arc<str>],
 }
@@ -178,11 +178,12 @@ impl<'a> ResolvedCall<'a> {
         others.next().filter(|_| rule.exact_match)
     }
 
-    /// Returns true if a rule or list entry is within the scope of the call. List entries have the empty name.
-    pub(super) fn has_in_scope(&self, rule: &str, matches: &Matches) -> bool {
+    /// Returns true if a rule is within the scope of the call.
+    pub(super) fn has_in_scope(&self, rule: &Rule) -> bool {
         let names = self.descriptors.iter().map(|(name, _)| &**name);
-        let exact = !self.scope.exact_entries || names.eq(matches.iter().map(|(name, _)| &**name));
-        exact && self.scope.excluded.iter().all(|excluded| **excluded != *rule)
+        let is_ordered = || names.eq(rule.matches.iter().map(|(name, _)| &**name));
+        (!self.scope.ordered_entries || !rule.exact_match || is_ordered())
+            && self.scope.excluded.iter().all(|excluded| **excluded != *rule.name)
     }
 
     /// Returns true if all conditions hold, on request by verified values alone.

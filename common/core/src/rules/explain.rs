@@ -151,7 +151,7 @@ fn overridden<'a>(
 #[doc(hidden)]
 impl Rule {
     fn mismatch<'a>(&'a self, call: &ResolvedCall<'a>) -> Option<MatchResult<'a>> {
-        if !call.has_in_scope(&self.name, &self.matches) {
+        if !call.has_in_scope(self) {
             return Some(MatchResult::OutOfScope);
         }
         let failed =

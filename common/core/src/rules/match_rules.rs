@@ -59,7 +59,7 @@ impl RuleSet {
             return ListMatch::Unlisted;
         }
         let find = |entries: &[Matches], only_verified: bool| {
-            entries.iter().position(|entry| call.has_in_scope("", entry) && call.satisfies(entry, only_verified))
+            entries.iter().position(|entry| call.satisfies(entry, only_verified))
         };
         if let Some(entry) = find(&self.lists.deny, false) {
             return ListMatch::Denied(entry);
@@ -142,7 +142,7 @@ impl Rule {
     /// Returns true if the call has every descriptor of `per` and everything in `match` matches.
     #[must_use]
     pub fn applies_to(&self, call: &ResolvedCall<'_>) -> bool {
-        call.has_in_scope(&self.name, &self.matches)
+        call.has_in_scope(self)
             && call.satisfies(&self.matches, false)
             && !(self.exact_match && call.unmatched_by(self).is_some())
             && self.per.iter().all(|name| call.get(name).is_some())

@@ -85,8 +85,8 @@ proptest! {
             applicable.iter().map(|applicable| applicable.index).collect()
         };
         for index in [Index::of_many(&set.rules), Index::new(&set.rules)] {
-            for (call, exact_entries) in &calls {
-                let scope = MatchScope { exact_entries: *exact_entries, ..MatchScope::default() };
+            for (call, ordered_entries) in &calls {
+                let scope = MatchScope { ordered_entries: *ordered_entries, ..MatchScope::default() };
                 let resolved = set.resolved_within(call, scope);
                 let mut positions = Positions::new();
                 let candidates = index.candidates(&resolved, &mut positions);

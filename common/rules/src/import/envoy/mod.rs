@@ -5,7 +5,7 @@
 //! wildcard that matches, which wins over the entry that has only a key. There is no backtracking when the chosen
 //! branch ends without a limit, so each rule excludes, level by level, the values of its preceding siblings. The names
 //! in `match` keep the order of the tree, `domain` first: an Envoy descriptor is limited by the rule with the same
-//! names in the same order (`MatchScope::exact_entries` in core). A flat call (`/check`) is one descriptor, too: `exact_match` keeps it
+//! names in the same order (`MatchScope::ordered_entries` in core). A flat call (`/check`) is one descriptor, too: `exact_match` keeps it
 //! from the limits of other depths. Its names have no order.
 //!
 //! A descriptor that is counted although another one is over its limit becomes a rule with `charge: each`, because users

@@ -246,7 +246,7 @@ fn the_largest_set_is_read_and_has_few_candidates() {
     let last = RULES_LEN_MAX - 1;
     for (value, place) in [("v1", 0), ("v9999", last - 1), ("v10000", last), ("", last)] {
         let call = Call::new().with("domain", "d").with("k", value);
-        let scope = MatchScope { exact_entries: true, ..MatchScope::default() };
+        let scope = MatchScope { ordered_entries: true, ..MatchScope::default() };
         let resolved = set.resolved_within(&call, scope);
         let mut positions = Positions::new();
         let candidates = index.candidates(&resolved, &mut positions);

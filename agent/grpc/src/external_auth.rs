@@ -1,0 +1,97 @@
+//! `envoy.service.auth.v3.Authorization`: Envoy's `ext_authz` over gRPC, with the answers of `/check/PATH`.
+
+use std::net::SocketAddr;
+
+use axum::extract::ConnectInfo;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tollgate::http_response::{self, PROBLEM_JSON};
+use tollgate::store::ChargeStore;
+use tollgate::{Agent, Call, Decision, request};
+use tonic::{Code, Request, Response, Status};
+
+use crate::headers::{HEADERS_OF_ANSWERS, pairs};
+use crate::metadata::metadata;
+use crate::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
+use crate::proto::envoy::config::core::v3::{self as core, HeaderValueOption};
+use crate::proto::envoy::service::auth::v3::attribute_context::HttpRequest;
+use crate::proto::envoy::service::auth::v3::authorization_server::Authorization;
+use crate::proto::envoy::service::auth::v3::check_response::HttpResponse;
+use crate::proto::envoy::service::auth::v3::{CheckRequest, CheckResponse, DeniedHttpResponse, OkHttpResponse};
+use crate::proto::envoy::r#type::v3::HttpStatus;
+use crate::proto::google::rpc;
+
+/// Path of the methods of the service.
+pub(crate) const ROUTE: &str = "/envoy.service.auth.v3.Authorization/{method}";
+
+pub(crate) struct ExternalAuth<S: ChargeStore>(Agent<S>);
+
+impl<S: ChargeStore> ExternalAuth<S> {
+    pub(crate) fn new(agent: Agent<S>) -> Self {
+        Self(agent)
+    }
+}
+
+#[tonic::async_trait]
+impl<S: ChargeStore> Authorization for ExternalAuth<S> {
+    async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
+        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+        let attributes = request.into_inner().attributes.and_then(|attributes| attributes.request?.http);
+        let missing =
+            "the request is not valid: it has no `attributes.request.http`; ask with Envoy's ext_authz filter";
+        let http = attributes.ok_or_else(|| Status::invalid_argument(missing))?;
+        let headers = headers_of(&http);
+        let described = request::Request { method: &http.method, path: &http.path, peer, headers: &headers };
+        let call = self.0.describe(&described);
+        let decision = self.0.decide(&call).await;
+        Ok(Response::new(response(&self.0, &call, &decision)))
+    }
+}
+
+/// Returns the headers of the client's request. Envoy joins several values of a name, unless it sends them raw.
+fn headers_of(request: &HttpRequest) -> HeaderMap {
+    let joined = request.headers.iter().map(|(name, value)| (&**name, value.as_bytes()));
+    let raw = request.header_map.iter().flat_map(|map| &map.headers).map(|header| {
+        let value = if header.raw_value.is_empty() { header.value.as_bytes() } else { &header.raw_value };
+        (&*header.key, value)
+    });
+    let header = |(name, value): (&str, &[u8])| {
+        // Names such as `:path` are no headers.
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_bytes(value).ok()?))
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in joined.chain(raw).filter_map(header) {
+        headers.append(name, value);
+    }
+    headers
+}
+
+fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decision) -> CheckResponse {
+    let mut headers = http_response::headers(decision, agent.node());
+    let (code, answer) = if decision.allowed {
+        let response_headers_to_add = options(&headers);
+        let headers_to_remove = HEADERS_OF_ANSWERS.map(ToOwned::to_owned).to_vec();
+        (Code::Ok, HttpResponse::OkResponse(OkHttpResponse { headers_to_remove, response_headers_to_add }))
+    } else {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        let status = HttpStatus { code: http_response::status_code(decision).as_u16().into() };
+        let body = http_response::body(decision, &agent.decision_id(call, decision));
+        let denied = DeniedHttpResponse { status: Some(status), headers: options(&headers), body };
+        (Code::PermissionDenied, HttpResponse::DeniedResponse(denied))
+    };
+    CheckResponse {
+        status: Some(rpc::Status { code: code.into(), message: String::new() }),
+        dynamic_metadata: Some(metadata(decision)),
+        http_response: Some(answer),
+    }
+}
+
+/// Returns headers that replace those of the backend.
+fn options(headers: &HeaderMap) -> Vec<HeaderValueOption> {
+    let option = |(key, value)| HeaderValueOption {
+        header: Some(core::HeaderValue { key, value, ..core::HeaderValue::default() }),
+        append_action: HeaderAppendAction::OverwriteIfExistsOrAdd.into(),
+    };
+    pairs(headers).map(option).collect()
+}

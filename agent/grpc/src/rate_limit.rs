@@ -1,0 +1,81 @@
+//! `envoy.service.ratelimit.v3.RateLimitService`, which the rate limit filters of Envoy, Istio and Envoy Gateway ask.
+
+use prost_types::Duration;
+use tollgate::envoy_rate_limit::{self, CurrentLimit, DescriptorStatus, RateLimitDescriptor};
+use tollgate::store::ChargeStore;
+use tollgate::{Agent, Decision, http_response};
+use tonic::{Request, Response, Status};
+
+use crate::headers::pairs;
+use crate::metadata::metadata;
+use crate::proto::envoy::config::core::v3::HeaderValue;
+use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{self, Code, RateLimit};
+use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitService;
+use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+
+/// Path of the methods of the service.
+pub(crate) const ROUTE: &str = "/envoy.service.ratelimit.v3.RateLimitService/{method}";
+
+pub(crate) struct RateLimits<S: ChargeStore>(Agent<S>);
+
+impl<S: ChargeStore> RateLimits<S> {
+    pub(crate) fn new(agent: Agent<S>) -> Self {
+        Self(agent)
+    }
+}
+
+#[tonic::async_trait]
+impl<S: ChargeStore> RateLimitService for RateLimits<S> {
+    async fn should_rate_limit(
+        &self,
+        request: Request<RateLimitRequest>,
+    ) -> Result<Response<RateLimitResponse>, Status> {
+        let request = request.into_inner();
+        let descriptors = request.descriptors.iter().map(|descriptor| RateLimitDescriptor {
+            entries: descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)),
+            hits: descriptor.hits_addend,
+            is_negative_hits: descriptor.is_negative_hits,
+            has_limit: descriptor.limit.is_some(),
+        });
+        let calls = envoy_rate_limit::calls(&request.domain, request.hits_addend.into(), descriptors)
+            .map_err(|why| Status::invalid_argument(format!("the request is not valid: {why}")))?;
+        let decisions = self.0.decide_all(&calls, envoy_rate_limit::scope()).await;
+        Ok(Response::new(response(&decisions, self.0.node())))
+    }
+}
+
+fn response(decisions: &[Decision], node: &str) -> RateLimitResponse {
+    let allowed = decisions.iter().all(|decision| decision.allowed);
+    let deciding = envoy_rate_limit::deciding(decisions);
+    let headers = deciding.map(|decision| http_response::headers(decision, node)).unwrap_or_default();
+    let header = |(key, value)| HeaderValue { key, value, ..HeaderValue::default() };
+    RateLimitResponse {
+        overall_code: code(allowed).into(),
+        statuses: decisions.iter().map(|decision| status(&DescriptorStatus::of(decision))).collect(),
+        response_headers_to_add: pairs(&headers).map(header).collect(),
+        dynamic_metadata: deciding.map(metadata),
+    }
+}
+
+fn status(status: &DescriptorStatus<'_>) -> rate_limit_response::DescriptorStatus {
+    let limit = status.limit.as_ref();
+    rate_limit_response::DescriptorStatus {
+        code: code(!status.is_over_limit).into(),
+        current_limit: limit.map(current_limit),
+        limit_remaining: limit.map_or(0, |limit| limit.remaining),
+        duration_until_reset: limit.map(|limit| duration(limit.reset_ms)),
+    }
+}
+
+fn current_limit(limit: &CurrentLimit<'_>) -> RateLimit {
+    RateLimit { name: limit.name.to_owned(), requests_per_unit: limit.requests_per_unit, unit: limit.unit as i32 }
+}
+
+fn code(allowed: bool) -> Code {
+    if allowed { Code::Ok } else { Code::OverLimit }
+}
+
+/// Returns a time in whole seconds, rounded up.
+fn duration(ms: u64) -> Duration {
+    Duration { seconds: i64::try_from(ms.div_ceil(1_000)).unwrap_or(i64::MAX), nanos: 0 }
+}

@@ -1,0 +1,3 @@
+//! The gRPC surface behind real gateways.
+
+mod envoy;
