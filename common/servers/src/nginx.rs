@@ -18,7 +18,7 @@ impl ServerKind for NginxKind {
 }
 
 impl Server<NginxKind> {
-    /// Starts nginx with these contents of `http` and `server`. `FOLDER` stands for the folder of the server in both, which has the
+    /// Starts nginx as one process, which a signal ends, with these contents of `http` and `server`. `FOLDER` stands for the folder of the server in both, which has the
     /// files.
     ///
     /// # Panics
@@ -36,7 +36,7 @@ impl Server<NginxKind> {
                 .map(|kind| format!("    {kind}_temp_path {path}/{kind};\n"))
                 .concat();
             let config = format!(
-                "worker_processes 1;\nerror_log stderr;\npid {path}/nginx.pid;\nevents {{}}\nhttp {{\n    access_log off;\n{temporary}{http}\n    server {{\n        listen 127.0.0.1:{port};\n{server}\n    }}\n}}\n"
+                "master_process off;\nerror_log stderr;\npid {path}/nginx.pid;\nevents {{}}\nhttp {{\n    access_log off;\n{temporary}{http}\n    server {{\n        listen 127.0.0.1:{port};\n{server}\n    }}\n}}\n"
             );
             let file = folder.join("nginx.conf");
             fs::write(&file, config.replace("FOLDER", &path))?;

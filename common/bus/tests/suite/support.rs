@@ -13,7 +13,7 @@ use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
 use tollgate_bus::{Bus, BusRecord, DeliveryReport, LogReader, LogWriter};
 use tollgate_servers::{Kafka as Broker, wait_for};
 
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns the shared broker; it stops with the last test that uses it.
 pub(crate) fn broker() -> Arc<Broker> {
