@@ -1,7 +1,10 @@
 //! Services, asked with messages in the frames of gRPC.
 
+use std::net::SocketAddr;
+
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use prost::Message;
@@ -167,6 +170,24 @@ async fn the_health_service_reports_readiness() {
     }
     let (code, text) = ask::<HealthCheckResponse>(&router, path, check("other")).await.unwrap_err();
     assert_eq!((code, text.contains("unknown service `other`")), (GrpcCode::NotFound, true));
+}
+
+/// Tools on the same machine read the schemas; others are refused.
+#[tokio::test]
+async fn only_peers_on_the_same_machine_read_the_schemas() {
+    // The field `list_services` of a request, which is empty.
+    let frame = [0, 0, 0, 0, 2, 0x3a, 0];
+    for (peer, may_read) in [([127, 0, 0, 1], true), ([192, 0, 2, 1], false)] {
+        let request = Request::post("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
+        let request = request.header("content-type", "application/grpc").header("te", "trailers");
+        let request = request.extension(ConnectInfo(SocketAddr::from((peer, 9))));
+        let response = router().oneshot(request.body(Body::from(frame.to_vec())).unwrap()).await.unwrap();
+        let is_refused = tonic::Status::from_header_map(response.headers())
+            .is_some_and(|status| status.code() == GrpcCode::PermissionDenied);
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        let names = String::from_utf8_lossy(&body);
+        assert_eq!((is_refused, names.contains("envoy.service.ratelimit.v3.RateLimitService")), (!may_read, may_read));
+    }
 }
 
 /// A client that does not speak gRPC is told so.
