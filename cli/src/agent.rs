@@ -68,7 +68,7 @@ pub(crate) struct AgentArgs {
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
     pub(crate) http: SocketAddr,
-    /// Address of the gRPC services for Envoy's rate limit filter and ext_authz, or `off` [default: the port after that of --http]
+    /// Address of the gRPC services for Envoy's rate limit filter and `ext_authz`, or `off` [default: the port after that of --http]
     #[arg(long, value_name = "ADDR", value_parser = GrpcAddress::parse)]
     pub(crate) grpc: Option<GrpcAddress>,
     /// Gateway that asks the agent; only its headers tell method and path of a client's request: nginx,

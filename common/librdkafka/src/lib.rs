@@ -1,58 +1,100 @@
-//! Correction of a crash of librdkafka 2.12 (<https://github.com/confluentinc/librdkafka/issues/5280>), without a copy of its
+//! Correction of a fault of librdkafka 2.12 (<https://github.com/confluentinc/librdkafka/issues/5280>), without a copy of its
 //! sources.
 //!
 //! A broker tells a reader the new leaders of partitions in its answer. A broker that has just started, or that its controller has
 //! given up for a moment, knows some leaders and not others. librdkafka leaves out the partitions without a leader, but counts
-//! them: the last entries of its list are never written. If such an entry has a negative number by chance, librdkafka reads in front
-//! of its table, and the process ends with SIGSEGV.
+//! them: the last entries of its list are never written. They contain whatever the memory held before:
 //!
-//! The function that reads the list is called through this crate, which replaces negative numbers by one that no topic has.
-//! librdkafka skips such an entry. A program needs the crate, a call of [`link`], and this line in its `build.rs` (Linux):
+//! * With a negative number, librdkafka reads in front of its table, and the process ends with SIGSEGV.
+//! * With the number of a partition, the reader takes over an invented leader epoch. The broker rejects that epoch, and the
+//!   partition is never read again.
+//!
+//! The two functions that fill the list are called through this crate, which counts only the entries that are written. A program
+//! needs the crate, a call of [`link`], and this line in its `build.rs` (Linux):
 //!
 //! ```
-//! println!("cargo::rustc-link-arg-bins=-Wl,--wrap=rd_kafka_metadata_update_op");
+//! println!(
+//!     "cargo::rustc-link-arg-bins=-Wl,--wrap=rd_kafkap_leader_discovery_set_topic,--wrap=rd_kafkap_leader_discovery_set_CurrentLeader"
+//! );
 //! ```
 
-use std::ffi::c_int;
+use std::ffi::{c_char, c_int, c_void};
 
 use rdkafka::bindings as raw;
 
-/// Number that no partition has.
-const NO_PARTITION: i32 = i32::MAX;
+/// `rd_kafka_Uuid_t` of librdkafka's `rdkafka_proto.h`, which is passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct TopicId {
+    bits: [i64; 2],
+    text: [c_char; 23],
+}
 
 unsafe extern "C" {
-    fn __real_rd_kafka_metadata_update_op(client: *mut raw::rd_kafka_t, update: *mut raw::rd_kafka_metadata) -> c_int;
+    fn __real_rd_kafkap_leader_discovery_set_topic(
+        buffer: *mut c_void,
+        update: *mut raw::rd_kafka_metadata,
+        topic: c_int,
+        id: TopicId,
+        name: *mut c_char,
+        partition_count: c_int,
+    );
+    fn __real_rd_kafkap_leader_discovery_set_CurrentLeader(
+        buffer: *mut c_void,
+        update: *mut raw::rd_kafka_metadata,
+        topic: c_int,
+        entry: c_int,
+        partition: i32,
+        leader: *mut c_void,
+    );
 }
 
 /// Makes the linker keep the correction. It does nothing else.
 pub fn link() {}
 
-/// Called by librdkafka in place of the function of this name without the prefix.
+/// Called by librdkafka in place of the function of this name without the prefix, which allocates the entries of a topic.
 ///
 /// # Safety
-/// `update` points to an update of metadata, which nobody else uses. librdkafka's own type begins with the public type.
+/// As for librdkafka's own function: `update` has been allocated in `buffer`, and has a topic with the index `topic`.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn __wrap_rd_kafka_metadata_update_op(
-    client: *mut raw::rd_kafka_t,
+unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_topic(
+    buffer: *mut c_void,
     update: *mut raw::rd_kafka_metadata,
-) -> c_int {
-    // SAFETY: the update and its arrays belong to this call, and the counts are those of the allocated arrays.
+    topic: c_int,
+    id: TopicId,
+    name: *mut c_char,
+    partition_count: c_int,
+) {
+    // SAFETY: the arguments are those of the caller, and the topic exists afterwards.
     unsafe {
-        for topic in entries((*update).topics, (*update).topic_cnt) {
-            for partition in entries(topic.partitions, topic.partition_cnt) {
-                if partition.id < 0 {
-                    partition.id = NO_PARTITION;
-                }
-            }
-        }
-        __real_rd_kafka_metadata_update_op(client, update)
+        __real_rd_kafkap_leader_discovery_set_topic(buffer, update, topic, id, name, partition_count);
+        set_partition_count(update, topic, 0);
+    }
+}
+
+/// Called by librdkafka in place of the function of this name without the prefix, which writes the next entry of a topic.
+///
+/// # Safety
+/// As for librdkafka's own function: the topic with the index `topic` has more than `entry` allocated entries.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __wrap_rd_kafkap_leader_discovery_set_CurrentLeader(
+    buffer: *mut c_void,
+    update: *mut raw::rd_kafka_metadata,
+    topic: c_int,
+    entry: c_int,
+    partition: i32,
+    leader: *mut c_void,
+) {
+    // SAFETY: the arguments are those of the caller, who writes the entries in their order.
+    unsafe {
+        __real_rd_kafkap_leader_discovery_set_CurrentLeader(buffer, update, topic, entry, partition, leader);
+        set_partition_count(update, topic, entry + 1);
     }
 }
 
 /// # Safety
-/// `first` is null, or points to so many entries that live as long as the update, and that nobody else uses.
-unsafe fn entries<'a, T>(first: *mut T, count: c_int) -> &'a mut [T] {
-    let count = usize::try_from(count).unwrap_or_default();
+/// `update` has a topic with the index `topic`, and nobody else uses it. librdkafka's own type begins with the public type.
+unsafe fn set_partition_count(update: *mut raw::rd_kafka_metadata, topic: c_int, count: c_int) {
     // SAFETY: as the caller guarantees.
-    if first.is_null() { &mut [] } else { unsafe { std::slice::from_raw_parts_mut(first, count) } }
+    unsafe { (*(*update).topics.offset(topic as isize)).partition_cnt = count };
 }

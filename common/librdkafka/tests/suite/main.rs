@@ -21,7 +21,7 @@ impl Drop for EndReaders<'_> {
 }
 
 /// N7: readers of many partitions go on after each restart of a broker, and miss nothing. Without the correction, the process
-/// crashes at one of the first restarts.
+/// crashes at one of the first restarts, or a reader stops.
 #[test]
 fn readers_go_on_after_each_restart_of_a_broker() {
     tollgate_librdkafka::link();
