@@ -1,13 +1,12 @@
 //! `tollgate agent`: one agent of a fleet, beside its gateway. `tollgate up` takes the same flags.
 
-use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use anyhow::bail;
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Builder};
+use tollgate::{Agent, Builder, read_text};
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::logging::LogArgs;
 use tollgate_command::output;
@@ -15,15 +14,20 @@ use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::{command_line, threads};
 use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
-use tollgate_http::Gateway;
+use tollgate_http::{Gateway, HttpSettings, OperatorToken};
+use tollgate_listen::Address;
 
 use crate::digest_key::digest_key;
 use crate::limited_calls;
 use crate::limits::Limits;
+use crate::listen::ListenArgs;
 use crate::process_metrics;
 use crate::serve;
 use crate::surfaces::{GrpcAddress, Sockets, Surfaces};
 use crate::tokens::TokenArgs;
+
+/// Maximum length of a file with a token, in bytes.
+const TOKEN_FILE_LEN_MAX: usize = 1 << 10;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
@@ -65,9 +69,9 @@ pub(crate) struct AgentArgs {
     pub(crate) tokens: TokenArgs,
     #[command(flatten)]
     pub(crate) log: LogArgs,
-    /// Address to listen on; port 0 takes any free port
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
-    pub(crate) http: SocketAddr,
+    /// Address to listen on, HOST:PORT or unix:PATH; port 0 takes any free port
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = Address::parse)]
+    pub(crate) http: Address,
     /// Address of the gRPC services for Envoy's rate limit filter and `ext_authz`, or `off` [default: the port after that of --http]
     #[arg(long, value_name = "ADDR", value_parser = GrpcAddress::parse)]
     pub(crate) grpc: Option<GrpcAddress>,
@@ -75,6 +79,11 @@ pub(crate) struct AgentArgs {
     /// ingress-nginx, envoy, traefik, caddy, haproxy or any
     #[arg(long, value_name = "NAME", default_value = "any")]
     pub(crate) gateway: Gateway,
+    #[command(flatten)]
+    pub(crate) listen: ListenArgs,
+    /// File with the token with which requests from other machines may settle, release and switch the emergency
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
@@ -100,12 +109,13 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
         builder = builder.bus(kafka).published_rules();
     }
     builder = args.limits.apply(builder, &clock)?;
-    let sockets = Sockets::bind(args.http, args.grpc).await?;
+    let sockets = Sockets::bind(&args.listen, &args.http, args.grpc.as_ref()).await?;
+    let settings = args.http_settings()?;
     let agent = builder.start()?;
-    announce(&agent, sockets.addresses()?);
+    announce(&agent, &sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, args.gateway, agent.clone());
+    surfaces.serve_agent(sockets, settings, agent.clone());
     surfaces.run_until(stopping).await?;
     agent.shutdown().await;
     log_totals(&[agent]);
@@ -113,7 +123,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 /// Reports the warnings of the rules, the calls that no rule limits, and the addresses of gRPC and HTTP.
-pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, (http, grpc): (SocketAddr, Option<SocketAddr>)) {
+pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, (http, grpc): &(Address, Option<Address>)) {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
@@ -123,7 +133,13 @@ pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, (http, grpc): (SocketAd
     if let Some(grpc) = grpc {
         tracing::info!("gRPC for Envoy is on {grpc}");
     }
-    output::announce(format_args!("listening on http://{http}"));
+    output::announce(format_args!("listening on {}", url(http)));
+}
+
+/// Returns the URL of a TCP address, and the other address as it is.
+pub(crate) fn url(address: &Address) -> String {
+    let scheme = if address.tcp().is_some() { "http://" } else { "" };
+    format!("{scheme}{address}")
 }
 
 pub(crate) fn log_totals<S: ChargeStore>(agents: &[Agent<S>]) {
@@ -150,12 +166,23 @@ impl AgentArgs {
         }
         match &self.digest_key_file {
             Some(path) => builder = builder.digest_key(digest_key(path)?),
-            None if !self.http.ip().is_loopback() => tracing::warn!(
+            None if !self.http.is_local() => tracing::warn!(
                 "counters are named by digests under a public key, so a reader of Redis or Kafka can guess callers; give all agents the same --digest-key-file"
             ),
             None => {}
         }
         Ok(self.tokens.apply(builder)?)
+    }
+
+    /// Returns the settings of the HTTP routes.
+    pub(crate) fn http_settings(&self) -> anyhow::Result<HttpSettings> {
+        let mut settings = HttpSettings::behind(self.gateway);
+        if let Some(path) = &self.token_file {
+            let text = read_text(path, TOKEN_FILE_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
+            let token = OperatorToken::new(text.trim());
+            settings.token = Some(token.map_err(|why| Usage(format!("{}: this is no token: {why}", path.display())))?);
+        }
+        Ok(settings)
     }
 }
 

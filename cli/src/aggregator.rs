@@ -21,6 +21,7 @@ use tollgate_redis::RuleMirror;
 
 use crate::digest_key::digest_key;
 use crate::ledger::{LedgerArgs, region_settings};
+use crate::listen::ListenArgs;
 use crate::process_metrics;
 use crate::serve;
 
@@ -61,6 +62,8 @@ pub(crate) struct AggregatorArgs {
     #[arg(long, value_name = "PERCENT", default_value = format!("{}%", THRESHOLD_PERMILLE_DEFAULT / 10), value_parser = percent)]
     threshold: u32,
     #[command(flatten)]
+    listen: ListenArgs,
+    #[command(flatten)]
     pub(crate) log: LogArgs,
 }
 
@@ -72,8 +75,9 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
-    let listener = serve::listen(args.http, "--http").await?;
-    let settings = args.settings(&*clock, listener.local_addr()?);
+    let listener = args.listen.bind(&args.http.into(), "--http").await?;
+    let listens_on = listener.address()?.tcp().unwrap_or(args.http);
+    let settings = args.settings(&*clock, listens_on);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
     let key = args.digest_key_file.as_deref().map(digest_key).transpose()?.unwrap_or_default();
@@ -90,12 +94,12 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     if let (Some(rules), Some(feed), Some(limits)) = (global_rules, feed, &limits) {
         role = Some(args.ledger.start((&args.kafka, limits), part, rules, (feed, &aggregator), clock)?);
     }
-    output::announce(format_args!("listening on http://{}", listener.local_addr()?));
+    output::announce(format_args!("listening on http://{listens_on}"));
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);
     let router = api::router(id, aggregator.queries(), role.as_ref().map(RegionRole::queries), metrics);
-    tollgate_http::serve(listener, router, stopping).await?;
+    tollgate_listen::serve(listener, router, stopping).await?;
     spawn_blocking(move || {
         drop(role);
         aggregator.stop();

@@ -1,6 +1,7 @@
 //! HTTP client for a running agent or aggregator.
 
-use std::net::SocketAddr;
+use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -12,9 +13,11 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
 use tollgate_command::exit::Usage;
 use tollgate_command::output;
+use tollgate_listen::Address;
 
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
@@ -25,6 +28,22 @@ struct Server {
     name: &'static str,
     flag: &'static str,
     start: &'static str,
+}
+
+/// Socket of the process that is asked.
+enum Target {
+    /// Host and port.
+    Tcp(String),
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(authority) => write!(f, "http://{authority}"),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 const AGENT: Server = Server { name: "agent", flag: "--agent", start: "start an agent with `tollgate up`" };
@@ -79,7 +98,7 @@ pub(crate) fn post_to_aggregator(
 ///
 /// # Errors
 /// If the answer is of another program.
-pub(crate) fn ready(address: SocketAddr, wait: Duration) -> anyhow::Result<Option<Value>> {
+pub(crate) fn ready(address: &Address, wait: Duration) -> anyhow::Result<Option<Value>> {
     let answer = ask(EITHER, &address.to_string(), Request::get("/readyz"), String::new(), wait)?;
     Ok(answer.map(|(_, body)| body))
 }
@@ -91,16 +110,17 @@ fn ask(
     body: String,
     wait: Duration,
 ) -> anyhow::Result<Option<(StatusCode, Value)>> {
-    let authority = authority(server, address)?;
-    let request = request.header(HOST, &authority).body(Full::new(Bytes::from(body)))?;
+    let target = target(server, address)?;
+    let host = if let Target::Tcp(authority) = &target { authority } else { "localhost" };
+    let request = request.header(HOST, host).body(Full::new(Bytes::from(body)))?;
     let Server { name, flag, start } = server;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let asked = runtime.block_on(async { tokio::time::timeout(wait, send(&authority, request)).await });
+    let asked = runtime.block_on(async { tokio::time::timeout(wait, send(&target, request)).await });
     let (status, body) = match asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} ms", wait.as_millis()))) {
         Ok(answer) => answer,
         Err(error) => {
             output::note(format_args!(
-                "error: no {name} answers at http://{authority}: {error:#}; {start}, or name another with {flag}"
+                "error: no {name} answers at {target}: {error:#}; {start}, or name another with {flag}"
             ));
             return Ok(None);
         }
@@ -116,19 +136,37 @@ fn ask(
         body => {
             let detail = body.as_ref().and_then(|body| body["detail"].as_str()).map(str::to_owned);
             let detail = detail.unwrap_or_else(|| format!("this is not the answer of an {name}; name one with {flag}"));
-            bail!("http://{authority} answers {status}: {detail}")
+            bail!("{target} answers {status}: {detail}")
         }
     }
 }
 
-async fn send(authority: &str, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
-    let tcp = TcpStream::connect(authority).await?;
-    let (mut client, connection) = handshake(TokioIo::new(tcp)).await?;
+async fn send(target: &Target, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
+    match target {
+        Target::Tcp(authority) => send_over(TcpStream::connect(authority).await?, request).await,
+        Target::Unix(path) => send_over(UnixStream::connect(path).await?, request).await,
+    }
+}
+
+async fn send_over(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    request: Request<Full<Bytes>>,
+) -> anyhow::Result<(StatusCode, Bytes)> {
+    let (mut client, connection) = handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
     let (parts, body) = client.send_request(request).await?.into_parts();
     let body = Limited::new(body, ANSWER_LEN_MAX).collect().await;
     let body = body.map_err(|error| anyhow!("the answer cannot be read: {error}"))?.to_bytes();
     Ok((parts.status, body))
+}
+
+/// Returns the target of `http://host:port`, whose scheme may be missing, or of `unix:PATH`.
+fn target(server: Server, address: &str) -> Result<Target, Usage> {
+    match address.strip_prefix("unix:") {
+        Some("") => Err(Usage(format!("{} unix: the path is missing; write unix:/run/tollgate.sock", server.flag))),
+        Some(path) => Ok(Target::Unix(path.into())),
+        None => authority(server, address).map(Target::Tcp),
+    }
 }
 
 /// Returns host:port of `http://host:port`; the scheme may be missing.

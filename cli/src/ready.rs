@@ -1,15 +1,14 @@
 //! `tollgate ready`: asks a running agent or aggregator whether it is ready, for health checks where no other program is,
 //! as in the image.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::Value;
 use tollgate_command::exit::Exit;
 use tollgate_command::output;
+use tollgate_listen::Address;
 
 use crate::client;
-use crate::serve;
 
 /// Maximum time for an answer.
 const WAIT: Duration = Duration::from_secs(2);
@@ -21,12 +20,12 @@ const WAIT: Duration = Duration::from_secs(2);
 #[derive(clap::Args)]
 pub(crate) struct ReadyArgs {
     /// Address on which the process listens
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = serve::address)]
-    http: SocketAddr,
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080", value_parser = Address::parse)]
+    http: Address,
 }
 
 pub(crate) fn run(args: &ReadyArgs) -> anyhow::Result<Exit> {
-    let Some(answer) = client::ready(args.http, WAIT)? else { return Ok(Exit::Unanswered) };
+    let Some(answer) = client::ready(&args.http, WAIT)? else { return Ok(Exit::Unanswered) };
     if answer["ready"] == true {
         output::say("ready")?;
         return Ok(Exit::Done);

@@ -6,13 +6,17 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value, json};
 use tollgate::{Rule, RuleSet, request};
 use tollgate_core::rules::{DescriptorSource, Pattern};
+use tollgate_listen::Address;
 
 /// Value of a descriptor that may have any value.
 const VALUE_DEFAULT: &str = "k1";
 
 /// Returns a curl line for an agent at this address; plain `/check` when every rule names a secret.
-pub(crate) fn curl(rules: &RuleSet, address: SocketAddr) -> String {
-    let url = format!("http://{}/check", reachable(address));
+pub(crate) fn curl(rules: &RuleSet, address: &Address) -> String {
+    let url = match address {
+        Address::Tcp(tcp) => format!("http://{}/check", reachable(*tcp)),
+        Address::Unix(path) => format!("--unix-socket {} http://localhost/check", quoted(&path.display().to_string())),
+    };
     let Some(rule) = rules.rules.iter().find(|rule| !names_secret(rules, rule)) else {
         return format!("curl -i {url}");
     };
@@ -31,7 +35,7 @@ fn names_secret(rules: &RuleSet, rule: &Rule) -> bool {
 }
 
 /// Returns the headers with which a `GET /check` matches the rule, if headers suffice.
-fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Option<Vec<(&'a str, String)>> {
+fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: &Address) -> Option<Vec<(&'a str, String)>> {
     let header = |name: &str| match &rules.descriptors.iter().find(|spec| *spec.name == *name)?.source {
         DescriptorSource::Header(header) => Some((&**header, value(rule, name))),
         _ => None,
@@ -41,7 +45,8 @@ fn headers<'a>(rules: &'a RuleSet, rule: &'a Rule, address: SocketAddr) -> Optio
     for (name, value) in &headers {
         map.insert(HeaderName::try_from(*name).ok()?, HeaderValue::try_from(value).ok()?);
     }
-    let request = request::Request { method: "GET", path: "/check", peer: Some(address.ip()), headers: &map };
+    let request =
+        request::Request { method: "GET", path: "/check", peer: address.tcp().map(|tcp| tcp.ip()), headers: &map };
     rule.applies_to(&rules.resolved(&request::describe(rules, &request, || None))).then_some(headers)
 }
 
@@ -84,7 +89,10 @@ mod tests {
     use super::*;
 
     fn line(yaml: &str) -> String {
-        curl(&tollgate_rules::from_yaml("rules.yaml", yaml, 1).unwrap(), ([0, 0, 0, 0], 8080).into())
+        curl(
+            &tollgate_rules::from_yaml("rules.yaml", yaml, 1).unwrap(),
+            &std::net::SocketAddr::from(([0, 0, 0, 0], 8080)).into(),
+        )
     }
 
     #[test]

@@ -1,12 +1,9 @@
 //! Shared parts of the commands that run for long: address, name, number, and stop signals.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::ErrorKind;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::time::Duration;
 
-use anyhow::anyhow;
-use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
@@ -51,25 +48,6 @@ pub(crate) fn reload_at<S: ChargeStore>(mut hang_ups: Signal, agents: Vec<Agent<
             }
         }
     });
-}
-
-/// Binds a socket, whose address a flag chose.
-pub(crate) async fn listen(address: SocketAddr, flag: &str) -> anyhow::Result<TcpListener> {
-    TcpListener::bind(address).await.map_err(|error| match error.kind() {
-        ErrorKind::AddrInUse => {
-            anyhow!(
-                "{address} is in use; stop the process that listens there, or take any free port with {flag} {}:0",
-                address.ip()
-            )
-        }
-        ErrorKind::PermissionDenied => {
-            anyhow!("{address} is not permitted; take a port from 1024 on, such as {flag} {}:8080", address.ip())
-        }
-        ErrorKind::AddrNotAvailable => {
-            anyhow!("{address} is not an address of this machine; listen on 127.0.0.1 or 0.0.0.0")
-        }
-        _ => anyhow::Error::new(error).context(format!("cannot listen on {address}")),
-    })
 }
 
 pub(crate) fn random_aggregator() -> String {

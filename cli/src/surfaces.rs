@@ -5,29 +5,30 @@ use std::net::SocketAddr;
 
 use anyhow::Context;
 use axum::Router;
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate::Agent;
-use tollgate_http::Gateway;
+use tollgate_command::exit::Usage;
+use tollgate_http::HttpSettings;
+use tollgate_listen::{Address, Listener};
 
-use crate::serve;
+use crate::listen::ListenArgs;
 
 /// Distance between the ports of two regions in one process.
 const PORTS_OF_REGION: u16 = 100;
 
 /// Address of the gRPC services.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum GrpcAddress {
     /// Not served.
     Off,
-    At(SocketAddr),
+    At(Address),
 }
 
 /// Sockets of one agent.
 pub(crate) struct Sockets {
-    pub(crate) http: TcpListener,
-    pub(crate) grpc: Option<TcpListener>,
+    pub(crate) http: Listener,
+    pub(crate) grpc: Option<Listener>,
 }
 
 /// Servers of a process.
@@ -38,53 +39,59 @@ pub(crate) struct Surfaces {
 
 impl GrpcAddress {
     /// Returns the address for the agent of a region.
-    pub(crate) fn spaced(self, number: u16) -> Self {
+    ///
+    /// # Errors
+    /// If the address is a Unix socket.
+    pub(crate) fn spaced(&self, number: u16) -> Result<Self, Usage> {
         match self {
-            Self::Off => Self::Off,
-            Self::At(first) => Self::At(spaced(first, number)),
+            Self::Off => Ok(Self::Off),
+            Self::At(first) => spaced(first, number).map(Self::At),
         }
     }
 
-    /// Parses HOST:PORT or `off`.
+    /// Parses an address or `off`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self::Off);
         }
-        serve::address(text).map(Self::At).map_err(|_| "write HOST:PORT, such as 127.0.0.1:8081, or off".to_owned())
+        let remedy = "write HOST:PORT, such as 127.0.0.1:8081, unix:PATH, or off";
+        Address::parse(text).map(Self::At).map_err(|_| remedy.to_owned())
     }
 }
 
 /// Returns the address of a region's agent: 100 ports after that of the region before.
-pub(crate) fn spaced(first: SocketAddr, number: u16) -> SocketAddr {
+///
+/// # Errors
+/// If the first address is a Unix socket.
+pub(crate) fn spaced(first: &Address, number: u16) -> Result<Address, Usage> {
+    let wrong = || Usage(format!("{first}: several regions need a port each; write HOST:PORT"));
+    let first = first.tcp().ok_or_else(wrong)?;
     let port = if first.port() == 0 { 0 } else { first.port().saturating_add(number * PORTS_OF_REGION) };
-    SocketAddr::new(first.ip(), port)
+    Ok(SocketAddr::new(first.ip(), port).into())
 }
 
 impl Sockets {
     /// Binds the sockets of an agent. Without an address of its own, gRPC takes the port after that of HTTP if it is free.
-    pub(crate) async fn bind(http: SocketAddr, grpc: Option<GrpcAddress>) -> anyhow::Result<Self> {
-        let listener = serve::listen(http, "--http").await?;
-        let grpc = match grpc {
-            Some(GrpcAddress::Off) => None,
-            Some(GrpcAddress::At(address)) => Some(serve::listen(address, "--grpc").await?),
-            None => {
+    pub(crate) async fn bind(args: &ListenArgs, http: &Address, grpc: Option<&GrpcAddress>) -> anyhow::Result<Self> {
+        let listener = args.bind(http, "--http").await?;
+        let grpc = match (grpc, http) {
+            (Some(GrpcAddress::At(address)), _) => Some(args.bind(address, "--grpc").await?),
+            (Some(GrpcAddress::Off), _) | (None, Address::Unix(_)) => None,
+            (None, Address::Tcp(http)) => {
                 let port = if http.port() == 0 { 0 } else { http.port().saturating_add(1) };
-                let address = SocketAddr::new(http.ip(), port);
-                let bound = TcpListener::bind(address).await;
-                let warn = |error: &io::Error| {
-                    tracing::warn!(
-                        "gRPC is not served, because {address} cannot be bound: {error}; choose another address with --grpc, or --grpc off"
-                    );
+                let address = Address::from(SocketAddr::new(http.ip(), port));
+                let warn = |error: &anyhow::Error| {
+                    tracing::warn!("gRPC is not served: {error:#}, or leave it out with --grpc off");
                 };
-                bound.inspect_err(warn).ok()
+                args.bind(&address, "--grpc").await.inspect_err(warn).ok()
             }
         };
         Ok(Self { http: listener, grpc })
     }
 
     /// Returns the addresses of HTTP and gRPC.
-    pub(crate) fn addresses(&self) -> io::Result<(SocketAddr, Option<SocketAddr>)> {
-        Ok((self.http.local_addr()?, self.grpc.as_ref().map(TcpListener::local_addr).transpose()?))
+    pub(crate) fn addresses(&self) -> io::Result<(Address, Option<Address>)> {
+        Ok((self.http.address()?, self.grpc.as_ref().map(Listener::address).transpose()?))
     }
 }
 
@@ -101,9 +108,9 @@ impl Surfaces {
         }
     }
 
-    /// Serves an agent behind a gateway.
-    pub(crate) fn serve_agent(&mut self, sockets: Sockets, gateway: Gateway, agent: Agent) {
-        self.serve(sockets, tollgate_http::router_behind(gateway, agent.clone()), agent);
+    /// Serves an agent with its own routes only.
+    pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: HttpSettings, agent: Agent) {
+        self.serve(sockets, tollgate_http::router_with(settings, agent.clone()), agent);
     }
 
     /// Serves until `stopping` completes, and then until the requests in progress are answered.
@@ -122,13 +129,13 @@ impl Surfaces {
         Ok(())
     }
 
-    fn spawn(&mut self, listener: TcpListener, router: Router) {
+    fn spawn(&mut self, listener: Listener, router: Router) {
         let mut stopped = self.stop.subscribe();
         // The channel is closed at the end of the process at the latest.
         let ends = async move {
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
         };
-        self.servers.spawn(tollgate_http::serve(listener, router, ends));
+        self.servers.spawn(tollgate_listen::serve(listener, router, ends));
     }
 }
 
@@ -138,16 +145,22 @@ mod tests {
 
     #[test]
     fn regions_are_100_ports_apart() {
-        let first = |port| SocketAddr::from(([127, 0, 0, 1], port));
-        let ports = |port| (0..3).map(|number| spaced(first(port), number).port()).collect::<Vec<_>>();
+        let first = |port| Address::from(SocketAddr::from(([127, 0, 0, 1], port)));
+        let port =
+            |first: &Address, number| spaced(first, number).ok().and_then(|address| address.tcp()).expect("TCP").port();
+        let ports = |port_of_first| (0..3).map(|number| port(&first(port_of_first), number)).collect::<Vec<_>>();
         assert_eq!((ports(8080), ports(0), ports(u16::MAX)), (vec![8080, 8180, 8280], vec![0; 3], vec![u16::MAX; 3]));
-        assert_eq!(GrpcAddress::At(first(8081)).spaced(2), GrpcAddress::At(first(8281)));
+        assert_eq!(GrpcAddress::At(first(8081)).spaced(2).ok(), Some(GrpcAddress::At(first(8281))));
+        assert!(spaced(&Address::Unix("/run/tollgate.sock".into()), 0).is_err());
     }
 
     #[test]
     fn an_address_or_off_is_parsed() {
         assert_eq!(GrpcAddress::parse("off"), Ok(GrpcAddress::Off));
-        assert_eq!(GrpcAddress::parse("127.0.0.1:9"), Ok(GrpcAddress::At(([127, 0, 0, 1], 9).into())));
+        assert_eq!(
+            GrpcAddress::parse("127.0.0.1:9"),
+            Ok(GrpcAddress::At(SocketAddr::from(([127, 0, 0, 1], 9)).into()))
+        );
         assert!(GrpcAddress::parse("8081").is_err());
     }
 }

@@ -75,18 +75,18 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
         Some(kafka) => start(&args, &clock, &kafka)?,
         None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
     };
-    let sockets = Sockets::bind(args.http, args.grpc).await?;
+    let sockets = Sockets::bind(&args.listen, &args.http, args.grpc.as_ref()).await?;
     let addresses = sockets.addresses()?;
     if args.redis.settings().is_none() && args.kafka.settings().is_none() {
         tracing::warn!(
             "counters are in memory, so limits are per process and are lost when it stops; share them with --redis URL and --kafka BROKERS"
         );
     }
-    announce(&agent, addresses);
-    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, addresses.0))));
+    announce(&agent, &addresses);
+    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses.0))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, args.gateway, agent.clone());
+    surfaces.serve_agent(sockets, args.http_settings()?, agent.clone());
     surfaces.run_until(stopping).await?;
     agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;

@@ -3,7 +3,6 @@
 //! Each region listens on a port of its own, with the routes of an agent, `/regions`, and the switches that `tollgate regions move`,
 //! `cut` and `heal` use.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +24,7 @@ use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::Scope;
+use tollgate_listen::Address;
 
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::limits::{LIMIT_DEFAULT, Limits, short_rules};
@@ -67,7 +67,8 @@ type Switched = (StatusCode, Json<Value>);
 pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let (http, rules) = (args.http, rules(&args.limits, usize::from(count), &*clock)?);
+    let rules = rules(&args.limits, usize::from(count), &*clock)?;
+    let settings = args.http_settings()?;
     let agent = || match &args.limits {
         Limits::From(source) => args.tokens.apply(Agent::builder().rules_from(source.clone())),
         _ => args.tokens.apply(Agent::builder().rules(rules.clone())),
@@ -75,17 +76,18 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     let agents = (0..count).map(|_| agent()).collect::<Result<Vec<_>, Usage>>()?;
     let mut sockets = Vec::new();
     for number in 0..u16::from(count) {
-        sockets.push(Sockets::bind(spaced(http, number), args.grpc.map(|grpc| grpc.spaced(number))).await?);
+        let grpc = args.grpc.as_ref().map(|grpc| grpc.spaced(number)).transpose()?;
+        sockets.push(Sockets::bind(&args.listen, &spaced(&args.http, number)?, grpc.as_ref()).await?);
     }
     let addresses = sockets.iter().map(Sockets::addresses).collect::<std::io::Result<Vec<_>>>()?;
     let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
     let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
     let mut surfaces = Surfaces::new();
-    announce(&regions[0].agent, addresses[0]);
+    announce(&regions[0].agent, &addresses[0]);
     announce_regions(&regions, &addresses);
     for (region, sockets) in regions.iter().zip(sockets) {
         let (budgets, counters) = region.queries();
-        let router = tollgate_http::router_behind(args.gateway, region.agent.clone())
+        let router = tollgate_http::router_with(settings.clone(), region.agent.clone())
             .merge(counters_router(counters.clone(), Some(budgets.clone())))
             .merge(regions_router(budgets, counters))
             .merge(switch_router(switches.clone()))
@@ -103,12 +105,12 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
 }
 
 /// Reports the address of each region, its floor, and commands to try.
-fn announce_regions(regions: &[LocalRegion], addresses: &[(SocketAddr, Option<SocketAddr>)]) {
+fn announce_regions(regions: &[LocalRegion], addresses: &[(Address, Option<Address>)]) {
     for (region, (address, _)) in regions.iter().zip(addresses) {
         let floor = floor(region).map(|(floor, quota)| format!(", which always has {floor} of {quota}"));
         output::announce(format_args!("region {}: http://{address}{}", region.name, floor.unwrap_or_default()));
     }
-    let first = addresses[0].0;
+    let first = &addresses[0].0;
     let curl = regions[0].agent.engine().with_rules(|rules| sample::curl(rules, first));
     output::announce(format_args!("try: {curl}"));
     if let Some((floor, _)) = floor(&regions[0]) {

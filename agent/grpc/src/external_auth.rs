@@ -1,13 +1,12 @@
 //! `envoy.service.auth.v3.Authorization`: Envoy's `ext_authz` over gRPC, with the answers of `/check/PATH`.
 
-use std::net::SocketAddr;
-
 use axum::extract::ConnectInfo;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::http_response::{self, PROBLEM_JSON};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, Decision, request};
+use tollgate_listen::Peer;
 use tonic::{Code, Request, Response, Status};
 
 use crate::headers::{HEADERS_OF_ANSWERS, pairs};
@@ -35,7 +34,7 @@ impl<S: ChargeStore> ExternalAuth<S> {
 #[tonic::async_trait]
 impl<S: ChargeStore> Authorization for ExternalAuth<S> {
     async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
-        let peer = request.extensions().get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+        let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.ip());
         let attributes = request.into_inner().attributes.and_then(|attributes| attributes.request?.http);
         let missing =
             "the request is not valid: it has no `attributes.request.http`; ask with Envoy's ext_authz filter";

@@ -1,11 +1,10 @@
 //! Reflection: tools such as `grpcurl` read the schemas of the services. Only peers on the same machine may.
 
-use std::net::SocketAddr;
-
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use axum::middleware::{Next, from_fn};
 use axum::response::Response;
+use tollgate_listen::Peer;
 use tonic::Status;
 use tonic_reflection::server::Builder;
 
@@ -26,8 +25,8 @@ pub(crate) fn router() -> Router {
 }
 
 async fn local_only(request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
-    if peer.is_some_and(|ConnectInfo(peer)| !peer.ip().is_loopback()) {
+    let peer = request.extensions().get::<ConnectInfo<Peer>>();
+    if peer.is_some_and(|ConnectInfo(peer)| !peer.is_local()) {
         return Status::permission_denied("only peers on the same machine may read the schemas").into_http();
     }
     next.run(request).await

@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use prost::Message;
 use prost_types::value::Kind;
 use tollgate::{Agent, RulesSource};
+use tollgate_listen::Peer;
 use tollgate_rules::import::EnvoySettings;
 use tonic::Code as GrpcCode;
 use tower::ServiceExt;
@@ -180,7 +181,7 @@ async fn only_peers_on_the_same_machine_read_the_schemas() {
     for (peer, may_read) in [([127, 0, 0, 1], true), ([192, 0, 2, 1], false)] {
         let request = Request::post("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo");
         let request = request.header("content-type", "application/grpc").header("te", "trailers");
-        let request = request.extension(ConnectInfo(SocketAddr::from((peer, 9))));
+        let request = request.extension(ConnectInfo(Peer::from(SocketAddr::from((peer, 9)))));
         let response = router().oneshot(request.body(Body::from(frame.to_vec())).unwrap()).await.unwrap();
         let is_refused = tonic::Status::from_header_map(response.headers())
             .is_some_and(|status| status.code() == GrpcCode::PermissionDenied);

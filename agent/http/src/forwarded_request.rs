@@ -5,7 +5,6 @@
 //! has set. Envoy sends the client's path behind a prefix; then no header is read, because a client of Envoy may send the headers of
 //! other gateways.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,6 +14,7 @@ use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, request};
+use tollgate_listen::Peer;
 
 use crate::gateway::Gateway;
 use crate::problem_details::ProblemDetails;
@@ -73,7 +73,7 @@ pub(crate) fn prefixed_call<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, pre
 }
 
 fn call_of<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method: &str, path: &str) -> Call<'static> {
-    let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(peer)| peer.ip());
+    let peer = parts.extensions.get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.ip());
     agent.describe(&request::Request { method, path, peer, headers: &parts.headers })
 }
 

@@ -6,16 +6,17 @@
 //!     .rule(tollgate::Rule::per("per-key", &["api_key"], "100/min".parse()?))
 //!     .start()?;
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
-//! tollgate_http::serve(listener, tollgate_http::router(agent), std::future::pending()).await?;
+//! tollgate_listen::serve(listener, tollgate_http::router(agent), std::future::pending()).await?;
 //! # Ok(()) }
 //! ```
 //!
-//! The crate makes no decisions: it parses a request into a call, passes it to the agent, and formats the decision. TLS and
-//! access control are the task of a proxy in front of it. Modules are listed in the order of their layers: each one imports
+//! The crate makes no decisions: it parses a request into a call, passes it to the agent, and formats the decision. TLS is
+//! the task of a proxy in front of it. Modules are listed in the order of their layers: each one imports
 //! only the modules before it, and a test checks this.
 
 mod problem_details;
 mod body;
+mod operator;
 mod call_request;
 mod gateway;
 mod forwarded_request;
@@ -26,9 +27,8 @@ mod json;
 mod admin;
 mod emergency;
 mod unknown_route;
-mod serve;
 
-use axum::middleware::map_response_with_state;
+use axum::middleware::{from_fn_with_state, map_response_with_state};
 use axum::routing::{any, get, post};
 use axum::{Extension, Router};
 use tollgate::Agent;
@@ -36,40 +36,61 @@ use tollgate::store::ChargeStore;
 
 pub use body::BODY_LEN_MAX;
 pub use gateway::Gateway;
-pub use serve::{DRAIN_WAIT, serve};
+pub use operator::{OperatorToken, TOKEN_LEN_MIN};
 
 use forwarded_request::ForwardedRequests;
+
+/// Settings of the routes.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct HttpSettings {
+    /// Gateway whose headers are believed.
+    pub gateway: Gateway,
+    /// Token of operators on other machines; without one, only peers on the agent's own machine may change counts or limits.
+    pub token: Option<OperatorToken>,
+}
+
+impl HttpSettings {
+    /// Returns the default settings behind a gateway.
+    #[must_use]
+    pub fn behind(gateway: Gateway) -> Self {
+        Self { gateway, ..Self::default() }
+    }
+}
 
 /// Returns the routes of an agent with the store that its builder chose, behind any gateway. Its code is compiled in this crate,
 /// and not anew in each program.
 pub fn router(agent: Agent) -> Router {
-    router_behind(Gateway::Any, agent)
+    router_with(HttpSettings::default(), agent)
 }
 
-/// Returns the routes of an agent that believes the headers of one gateway.
-pub fn router_behind(gateway: Gateway, agent: Agent) -> Router {
-    router_over(gateway, agent)
+/// Returns the routes of an agent with these settings.
+pub fn router_with(settings: HttpSettings, agent: Agent) -> Router {
+    router_over(settings, agent)
 }
 
 /// Returns the routes of an agent over any store.
-pub fn router_over<S: ChargeStore>(gateway: Gateway, agent: Agent<S>) -> Router {
+pub fn router_over<S: ChargeStore>(settings: HttpSettings, agent: Agent<S>) -> Router {
+    let operators = Router::new()
+        .route("/settle", post(settle_release::settle::<S>))
+        .route("/release", post(settle_release::release::<S>))
+        .route(operator::EMERGENCY, get(emergency::show::<S>).post(emergency::switch::<S>))
+        .route_layer(from_fn_with_state(settings.token, operator::only_operators));
     Router::new()
         .route(check::CHECK_PATH, get(check::check_request::<S>).post(check::check_call::<S>))
         .route("/check/", any(check::check_prefixed::<S>))
         .route("/check/{*path}", any(check::check_prefixed::<S>))
-        .route("/settle", post(settle_release::settle::<S>))
-        .route("/release", post(settle_release::release::<S>))
         .route(explain::EXPLAIN_PATH, get(explain::explain_request::<S>).post(explain::explain_call::<S>))
         .route("/explain/", any(explain::explain_prefixed::<S>))
         .route("/explain/{*path}", any(explain::explain_prefixed::<S>))
         .route("/json", post(json::check::<S>))
-        .route("/emergency", get(emergency::show::<S>).post(emergency::switch::<S>))
+        .merge(operators)
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))
         .fallback(unknown_route::unknown_path)
         .method_not_allowed_fallback(unknown_route::wrong_method)
-        .layer(Extension(ForwardedRequests::of(gateway)))
+        .layer(Extension(ForwardedRequests::of(settings.gateway)))
         .layer(map_response_with_state(agent.clone(), admin::add_node_header::<S>))
         .with_state(agent)
 }

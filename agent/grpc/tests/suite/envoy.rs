@@ -1,6 +1,5 @@
 //! A real Envoy that asks the agent by its rate limit filter or by `ext_authz`, with the configuration of `docs/gateways.md`.
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
 
 use http::{HeaderMap, Request, StatusCode};
@@ -143,8 +142,7 @@ async fn limited(filter: &str, rules: &str) -> (Server, Proxy, Envoy, Client) {
     proxy.forward_to(listener.local_addr().unwrap().port());
     let (stop, stopped) = oneshot::channel();
     let stopped = async move { drop(stopped.await) };
-    let router = tollgate_grpc::router(agent).into_make_service_with_connect_info::<SocketAddr>();
-    let served = tokio::spawn(axum::serve(listener, router).with_graceful_shutdown(stopped).into_future());
+    let served = tokio::spawn(tollgate_listen::serve(listener, tollgate_grpc::router(agent), stopped));
     let envoy = Envoy::start(&config(filter, proxy.port()));
     let client = Client::connect(envoy.port()).await;
     (Server { stop, served }, proxy, envoy, client)

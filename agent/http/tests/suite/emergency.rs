@@ -97,11 +97,15 @@ async fn a_body_that_is_not_understood_changes_nothing() {
     }
 }
 
-/// A page in a browser on the agent's machine must not change the limits of the fleet.
+/// A page in a browser on the agent's machine, and a client of a proxy on it, must not change the limits of the fleet.
 #[tokio::test]
-async fn a_browser_may_not_set_it() {
+async fn neither_a_browser_nor_a_proxy_may_set_it() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
-    let answer = client.ask("POST", "/emergency", &[("origin", "http://evil.example")], r#"{"on": true}"#).await;
-    assert!(answer.problem(403).contains("from the agent's own machine only"));
-    assert_eq!(client.get("/emergency", &[]).await.json()["on"], false);
+    for header in [("origin", "http://evil.example"), ("x-forwarded-for", "192.0.2.1"), ("forwarded", "for=192.0.2.1")]
+    {
+        let answer = client.ask("POST", "/emergency", &[header], r#"{"on": true}"#).await;
+        assert!(answer.problem(403).contains("from the agent's own machine, not through a proxy or a browser"));
+        assert_eq!(client.get("/emergency", &[]).await.json()["on"], false);
+    }
+    assert_eq!(switch(&mut client, r#"{"on": true}"#).await.json()["on"], true, "on the same connection");
 }

@@ -36,7 +36,7 @@ async fn idle_connections_do_not_delay_the_end() {
     let (_unused, mut used) = (sidecar.tcp().await, sidecar.client().await);
     assert_eq!(used.post(CALL).await.status, StatusCode::OK);
     sidecar.stop.send(()).unwrap();
-    let served = tokio::time::timeout(tollgate_http::DRAIN_WAIT / 2, sidecar.served).await;
+    let served = tokio::time::timeout(tollgate_listen::DRAIN_WAIT / 2, sidecar.served).await;
     served.expect("closed at once").unwrap().unwrap();
 }
 

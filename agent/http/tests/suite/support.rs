@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Rule};
-use tollgate_http::Gateway;
+use tollgate_http::{Gateway, HttpSettings};
 
 pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
@@ -54,7 +54,8 @@ impl Sidecar {
                 std::future::pending::<()>().await; // runs until the test ends
             }
         };
-        let served = tokio::spawn(tollgate_http::serve(listener, tollgate_http::router_over(gateway, agent), shutdown));
+        let router = tollgate_http::router_over(HttpSettings::behind(gateway), agent);
+        let served = tokio::spawn(tollgate_listen::serve(listener, router, shutdown));
         Self { address, stop, served }
     }
 

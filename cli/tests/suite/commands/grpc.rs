@@ -58,5 +58,5 @@ fn an_address_in_use_is_told_with_a_remedy() {
     assert!(!log.contains("gRPC"), "{log}");
     let mistyped = finish(&mut tollgate(&["up", "--grpc", "8081"]));
     assert_eq!(mistyped.exit, 2);
-    assert!(mistyped.err.contains("write HOST:PORT, such as 127.0.0.1:8081, or off"), "{}", mistyped.err);
+    assert!(mistyped.err.contains("write HOST:PORT, such as 127.0.0.1:8081, unix:PATH, or off"), "{}", mistyped.err);
 }

@@ -25,6 +25,7 @@ mod width;
 mod check;
 mod ready;
 mod grpc;
+mod listen;
 mod config;
 mod digest_key;
 mod man_and_completions;

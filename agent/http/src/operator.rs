@@ -1,0 +1,146 @@
+//! Requests that change counts or limits: only from the agent's own machine, or with a token.
+//!
+//! Whoever reaches the port may ask. Whoever could settle or switch the emergency could also lock callers out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use axum::extract::{ConnectInfo, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{AUTHORIZATION, FORWARDED, HeaderMap, ORIGIN};
+use http::request::Parts;
+use http::{Method, StatusCode};
+use tollgate_listen::Peer;
+
+use crate::body;
+use crate::problem_details::ProblemDetails;
+
+/// Minimum length of a token in bytes.
+pub const TOKEN_LEN_MIN: usize = 16;
+/// Header by which a proxy tells for whom it asks.
+const X_FORWARDED_FOR: &str = "x-forwarded-for";
+/// Path of the emergency switch, which no proxy may pass on: it would take everybody for its own machine.
+pub(crate) const EMERGENCY: &str = "/emergency";
+
+/// Token that operators send as `Authorization: Bearer TOKEN`.
+#[derive(Clone)]
+pub struct OperatorToken(Arc<str>);
+
+impl OperatorToken {
+    /// Takes a token.
+    ///
+    /// # Errors
+    /// The reason and the remedy, if the text cannot be sent in a header, or is easy to guess.
+    pub fn new(token: &str) -> Result<Self, String> {
+        if token.len() < TOKEN_LEN_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(format!(
+                "it must have {TOKEN_LEN_MIN} or more letters, digits or signs, without spaces; make one with `openssl rand -hex 16`"
+            ));
+        }
+        Ok(Self(token.into()))
+    }
+
+    /// Returns true if the headers have the token. The time does not tell how much of another token is right.
+    fn is_in(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        given.is_some_and(|given| {
+            let differs = |(a, b): (&u8, u8)| a ^ b;
+            given.len() == self.0.len()
+                && given.iter().zip(self.0.bytes()).map(differs).fold(0, |all, one| all | one) == 0
+        })
+    }
+}
+
+/// Shows no token.
+impl fmt::Debug for OperatorToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OperatorToken")
+    }
+}
+
+/// Passes on a request of an operator, or one that only reads. Refuses others with 403.
+pub(crate) async fn only_operators(
+    State(token): State<Option<OperatorToken>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    if parts.method == Method::GET || is_of_operator(&parts, token.as_ref()) {
+        return next.run(Request::from_parts(parts, body)).await;
+    }
+    body::discard(body).await;
+    let token = if token.is_some() { "" } else { " (start it with --token-file FILE)" };
+    let detail = format!(
+        "only operators may change counts or limits: send the request from the agent's own machine, not through a proxy or a browser, or with `Authorization: Bearer TOKEN`, the agent's token{token}"
+    );
+    ProblemDetails::new(StatusCode::FORBIDDEN, detail).into_response()
+}
+
+fn is_of_operator(request: &Parts, token: Option<&OperatorToken>) -> bool {
+    if token.is_some_and(|token| token.is_in(&request.headers)) {
+        return true;
+    }
+    let is_local = request.extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.is_local());
+    let is_passed_on = request.headers.contains_key(X_FORWARDED_FOR) || request.headers.contains_key(FORWARDED);
+    is_local && !request.headers.contains_key(ORIGIN) && !(is_passed_on && request.uri.path() == EMERGENCY)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    const TOKEN: &str = "0123456789abcdef";
+
+    fn request(path: &str, peer: Option<Peer>, headers: &[(&'static str, &str)]) -> Parts {
+        let mut request = Request::post(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        if let Some(peer) = peer {
+            request = request.extension(ConnectInfo(peer));
+        }
+        request.body(()).expect("a request").into_parts().0
+    }
+
+    #[test]
+    fn operators_are_on_this_machine_or_have_the_token() {
+        let token = OperatorToken::new(TOKEN).expect("long enough");
+        let tcp = |ip: [u8; 4]| Some(Peer::from(SocketAddr::from((ip, 1))));
+        let (here, there) = (tcp([127, 0, 0, 1]), tcp([192, 0, 2, 1]));
+        let bearer = format!("Bearer {TOKEN}");
+        let right: &[_] = &[("authorization", &*bearer)];
+        for (path, peer, headers, expected) in [
+            ("/settle", here, &[][..], true),
+            ("/settle", Some(Peer::Unix), &[], true),
+            ("/settle", there, &[], false),
+            ("/settle", None, &[], false),
+            ("/settle", there, right, true),
+            ("/settle", there, &[("authorization", "Bearer 0123456789abcdeX")], false),
+            ("/settle", there, &[("authorization", "Bearer 0123456789abcdef0")], false),
+            ("/settle", there, &[("authorization", "Bearer ")], false),
+            ("/settle", there, &[("authorization", TOKEN)], false),
+            // A gateway may pass on the headers of its client.
+            ("/settle", here, &[("x-forwarded-for", "192.0.2.1")], true),
+            (EMERGENCY, here, &[("x-forwarded-for", "192.0.2.1")], false),
+            (EMERGENCY, there, right, true),
+            ("/release", here, &[("origin", "http://evil.example")], false),
+        ] {
+            assert_eq!(
+                is_of_operator(&request(path, peer, headers), Some(&token)),
+                expected,
+                "{path} {peer:?} {headers:?}"
+            );
+        }
+        assert!(!is_of_operator(&request("/settle", there, right), None), "an agent without a token");
+    }
+
+    #[test]
+    fn a_token_that_is_easy_to_guess_is_refused() {
+        for text in ["", "short", "with spaces in its middle", "0123456789abcdé0"] {
+            assert!(OperatorToken::new(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Addresses of an agent, the token of its operators, and its cap on connections.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command};
+
+use crate::support::{Up, file, finish, tollgate};
+
+/// Client in Python, with its standard library only: asks twice over a Unix socket, and prints both statuses.
+const PYTHON_CLIENT: &str = r#"
+import http.client, json, socket, sys
+
+class Connection(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(sys.argv[1])
+
+connection = Connection("localhost")
+for _ in range(2):
+    connection.request("POST", "/check", json.dumps({"descriptors": {"api_key": "k1"}}))
+    response = connection.getresponse()
+    response.read()
+    print(response.status)
+"#;
+
+/// Process that is killed on drop.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// P3: a program in another language asks over a Unix socket. So do `ready`, `check` and the printed command.
+#[test]
+fn a_python_program_asks_over_a_unix_socket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tollgate.sock");
+    let address = format!("unix:{}", path.display());
+    let mut up = tollgate(&["up", "--limit", "1/h per api_key", "--http", &address]).spawn().unwrap();
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut up = Killed(up);
+    assert_eq!(lines.next().unwrap(), format!("listening on {address}"));
+    let printed = lines.next().unwrap();
+    let curl = printed.strip_prefix("try: ").unwrap_or_else(|| panic!("{printed}"));
+    let curl = Command::new("sh").args(["-c", curl]).output().unwrap();
+    assert!(String::from_utf8_lossy(&curl.stdout).starts_with("HTTP/1.1 200"), "{printed}: {curl:?}");
+    let asked = Command::new("python3").args(["-c", PYTHON_CLIENT]).arg(&path).output().expect("python3 is installed");
+    // The printed command has taken the quota of the caller that it names, which is the same.
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), "429\n429\n", "{asked:?}");
+    let ready = finish(&mut tollgate(&["ready", "--http", &address]));
+    assert_eq!((ready.exit, &*ready.out), (0, "ready\n"), "{}", ready.err);
+    let check = finish(&mut tollgate(&["check", "api_key=k2", "--agent", &address]));
+    assert_eq!(check.exit, 0, "{} {}", check.out, check.err);
+    let second = finish(&mut tollgate(&["up", "--http", &address]));
+    assert_eq!(second.exit, 1);
+    assert!(second.err.contains(&format!("{address} exists; stop the process that listens there")), "{}", second.err);
+    let _ = Command::new("kill").args(["-TERM", &up.0.id().to_string()]).status();
+    assert!(up.0.wait().unwrap().success());
+    assert!(!path.exists());
+    let gone = finish(&mut tollgate(&["check", "api_key=k2", "--agent", &address]));
+    assert!(gone.exit == 4 && gone.err.contains(&address), "{}", gone.err);
+}
+
+/// I8: a socket that cannot be, a token that cannot be, and several regions on one socket are errors with a remedy.
+#[test]
+fn addresses_and_tokens_that_cannot_be_are_told_with_a_remedy() {
+    let token = file("listen/short.token", "short\n").display().to_string();
+    for (flags, exit, reason) in [
+        (["--http", "unix:"], 2, "such as unix:/run/tollgate.sock"),
+        (["--http", "unix:/no/such/folder/a.sock"], 1, "there is no such folder; create it"),
+        (["--token-file", &token], 2, "make one with `openssl rand -hex 16`"),
+        (["--token-file", "/no/such/token"], 2, "/no/such/token"),
+        (["--connections-max", "0"], 2, "write a whole number from 1"),
+        (["--idle-timeout", "0s"], 2, "write a duration"),
+    ] {
+        let refused = finish(tollgate(&["up"]).args(flags));
+        assert!(refused.exit == exit && refused.err.contains(reason), "{flags:?}: {} {}", refused.exit, refused.err);
+    }
+    let refused = finish(&mut tollgate(&["up", "--regions", "2", "--http", "unix:/tmp/regions.sock"]));
+    assert!(refused.exit == 2 && refused.err.contains("several regions need a port each"), "{}", refused.err);
+}
+
+/// At the cap, a client that connects and sends nothing does not keep others out, and the log names the flag.
+#[test]
+fn connections_past_the_cap_are_refused_and_told() {
+    let mut up = Up::start(&["--connections-max", "2", "--header-timeout", "1h"]);
+    let mut busy = up.client();
+    let _silent = TcpStream::connect(up.address).unwrap();
+    assert_eq!(busy.check("k1").status, 200);
+    let mut refused = TcpStream::connect(up.address).unwrap();
+    let warning = up.log().find(|line| line.contains("cap on connections")).unwrap();
+    assert!(warning.contains("WARN") && warning.contains("--connections-max"), "{warning}");
+    let _ = refused.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    let mut answer = String::new();
+    let read = BufReader::new(refused).read_line(&mut answer);
+    assert!(read.is_err() || answer.is_empty(), "{answer}");
+    assert_eq!(busy.check("k1").status, 200);
+}

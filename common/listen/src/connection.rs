@@ -1,0 +1,196 @@
+//! One connection, which ends itself when it is too slow or idle for too long.
+//!
+//! Time is counted in periods of half the header timeout, by a timer of the connection's own, so that reading and writing need no
+//! clock. A connection waits for its client from the first byte of a request, or from its start, until the server writes. In two
+//! whole periods of waiting it is closed. HTTP/2 is different: a client may send frames that need no response, so only its first
+//! bytes are timed, and the time without requests.
+//!
+//! A connection that must close tells the server that the client has ended it. The server then closes it as politely as any other.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Sleep, sleep};
+
+use crate::connections::ConnectionEntry;
+use crate::listen_settings::ListenSettings;
+
+/// First bytes of an HTTP/2 connection, which no HTTP/1 request has.
+const HTTP2_START: &[u8] = b"PRI";
+/// Whole periods after which a waiting connection is closed.
+const WAIT_PERIODS: u32 = 2;
+
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// One connection, which a server reads and writes.
+pub struct Connection {
+    stream: Stream,
+    entry: ConnectionEntry,
+    timer: Pin<Box<Sleep>>,
+    period: Duration,
+    idle_periods_max: u32,
+    /// True while the client must send or take something before the server can go on.
+    waits: bool,
+    /// Timer ticks since the connection waits.
+    waited: u32,
+    /// True if the server has written since the last tick.
+    has_written: bool,
+    is_http2: bool,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream, entry: ConnectionEntry, settings: &ListenSettings) -> Self {
+        let period = settings.header_timeout / WAIT_PERIODS;
+        let idle_periods = settings.idle_timeout.as_nanos().div_ceil(period.as_nanos().max(1));
+        Self {
+            stream,
+            entry,
+            timer: Box::pin(sleep(period)),
+            period,
+            idle_periods_max: u32::try_from(idle_periods).unwrap_or(u32::MAX),
+            waits: true,
+            waited: 0,
+            has_written: false,
+            is_http2: false,
+        }
+    }
+
+    /// Returns true if the connection must end. Else the task is woken at the next tick, or when it must make room.
+    fn is_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut is_over = false;
+        self.entry.activity.waker.register(cx.waker());
+        while self.timer.as_mut().poll(cx).is_ready() {
+            // Ticks that a suspended process has missed are not made up for.
+            self.timer.set(sleep(self.period));
+            is_over |= self.tick();
+        }
+        is_over || self.entry.activity.is_evicted.load(Ordering::Acquire)
+    }
+
+    /// Ends a period; returns true if the connection must end.
+    fn tick(&mut self) -> bool {
+        let idle = &self.entry.activity.idle_periods;
+        let periods = if self.has_written { 0 } else { idle.load(Ordering::Relaxed).saturating_add(1) };
+        idle.store(periods, Ordering::Relaxed);
+        self.has_written = false;
+        self.waited = if self.waits { self.waited + 1 } else { 0 };
+        self.waited > WAIT_PERIODS || periods > self.idle_periods_max
+    }
+
+    fn received(&mut self, bytes: &[u8]) {
+        if self.waited == 0 && !self.has_written && bytes.starts_with(HTTP2_START) {
+            self.is_http2 = true;
+        }
+        self.waits |= !self.is_http2;
+    }
+
+    /// Takes the result of a write.
+    fn written<T>(&mut self, cx: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if result.is_ready() {
+            (self.waits, self.waited, self.has_written) = (false, 0, true);
+            return result;
+        }
+        // The client takes nothing.
+        self.waits = true;
+        if self.is_over(cx) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        Poll::Pending
+    }
+
+    fn stream(&mut self) -> Pin<&mut Stream> {
+        Pin::new(&mut self.stream)
+    }
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        if self.stream().poll_read(cx, buffer)?.is_ready() {
+            if let Some(bytes) = buffer.filled().get(before..).filter(|bytes| !bytes.is_empty()) {
+                self.received(bytes);
+            }
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_over(cx) { Poll::Ready(Ok(())) } else { Poll::Pending }
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let result = self.stream().poll_write(cx, bytes);
+        self.written(cx, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = self.stream().poll_write_vectored(cx, bytes);
+        self.written(cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.stream().poll_shutdown(cx)
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
+            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Listener: binds an address and accepts connections within the caps.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::IncomingStream;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::time::sleep;
+
+use crate::address::Address;
+use crate::connection::{Connection, Stream};
+use crate::connections::Connections;
+use crate::listen_settings::ListenSettings;
+use crate::peer::Peer;
+
+/// Descriptors that are left for files, stores and the bus.
+const DESCRIPTORS_RESERVED: u64 = 128;
+/// Pause after an error that concerns no single connection, such as too many open files.
+const ERROR_PAUSE: Duration = Duration::from_secs(1);
+/// Mode of a Unix socket: its user and group may connect.
+const UNIX_MODE: u32 = 0o660;
+
+/// Socket that accepts connections.
+pub struct Listener {
+    socket: BoundSocket,
+    connections: Arc<Connections>,
+    settings: ListenSettings,
+    is_failing: bool,
+}
+
+enum BoundSocket {
+    Tcp(TcpListener),
+    Unix(UnixListener, SocketFile),
+}
+
+/// File of a Unix socket, removed at the end.
+struct SocketFile(PathBuf);
+
+impl Listener {
+    /// Binds an address. The file of a Unix socket that nobody listens on any more is replaced.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be bound.
+    pub async fn bind(address: &Address, settings: ListenSettings) -> io::Result<Self> {
+        let socket = match address {
+            Address::Tcp(address) => BoundSocket::Tcp(TcpListener::bind(address).await?),
+            Address::Unix(path) => {
+                remove_stale(path)?;
+                let listener = UnixListener::bind(path)?;
+                let file = SocketFile(path.clone());
+                fs::set_permissions(path, fs::Permissions::from_mode(UNIX_MODE))?;
+                BoundSocket::Unix(listener, file)
+            }
+        };
+        Ok(Self::of(socket, settings))
+    }
+
+    fn of(socket: BoundSocket, settings: ListenSettings) -> Self {
+        let max = within_descriptors(settings.connections_max);
+        Self { socket, connections: Arc::new(Connections::new(max)), settings, is_failing: false }
+    }
+
+    /// Returns the address, with the port that was chosen.
+    ///
+    /// # Errors
+    /// Returns an error if the socket has none.
+    pub fn address(&self) -> io::Result<Address> {
+        match &self.socket {
+            BoundSocket::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+            BoundSocket::Unix(_, SocketFile(path)) => Ok(Address::Unix(path.clone())),
+        }
+    }
+
+    async fn accept_any(&self) -> io::Result<(Stream, Peer)> {
+        match &self.socket {
+            BoundSocket::Tcp(listener) => {
+                let (stream, peer) = listener.accept().await?;
+                // Responses are single small packets, which Nagle's algorithm would only delay.
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "TCP_NODELAY cannot be set; responses on this connection may be delayed by 40 ms");
+                }
+                Ok((Stream::Tcp(stream), Peer::Tcp(peer)))
+            }
+            BoundSocket::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
+        }
+    }
+}
+
+/// With the default caps.
+impl From<TcpListener> for Listener {
+    fn from(listener: TcpListener) -> Self {
+        Self::of(BoundSocket::Tcp(listener), ListenSettings::default())
+    }
+}
+
+impl axum::serve::Listener for Listener {
+    type Io = Connection;
+    type Addr = Peer;
+
+    async fn accept(&mut self) -> (Connection, Peer) {
+        loop {
+            match self.accept_any().await {
+                Ok((stream, peer)) => {
+                    self.is_failing = false;
+                    if let Some(entry) = self.connections.enter() {
+                        return (Connection::new(stream, entry, &self.settings), peer);
+                    }
+                }
+                Err(error) if is_of_connection(&error) => {}
+                Err(error) => {
+                    if !self.is_failing {
+                        tracing::error!(%error, "no connection can be accepted; remedy: raise the limit of open files (ulimit -n, LimitNOFILE=), or lower --connections-max");
+                    }
+                    self.is_failing = true;
+                    sleep(ERROR_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<Peer> {
+        Ok(self.address()?.tcp().map_or(Peer::Unix, Peer::Tcp))
+    }
+}
+
+impl Connected<IncomingStream<'_, Listener>> for Peer {
+    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
+        *stream.remote_addr()
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        // Another process may have replaced or removed it.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Removes the file of a socket that no process listens on.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    let is_socket = fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if is_socket && StdUnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+        fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// Returns true for errors that end one connection before it is accepted.
+fn is_of_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+}
+
+/// Returns the cap on connections that the limit of open files has room for. That limit is raised as far as the process may.
+fn within_descriptors(connections_max: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    let descriptors = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
+    let Some(descriptors) = descriptors else { return connections_max };
+    let room = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1)).unwrap_or(usize::MAX);
+    if room < connections_max {
+        tracing::warn!(
+            connections = room,
+            "the limit of {descriptors} open files has room for fewer connections than --connections-max {connections_max}; raise it (ulimit -n, LimitNOFILE=), or lower --connections-max"
+        );
+    }
+    room.min(connections_max)
+}
