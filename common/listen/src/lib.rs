@@ -3,8 +3,8 @@
 //! A client that connects and sends nothing, or sends half a request, occupies a descriptor and memory. Many of them would keep
 //! gateways out. So a request must be complete soon, and at the cap the longest idle connections make room for new ones:
 //!
-//! * [`Connections`](connections::Connections) counts those that are open, and chooses the ones that make room.
-//! * [`Connection`](connection::Connection) closes itself when it is too slow or idle for too long.
+//! * `Connections` counts those that are open, and chooses the ones that make room.
+//! * `Connection` closes itself when it is too slow or idle for too long.
 //! * [`Listener`] accepts. [`serve`] ends it.
 //!
 //! Modules are listed in the order of their layers: each one imports only the modules before it, and a test checks this.

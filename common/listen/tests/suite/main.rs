@@ -1,4 +1,4 @@
-//! Connections over real sockets. Where time matters it is virtual: it advances only while all tasks are idle.
+//! Connections over real sockets, mostly in virtual time, which advances only while all tasks are idle.
 
 use std::io;
 use std::net::SocketAddr;
@@ -85,6 +85,29 @@ async fn slow_clients_are_closed_and_others_stay() {
     });
     assert!(is_closed(&mut silent).await && is_closed(&mut half).await);
     good.await.unwrap();
+}
+
+/// A client of HTTP/2 may send what needs no response, and then nothing for longer than a request may take. A slow machine only
+/// makes the pauses longer.
+#[tokio::test]
+async fn an_idle_client_of_http2_stays() {
+    let server = Server::of(ListenSettings { idle_timeout: WAIT, ..settings(100, 400) }).await;
+    let mut stream = server.connect().await;
+    let settings_frame = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    let window_update = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+    let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let pong = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
+    stream.write_all(&settings_frame).await.unwrap();
+    for pause_ms in [0, 700, 700] {
+        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+        stream.write_all(&ping).await.unwrap();
+        let mut received = Vec::new();
+        while !received.ends_with(&pong) {
+            received.push(within(stream.read_u8()).await.expect("it stays open"));
+        }
+        stream.write_all(&window_update).await.unwrap();
+    }
 }
 
 /// A connection that is idle after a request is closed after the idle timeout, and not after the header timeout.
