@@ -96,14 +96,14 @@ async fn an_idle_client_of_http2_stays() {
     let settings_frame = [0, 0, 0, 4, 0, 0, 0, 0, 0];
     let window_update = [0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1];
     let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
-    let pong = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
+    let answer = [0, 0, 8, 6, 1, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
     stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
     stream.write_all(&settings_frame).await.unwrap();
     for pause_ms in [0, 700, 700] {
         tokio::time::sleep(Duration::from_millis(pause_ms)).await;
         stream.write_all(&ping).await.unwrap();
         let mut received = Vec::new();
-        while !received.ends_with(&pong) {
+        while !received.ends_with(&answer) {
             received.push(within(stream.read_u8()).await.expect("it stays open"));
         }
         stream.write_all(&window_update).await.unwrap();
