@@ -181,6 +181,11 @@ impl AgentArgs {
             let text = read_text(path, TOKEN_FILE_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
             let token = OperatorToken::new(text.trim());
             settings.token = Some(token.map_err(|why| Usage(format!("{}: this is no token: {why}", path.display())))?);
+        } else if !self.http.is_local() {
+            tracing::warn!(
+                "{} has neither TLS nor a token: everyone who reaches it can spend quotas; restrict the network, and operate from this machine or with --token-file",
+                self.http
+            );
         }
         Ok(settings)
     }
