@@ -28,11 +28,25 @@ const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
 
+/// Names of all headers that [`headers`] may set. A backend must not see those that a client sends.
+pub const HEADER_NAMES: [&str; 9] = [
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
+    NODE,
+    "x-ratelimit-delay-ms",
+    "x-ratelimit-limit",
+    "x-ratelimit-policy",
+    "x-ratelimit-remaining",
+    "x-ratelimit-reset",
+];
+
 /// Returns the headers of a decision made by `node`.
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let mut set = |name: &'static str, value: String| {
+        debug_assert!(HEADER_NAMES.contains(&name), "{name} is not in the list");
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }

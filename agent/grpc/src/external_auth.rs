@@ -9,7 +9,7 @@ use tollgate::{Agent, Call, Decision, request};
 use tollgate_listen::Peer;
 use tonic::{Code, Request, Response, Status};
 
-use crate::headers::{HEADERS_OF_ANSWERS, pairs};
+use crate::headers::pairs;
 use crate::metadata::metadata;
 use crate::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use crate::proto::envoy::config::core::v3::{self as core, HeaderValueOption};
@@ -70,7 +70,7 @@ fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decisi
     let mut headers = http_response::headers(decision, agent.node());
     let (code, answer) = if decision.allowed {
         let response_headers_to_add = options(&headers);
-        let headers_to_remove = HEADERS_OF_ANSWERS.map(ToOwned::to_owned).to_vec();
+        let headers_to_remove = http_response::HEADER_NAMES.map(ToOwned::to_owned).to_vec();
         (Code::Ok, HttpResponse::OkResponse(OkHttpResponse { headers_to_remove, response_headers_to_add }))
     } else {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));

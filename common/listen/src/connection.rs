@@ -1,7 +1,7 @@
 //! One connection, which ends itself when it is too slow or idle for too long.
 //!
 //! Time is counted in periods of half the header timeout, by a timer of the connection's own, so that reading and writing need no
-//! clock. A connection waits for its client from the first byte of a request, or from its start, until the server writes. In two
+//! clock. A connection waits for its client from the first byte of a request, or from its start, until the server writes. After two
 //! whole periods of waiting it is closed. HTTP/2 is different: a client may send frames that need no response, so only its first
 //! bytes are timed, and the time without requests.
 //!
@@ -39,11 +39,12 @@ pub struct Connection {
     idle_periods_max: u32,
     /// True while the client must send or take something before the server can go on.
     waits: bool,
-    /// Timer ticks since the connection waits.
+    /// Number of ticks since the connection waits.
     waited: u32,
     /// True if the server has written since the last tick.
     has_written: bool,
-    is_http2: bool,
+    /// Protocol by the first bytes; none before them. Later bytes do not change it, so no client can choose other rules.
+    is_http2: Option<bool>,
 }
 
 impl Connection {
@@ -59,7 +60,7 @@ impl Connection {
             waits: true,
             waited: 0,
             has_written: false,
-            is_http2: false,
+            is_http2: None,
         }
     }
 
@@ -86,10 +87,8 @@ impl Connection {
     }
 
     fn received(&mut self, bytes: &[u8]) {
-        if self.waited == 0 && !self.has_written && bytes.starts_with(HTTP2_START) {
-            self.is_http2 = true;
-        }
-        self.waits |= !self.is_http2;
+        let is_http2 = *self.is_http2.get_or_insert_with(|| bytes.starts_with(HTTP2_START));
+        self.waits |= !is_http2;
     }
 
     /// Takes the result of a write.

@@ -110,6 +110,17 @@ async fn an_idle_client_of_http2_stays() {
     }
 }
 
+/// A later request that begins like HTTP/2 has no more time than any other.
+#[tokio::test(start_paused = true)]
+async fn only_the_first_bytes_choose_the_protocol() {
+    let server = Server::of(ListenSettings { idle_timeout: WAIT * 10, ..settings(100, 400) }).await;
+    let mut stream = server.connect().await;
+    assert!(ask(&mut stream).await.unwrap().starts_with("HTTP/1.1 200"));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    stream.write_all(b"PRI").await.unwrap();
+    assert!(is_closed(&mut stream).await);
+}
+
 /// A connection that is idle after a request is closed after the idle timeout, and not after the header timeout.
 #[tokio::test(start_paused = true)]
 async fn an_idle_connection_is_closed_after_its_own_time() {
