@@ -43,8 +43,8 @@ pub(crate) fn receive_published(
             }
         }
         Err(error) => {
+            engine.reject_rules(error.clone());
             tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones:\n{error}");
-            engine.reject_rules(error);
         }
     }
 }

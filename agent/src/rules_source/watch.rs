@@ -51,6 +51,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
         }
         Err(error) => error.to_string(),
     };
+    // Who reads the log finds the reason in `/healthz`.
+    engine.reject_rules(refused.clone());
     tracing::error!(%node, "rules rejected, generation {in_force} stays in force; correct the file, it is reloaded automatically:\n{refused}");
-    engine.reject_rules(refused);
 }
