@@ -110,6 +110,9 @@ fn members(decision: &Decision, id: &str) -> Value {
     if let Some(by) = decision.by {
         body["by"] = by.as_str().into();
     }
+    if decision.is_over_quota {
+        body["over_quota"] = true.into();
+    }
     // `/settle` and `/release` name the call by it.
     body["id"] = id.into();
     body["at_ms"] = decision.at.as_ms().into();

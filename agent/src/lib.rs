@@ -49,9 +49,6 @@ pub mod request;
 pub mod http_response;
 #[cfg(feature = "rules-file")]
 #[doc(hidden)]
-pub mod envoy_rate_limit;
-#[cfg(feature = "rules-file")]
-#[doc(hidden)]
 pub mod explain;
 #[cfg(feature = "metrics")]
 mod check_durations;
@@ -68,6 +65,9 @@ mod rules_source;
 mod keys_file;
 mod runtime;
 mod agent;
+#[cfg(feature = "rules-file")]
+#[doc(hidden)]
+pub mod envoy_rate_limit;
 
 #[doc(hidden)]
 pub use agent::RuleBudget;

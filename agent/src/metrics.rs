@@ -101,6 +101,9 @@ impl Collector for AgentCollector {
             "Decisions by rule, outcome and source. `{OTHER_RULES}`: of rules past {RULE_COUNTS_LEN_MAX} since the start."
         );
         encode_family(&mut encoder, "decisions", &help, decisions)?;
+        let near = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.near_limit()));
+        let help = "Calls that were allowed, and left less than a fifth of what may pass at once.";
+        encode_family(&mut encoder, "near_limit", help, near)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
         encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));

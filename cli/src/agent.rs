@@ -48,6 +48,10 @@ pub(crate) struct AgentArgs {
     /// Region of the agent; one of those under `regions` if a rule has `scope: global`
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = serve::node)]
     pub(crate) region: String,
+    /// Counts calls under all rules and denies none, except while the emergency switch is on; /metrics has the denials that
+    /// there would have been
+    #[arg(long)]
+    shadow: bool,
     /// Folder for the last good rules and the agents of the fleet, with which the agent starts while no server can be
     /// reached
     #[arg(long, value_name = "DIR")]
@@ -157,6 +161,9 @@ impl AgentArgs {
         let mut builder = builder.region(&*self.region).counters_max(counters_max).sketch_bytes(sketch_bytes);
         if let Some(node) = &self.node {
             builder = builder.node(node);
+        }
+        if self.shadow {
+            builder = builder.shadow();
         }
         if let Some(folder) = &self.state_dir {
             builder = builder.state_dir(folder);

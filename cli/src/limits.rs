@@ -79,6 +79,7 @@ struct LimitFlags {
 
 /// Interpretation of a configuration of envoyproxy/ratelimit.
 #[derive(Args)]
+#[expect(clippy::struct_field_names, reason = "fields name their flags")]
 pub(crate) struct EnvoyFlags {
     /// Domains of that configuration in which a call counts under all its limits or under none; in other domains it counts
     /// under each limit, even if another limit denies it
@@ -87,11 +88,22 @@ pub(crate) struct EnvoyFlags {
     /// Allows several files of that configuration to share a domain
     #[arg(long)]
     envoy_merge_domains: bool,
+    /// Domains of that configuration in which negative hits give units back
+    #[arg(long, value_name = "DOMAINS", value_delimiter = ',')]
+    envoy_refunds: Vec<String>,
+    /// Puts all limits of that configuration in quota mode, which denies a request only if it is over all of them
+    #[arg(long)]
+    envoy_quota_mode: bool,
 }
 
 impl EnvoyFlags {
     pub(crate) fn settings(&self) -> EnvoySettings {
-        EnvoySettings { all_or_none: self.envoy_all_or_none.clone(), merge_domains: self.envoy_merge_domains }
+        EnvoySettings {
+            all_or_none: self.envoy_all_or_none.clone(),
+            merge_domains: self.envoy_merge_domains,
+            refunds: self.envoy_refunds.clone(),
+            quota_mode: self.envoy_quota_mode,
+        }
     }
 }
 

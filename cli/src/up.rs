@@ -26,11 +26,12 @@ const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
 const LINK_DELAY_MS_MAX: u64 = 10_000;
 /// Flags of one agent, which regions in one process do not have.
-const LOST_BY_REGIONS: [&str; 9] = [
+const LOST_BY_REGIONS: [&str; 10] = [
     "redis",
     "kafka",
     "region",
     "node",
+    "shadow",
     "state_dir",
     "agents_expected",
     "counters_max",

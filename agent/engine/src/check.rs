@@ -4,6 +4,7 @@
 //! decision of its own; if one of them is denied, the enforced charges of the others do not count, and their decisions show
 //! the counters without them. A counter that several calls share is charged once, with the sum of their costs.
 
+use std::slice;
 use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
@@ -20,7 +21,7 @@ use crate::joint_charge::part_of;
 use crate::leases::Sending;
 use crate::leases::payments::Payments;
 use crate::matched_rule::{Charges, MatchedRule};
-use crate::planned_call::{PlannedCall, Verdicts};
+use crate::planned_call::{PlannedCall, Verdicts, allow_over_quota};
 use crate::table::LockedTable;
 use tollgate_core::counter::StoreError;
 
@@ -66,6 +67,7 @@ impl Engine {
             planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
+        allow_over_quota(slice::from_mut(&mut planned));
         let decision = self.answer(context, call, &planned, false);
         planned.decided();
         if planned.is_deferred { CheckedAlone::Deferred(decision, planned) } else { CheckedAlone::Decided(decision) }
@@ -171,6 +173,7 @@ impl Engine {
         calls: &[Call<'_>],
         planned: &mut [PlannedCall<'_>],
     ) -> Decisions {
+        allow_over_quota(planned);
         let held_back = planned.iter().any(|planned| !planned.combined.allowed);
         let decide = |(call, planned)| self.answer(context, call, planned, held_back);
         let decisions = calls.iter().zip(&*planned).map(decide).collect();
@@ -204,6 +207,8 @@ impl Engine {
         } else {
             StoreAccess::Open
         };
+        // A rule in quota mode may deny a call that passes.
+        let may_lease = may_lease && !planned.matched.iter().any(|matched| matched.rule.quota_mode);
         let (latest, may_lease) = (context.bounds.latest, may_lease && store == StoreAccess::Open);
         let mut payments = Payments::new();
         if may_lease {

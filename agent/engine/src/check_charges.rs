@@ -9,7 +9,7 @@ use tollgate_core::rules::Consistency;
 use crate::engine::{Context, Engine};
 use crate::joint_charge::join;
 use crate::matched_rule::{Charges, MatchedRule};
-use crate::planned_call::PlannedCall;
+use crate::planned_call::{PlannedCall, are_denied};
 
 impl Engine {
     /// Begins the charges of planned calls. Returns them and the shortest deadline of the rules that are charged. If another
@@ -18,7 +18,7 @@ impl Engine {
         let asking = || planned.iter().filter(|planned| planned.has_charges());
         let expiries = asking().map(|planned| Self::expiry(context, planned));
         let (deadline, expires_at) = expiries.min().unwrap_or_default();
-        let is_denied = planned.iter().any(|planned| !planned.combined.allowed);
+        let is_denied = are_denied(planned);
         let mut charges = Charges::new();
         for planned in asking() {
             self.add_charges(context, planned, is_denied, expires_at, &mut charges);

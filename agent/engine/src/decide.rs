@@ -51,6 +51,9 @@ impl Engine {
             (None, None) => (None, &self.unlimited),
         };
         counts.decided(source, allowed);
+        if shown.and_then(|shown| verdicts[shown]).is_some_and(|rule| rule.is_near_limit()) && rejection.is_none() {
+            counts.came_near_limit();
+        }
         planned.count_shadowed(context);
         // The first row is the home row.
         let mut home = Some((decider, source));
@@ -118,6 +121,10 @@ impl Engine {
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
+        decision.is_over_quota = planned.is_over_quota;
+        if let (true, Some(status)) = (planned.is_over_quota, &mut decision.status) {
+            status.retry_after_ms = 0;
+        }
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);
         decision

@@ -95,10 +95,10 @@ pub(crate) struct Context<'a> {
 }
 
 impl Engine {
-    /// Creates an agent with these rules, as its region enforces them.
+    /// Creates an agent with these rules, as its settings enforce them.
     #[must_use]
     pub fn new(mut settings: EngineSettings, rules: RuleSet) -> Self {
-        let rules = rules.in_region(&settings.region);
+        let rules = settings.enforced(rules);
         let metrics = EngineMetrics::default();
         let (node, epoch, saved) = (settings.node.clone(), settings.epoch, settings.saved_agents.take());
         let rules_accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
@@ -152,14 +152,14 @@ impl Engine {
         look(&self.rules.load().set)
     }
 
-    /// Puts rules in force, as the agent's region enforces them. Counters keep their counts.
+    /// Puts rules in force, as the agent's settings enforce them. Counters keep their counts.
     ///
     /// # Errors
     /// If a newer set of the same numbering is in force, or a different one of the same generation; returns the generation in force.
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
         let _switching = self.emergency.lock();
         let active = self.rules.load();
-        let (in_force, rules) = (active.set.generation, rules.in_region(&self.settings.region));
+        let (in_force, rules) = (active.set.generation, self.settings.enforced(rules));
         if !rules.may_replace(&active.set) {
             return Err(in_force);
         }

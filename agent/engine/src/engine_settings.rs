@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::RuleSet;
 
 use crate::sketch::SKETCH_BYTES_DEFAULT;
 
@@ -13,6 +14,7 @@ pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 
 /// Identity of an agent, and its caps.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of a deployment")]
 pub struct EngineSettings {
     /// Name of the agent, unique in the fleet.
     pub node: Arc<str>,
@@ -42,6 +44,8 @@ pub struct EngineSettings {
     pub lacks_store: bool,
     /// Rules that the store can charge.
     pub charges: ChargeableRules,
+    /// True if all rules are in shadow, whatever they say, and nobody is on the deny list.
+    pub shadow: bool,
 }
 
 /// Rules that a store can charge. A store that charges [`All`](Self::All) charges a call in one step; any other may charge it in
@@ -72,6 +76,13 @@ impl EngineSettings {
             owns_table: false,
             lacks_store: false,
             charges: ChargeableRules::All,
+            shadow: false,
         }
+    }
+
+    /// Returns rules as the agent enforces them.
+    pub(crate) fn enforced(&self, rules: RuleSet) -> RuleSet {
+        let rules = rules.in_region(&self.region);
+        if self.shadow { rules.in_shadow() } else { rules }
     }
 }

@@ -50,11 +50,18 @@ pub struct StripedTotal(Stripes<Total>);
 /// Decisions by source; of each pair, the first counts denials and the second admissions.
 type BySource<N> = [[N; 2]; Source::ALL.len()];
 
+/// Decisions of one rule that one thread has made, or several.
+#[derive(Debug, Default)]
+struct DecisionCounts {
+    by_source: BySource<Total>,
+    near_limit: Total,
+}
+
 /// Decisions of one rule. A matched rule holds its own counts, so a decision looks up no label.
 #[derive(Debug)]
 pub struct RuleCounts {
     /// By stripe, so that threads write to different cache lines.
-    decisions: Stripes<BySource<Total>>,
+    decisions: Stripes<DecisionCounts>,
     /// Calls that the rule would have denied if it were not in shadow.
     pub shadow_denials: Total,
     /// Charges of callers past the cap on counters.
@@ -168,7 +175,18 @@ impl RuleCounts {
 
     #[inline]
     pub(crate) fn decided(&self, source: Source, allowed: bool) {
-        self.decisions.own().part(|decisions| &decisions[source as usize][usize::from(allowed)].0).add(1);
+        self.decisions.own().part(|counts| &counts.by_source[source as usize][usize::from(allowed)].0).add(1);
+    }
+
+    #[inline]
+    pub(crate) fn came_near_limit(&self) {
+        self.decisions.own().part(|counts| &counts.near_limit.0).add(1);
+    }
+
+    /// Returns the number of admissions after which less than a fifth of the units is left that may pass at once.
+    #[must_use]
+    pub fn near_limit(&self) -> u64 {
+        self.decisions.iter().map(|counts| counts.near_limit.get()).sum()
     }
 
     /// Returns the number of decisions by source; of each pair, the first counts denials and the second admissions.
@@ -176,7 +194,7 @@ impl RuleCounts {
     pub fn decisions(&self) -> BySource<u64> {
         let mut sums = BySource::default();
         for counts in self.decisions.iter() {
-            let pairs = sums.as_flattened_mut().iter_mut().zip(counts.as_flattened());
+            let pairs = sums.as_flattened_mut().iter_mut().zip(counts.by_source.as_flattened());
             pairs.for_each(|(sum, count)| *sum += count.get());
         }
         sums

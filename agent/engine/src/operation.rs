@@ -29,6 +29,7 @@ use crate::leases::Sending;
 use crate::matched_rule::Charges;
 use crate::planned_call::PlannedCall;
 use crate::renewed_request::results_of;
+use crate::settle_release::Correction;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
 use tollgate_core::counter::StoreError;
@@ -56,6 +57,13 @@ pub enum Operation<'a, 'c> {
         /// Decision on the call. With it the call is settled once, and no more is refunded than it was charged; without it
         /// nothing is refunded.
         decided: Option<&'a DecidedCall>,
+    },
+    /// Gives back units without a decision, under every rule with `refunds` that goes by the call's own cost.
+    Refund {
+        /// The call, whose cost are the units; at most one quota.
+        call: &'a Call<'c>,
+        /// Restriction of the rules that may apply.
+        scope: MatchScope<'a>,
     },
     /// Ends a call: frees its slots under rules of `concurrency`.
     Release {
@@ -86,7 +94,7 @@ pub enum Progress {
 pub enum Output {
     /// Of [`Operation::Check`]: a decision for each call, in their order.
     Decisions(Decisions),
-    /// Of [`Operation::Settle`] and [`Operation::Release`]: the status of the tightest rule concerned afterwards, none if no
+    /// Of [`Operation::Settle`], [`Operation::Refund`] and [`Operation::Release`]: the status of the tightest rule concerned afterwards, none if no
     /// rule is concerned; or the reason for which nothing was refunded.
     Adjusted(Result<Option<LimitStatus>, StoreError>),
     /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
@@ -170,11 +178,15 @@ impl Engine {
                 (calls, charges, deadline, Pending::Check(planned))
             }
             Operation::Settle { call, units, decided } => {
-                let (charges, adjustment) = self.begin_adjustment(&context, call, Some(units), decided);
+                let (charges, adjustment) = self.begin_adjustment(&context, call, Correction::Settle(units, decided));
+                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
+            }
+            Operation::Refund { call, scope } => {
+                let (charges, adjustment) = self.begin_adjustment(&context, call, Correction::Refund(scope));
                 (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Release { call, decided } => {
-                let (charges, adjustment) = self.begin_adjustment(&context, call, None, Some(decided));
+                let (charges, adjustment) = self.begin_adjustment(&context, call, Correction::Release(decided));
                 (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
             }
             Operation::Backfill => {

@@ -45,7 +45,8 @@ impl Engine {
                     }
                     None => self.plan_rule(context, matched, table, store, at, (payment, is_denied)),
                 };
-                is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted);
+                // A call that only rules in quota mode deny may pass, so it is decided by the others, too.
+                is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted) && !matched.rule.quota_mode;
                 asks |= verdict.is_none() && !matched.may_follow(false);
                 verdicts[place] = verdict;
             }

@@ -28,6 +28,8 @@ pub(crate) struct PlannedCall<'a> {
     /// Verdicts of the rules; empty while the store must be asked.
     pub(crate) verdicts: Verdicts,
     pub(crate) combined: Combined,
+    /// True if the call is allowed although rules in quota mode deny it.
+    pub(crate) is_over_quota: bool,
     /// Results of the store for each rule; empty if it was not asked or did not answer.
     pub(crate) results: ChargeResults,
     /// Reason for which the store did not answer, if it was asked.
@@ -51,6 +53,7 @@ impl PlannedCall<'_> {
             at: bounds.latest,
             verdicts,
             combined,
+            is_over_quota: false,
             results,
             error: None,
             request: None,
@@ -88,6 +91,25 @@ impl PlannedCall<'_> {
         let admits = || self.verdicts.get(position).copied().flatten().is_some_and(|rule| rule.verdict.admitted);
         let is_counted = matched.is_counted_always() && !matched.is_slot() && (matched.follows || admits());
         self.combined.allowed && !held_back || is_counted
+    }
+
+    /// Returns for each rule in quota mode that may deny the call true if it does.
+    fn quotas(&self) -> impl Iterator<Item = bool> {
+        let in_quota_mode =
+            |(_, matched): &(usize, &MatchedRule<'_>)| matched.rule.quota_mode && !matched.never_denies();
+        self.matched.iter().enumerate().filter(in_quota_mode).map(|(position, _)| self.is_denied_by(position))
+    }
+
+    fn is_denied_by(&self, position: usize) -> bool {
+        self.verdicts.get(position).copied().flatten().is_some_and(|rule| !rule.verdict.admitted)
+    }
+
+    /// Returns true if the call is denied, and by rules in quota mode alone.
+    fn is_denied_by_quotas(&self) -> bool {
+        let mut others = self.matched.iter().enumerate().filter(|(_, matched)| !matched.rule.quota_mode);
+        !self.combined.allowed
+            && self.rejection.is_none()
+            && !others.any(|(position, matched)| !matched.rule.shadow && self.is_denied_by(position))
     }
 
     /// Ends what the call holds until it is decided. A late answer does not concern it.
@@ -139,4 +161,23 @@ pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleV
         Some(RuleVerdict { is_final, ..verdict })
     };
     combine(&verdicts.iter().zip(matched).map(enforced).collect::<SmallVec<[_; 8]>>())
+}
+
+/// Returns true if the calls of a request are certainly denied: one of them by a rule that is not in quota mode, or the request by
+/// all rules in quota mode.
+pub(crate) fn are_denied(calls: &[PlannedCall<'_>]) -> bool {
+    let denied = || calls.iter().filter(|planned| !planned.combined.allowed);
+    denied().next().is_some()
+        && (denied().any(|planned| !planned.is_denied_by_quotas())
+            || calls.iter().flat_map(PlannedCall::quotas).all(|denies| denies))
+}
+
+/// Allows the calls of a request that rules in quota mode deny, unless the request is denied.
+pub(crate) fn allow_over_quota(calls: &mut [PlannedCall<'_>]) {
+    if are_denied(calls) {
+        return;
+    }
+    for planned in calls.iter_mut().filter(|planned| !planned.combined.allowed) {
+        (planned.combined.allowed, planned.is_over_quota) = (true, true);
+    }
 }

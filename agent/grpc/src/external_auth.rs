@@ -1,5 +1,7 @@
 //! `envoy.service.auth.v3.Authorization`: Envoy's `ext_authz` over gRPC, with the answers of `/check/PATH`.
 
+use std::slice;
+
 use axum::extract::ConnectInfo;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -81,7 +83,7 @@ fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decisi
     };
     CheckResponse {
         status: Some(rpc::Status { code: code.into(), message: String::new() }),
-        dynamic_metadata: Some(metadata(decision)),
+        dynamic_metadata: Some(metadata(decision, slice::from_ref(decision))),
         http_response: Some(answer),
     }
 }

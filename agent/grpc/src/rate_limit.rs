@@ -1,9 +1,11 @@
 //! `envoy.service.ratelimit.v3.RateLimitService`, which the rate limit filters of Envoy, Istio and Envoy Gateway ask.
 
 use prost_types::Duration;
-use tollgate::envoy_rate_limit::{self, CurrentLimit, DescriptorStatus, RateLimitDescriptor};
+use tollgate::envoy_rate_limit::{
+    CurrentLimit, DescriptorStatus, LimitUnit, RateLimitAnswer, RateLimitCalls, RateLimitDescriptor, RateLimitError,
+};
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Decision, http_response};
+use tollgate::{Agent, http_response};
 use tonic::{Request, Response, Status};
 
 use crate::headers::pairs;
@@ -35,25 +37,31 @@ impl<S: ChargeStore> RateLimitService for RateLimits<S> {
             entries: descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)),
             hits: descriptor.hits_addend,
             is_negative_hits: descriptor.is_negative_hits,
-            has_limit: descriptor.limit.is_some(),
+            limit: descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, LimitUnit::numbered(limit.unit))),
         });
-        let calls = envoy_rate_limit::calls(&request.domain, request.hits_addend.into(), descriptors)
-            .map_err(|why| Status::invalid_argument(format!("the request is not valid: {why}")))?;
-        let decisions = self.0.decide_all(&calls, envoy_rate_limit::scope()).await;
-        Ok(Response::new(response(&decisions, self.0.node())))
+        let calls = RateLimitCalls::new(&request.domain, request.hits_addend.into(), descriptors)
+            .map_err(|error| refused(&error))?;
+        let answer = calls.decide(&self.0).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(response(&answer, self.0.node())))
     }
 }
 
-fn response(decisions: &[Decision], node: &str) -> RateLimitResponse {
-    let allowed = decisions.iter().all(|decision| decision.allowed);
-    let deciding = envoy_rate_limit::deciding(decisions);
+fn refused(error: &RateLimitError) -> Status {
+    match error {
+        RateLimitError::Invalid(_) => Status::invalid_argument(error.to_string()),
+        RateLimitError::NotRefunded(_) => Status::unavailable(error.to_string()),
+    }
+}
+
+fn response(answer: &RateLimitAnswer, node: &str) -> RateLimitResponse {
+    let deciding = answer.deciding();
     let headers = deciding.map(|decision| http_response::headers(decision, node)).unwrap_or_default();
     let header = |(key, value)| HeaderValue { key, value, ..HeaderValue::default() };
     RateLimitResponse {
-        overall_code: code(allowed).into(),
-        statuses: decisions.iter().map(|decision| status(&DescriptorStatus::of(decision))).collect(),
+        overall_code: code(answer.is_allowed()).into(),
+        statuses: answer.statuses().iter().map(status).collect(),
         response_headers_to_add: pairs(&headers).map(header).collect(),
-        dynamic_metadata: deciding.map(metadata),
+        dynamic_metadata: deciding.map(|decision| metadata(decision, answer.decisions())),
     }
 }
 

@@ -9,12 +9,14 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Deserialize;
-use serde::de::{Deserializer, Error, IgnoredAny};
+use serde::de::{Deserializer, Error};
 use serde_json::{Value, json};
 use serde_untagged::UntaggedEnumVisitor;
-use tollgate::envoy_rate_limit::{self, DescriptorStatus, RateLimitDescriptor};
+use tollgate::envoy_rate_limit::{
+    DescriptorStatus, LimitUnit, RateLimitAnswer, RateLimitCalls, RateLimitDescriptor, RateLimitError,
+};
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Call, Decision, http_response};
+use tollgate::{Agent, http_response};
 use tollgate_core::call::COST_MAX;
 
 use crate::body;
@@ -38,9 +40,18 @@ struct EnvoyDescriptor {
     entries: Option<Vec<EnvoyEntry>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Option<Hits>,
-    limit: Option<IgnoredAny>,
+    limit: Option<EnvoyLimit>,
     #[serde(rename = "isNegativeHits", alias = "is_negative_hits")]
     is_negative_hits: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "an object with `requestsPerUnit` and `unit`")]
+struct EnvoyLimit {
+    #[serde(rename = "requestsPerUnit", alias = "requests_per_unit", default)]
+    requests_per_unit: u32,
+    #[serde(default)]
+    unit: String,
 }
 
 #[derive(Deserialize)]
@@ -59,9 +70,12 @@ pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
     let request = read(&body).map_err(refused)?;
-    let calls = request.calls().map_err(refused)?;
-    let decisions = agent.decide_all(&calls, envoy_rate_limit::scope()).await;
-    Ok(respond(&decisions, agent.node()))
+    let answer = async { request.calls()?.decide(&agent).await }.await;
+    let answer = answer.map_err(|error| match error {
+        RateLimitError::Invalid(why) => refused(why),
+        RateLimitError::NotRefunded(_) => ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    })?;
+    Ok(respond(&answer, agent.node()))
 }
 
 fn read(body: &[u8]) -> Result<EnvoyRequest, String> {
@@ -72,16 +86,16 @@ fn read(body: &[u8]) -> Result<EnvoyRequest, String> {
 }
 
 impl EnvoyRequest {
-    fn calls(&self) -> Result<Vec<Call<'_>>, String> {
+    fn calls(&self) -> Result<RateLimitCalls<'_>, RateLimitError> {
         let descriptors = self.descriptors.iter().flatten().collect::<Vec<_>>();
         let descriptors = descriptors.into_iter().map(|descriptor| RateLimitDescriptor {
             entries: descriptor.entries.as_deref().unwrap_or_default().iter().map(EnvoyEntry::texts),
             hits: descriptor.hits_addend.as_ref().map(|Hits(hits)| *hits),
             is_negative_hits: descriptor.is_negative_hits == Some(true),
-            has_limit: descriptor.limit.is_some(),
+            limit: descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, LimitUnit::named(&limit.unit))),
         });
         let hits = self.hits_addend.as_ref().map_or(1, |Hits(hits)| *hits);
-        envoy_rate_limit::calls(self.domain.as_deref().unwrap_or_default(), hits, descriptors)
+        RateLimitCalls::new(self.domain.as_deref().unwrap_or_default(), hits, descriptors)
     }
 }
 
@@ -106,12 +120,11 @@ impl<'de> Deserialize<'de> for Hits {
     }
 }
 
-fn respond(decisions: &[Decision], node: &str) -> Response {
-    let allowed = decisions.iter().all(|decision| decision.allowed);
-    let statuses: Vec<Value> = decisions.iter().map(|decision| status(&DescriptorStatus::of(decision))).collect();
-    let body = json!({ "overallCode": code(allowed), "statuses": statuses }).to_string();
+fn respond(answer: &RateLimitAnswer, node: &str) -> Response {
+    let statuses: Vec<Value> = answer.statuses().iter().map(status).collect();
+    let body = json!({ "overallCode": code(answer.is_allowed()), "statuses": statuses }).to_string();
     let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
-    let decision = envoy_rate_limit::deciding(decisions);
+    let decision = answer.deciding();
     // The protocol has one status for a descriptor over its limit. Its clients let a call pass after an answer that they do not know.
     let never_passes = decision.and_then(|decision| decision.status.as_ref()?.cost_max).is_some();
     let http = match decision.map_or(StatusCode::OK, http_response::status_code) {

@@ -143,6 +143,13 @@ impl<S: ChargeStore> Builder<S> {
         self
     }
 
+    /// Puts all rules in shadow, whatever they say: calls are counted and published, and none is denied, except while the emergency
+    /// switch is on. For a trial before limits are enforced.
+    pub fn shadow(mut self) -> Self {
+        self.engine.shadow = true;
+        self
+    }
+
     /// Saves the last valid published rules and the ids of the other agents in this folder, for a start without store
     /// and bus.
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {

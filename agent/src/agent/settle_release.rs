@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tollgate_core::call::Call;
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::{Decision, LimitStatus};
+use tollgate_core::rules::MatchScope;
 use tollgate_engine::{Operation, Output, Progress};
 
 use super::permit::{ReleaseSlots, ReleaseToken};
@@ -57,6 +58,16 @@ impl<S: ChargeStore> Agent<S> {
         decided: Option<&DecidedCall>,
     ) -> Result<Option<LimitStatus>, StoreError> {
         self.adjust(Operation::Settle { call, units, decided }).await
+    }
+
+    /// Gives back the cost of a call for a surface, without a decision: only the rules of the scope with `refunds` do so, at most
+    /// one quota. Returns the status of the tightest of them afterwards; none if no rule is concerned.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    #[doc(hidden)]
+    pub async fn refund(&self, call: &Call<'_>, scope: MatchScope<'_>) -> Result<Option<LimitStatus>, StoreError> {
+        self.adjust(Operation::Refund { call, scope }).await
     }
 
     /// Reports the end of a call whose permit became a token, at this or another agent with the same rules: the slots of the

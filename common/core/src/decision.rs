@@ -56,6 +56,7 @@ pub struct DecisionId {
 /// Result of checking one call, as data. The library's `Agent::check` returns it as the `Ok` or the `Err` of a `Result`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts")]
 #[must_use]
 pub struct Decision {
     /// True if the call may pass.
@@ -63,6 +64,8 @@ pub struct Decision {
     /// The denying rule, or else the rule with the smallest part left of what may pass at once. A rule in shadow is here
     /// only if all rules that apply are in shadow. `None` if no rule applies.
     pub status: Option<LimitStatus>,
+    /// True if the call is over the limit of a rule in quota mode, and is allowed all the same.
+    pub is_over_quota: bool,
     /// Delay in ms before the caller may forward the call: its turn under a `leaky_bucket`, else 0.
     pub delay_ms: u64,
     /// True if the call holds slots of `concurrency` rules, which its end must release.
@@ -218,8 +221,8 @@ impl Decision {
     /// Creates a decision without status, delay and slots.
     #[doc(hidden)]
     pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
-        let (holds_slots, is_uncounted, by) = (false, false, None);
-        Self { allowed, status: None, delay_ms: 0, holds_slots, is_uncounted, source, by, at, id }
+        let (is_over_quota, holds_slots, is_uncounted, by) = (false, false, false, None);
+        Self { allowed, status: None, is_over_quota, delay_ms: 0, holds_slots, is_uncounted, source, by, at, id }
     }
 
     /// Returns true if a part of the deployment that should have decided does not answer: the store, or under
@@ -242,8 +245,9 @@ impl Decision {
         status: LimitStatus,
         delay_ms: u64,
     ) -> Self {
-        let (holds_slots, is_uncounted) = (false, false);
-        Self { allowed, status: Some(status), delay_ms, holds_slots, is_uncounted, source, by, at, id }
+        let (is_over_quota, holds_slots, is_uncounted) = (false, false, false);
+        let status = Some(status);
+        Self { allowed, status, is_over_quota, delay_ms, holds_slots, is_uncounted, source, by, at, id }
     }
 }
 

@@ -100,6 +100,9 @@ impl Engine {
         };
         let (number, source, by, allowed) = (self.next_call(), decided.source, decided.by, decided.verdict.admitted);
         active.counts[index].decided(source, allowed);
+        if decided.is_near_limit() {
+            active.counts[index].came_near_limit();
+        }
         let (at, from) = counted_at.unwrap_or((bounds.latest, bounds.earliest));
         if self.settings.publishes {
             let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };

@@ -41,6 +41,12 @@ impl RuleVerdict {
     pub(crate) fn local(policy: &LimitPolicy, verdict: Verdict, limit: u64, by: LocalAnswer) -> Self {
         Self { by: Some(by), ..Self::new(policy, verdict, limit, Source::Local) }
     }
+
+    /// Returns true for an admission after which less than a fifth of the units is left that may pass at once.
+    #[inline]
+    pub(crate) fn is_near_limit(&self) -> bool {
+        self.verdict.admitted && self.verdict.remaining < self.at_once.div_ceil(5)
+    }
 }
 
 /// Combines verdicts. A rule that was not evaluated has none.

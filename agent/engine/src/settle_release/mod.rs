@@ -33,6 +33,16 @@ use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
 use tollgate_core::counter::StoreError;
 
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Correction<'c> {
+    /// Charges units, or refunds them if they are negative and the decision is known.
+    Settle(i64, Option<&'c DecidedCall>),
+    /// Refunds the cost of the call under rules that need no decision.
+    Refund(MatchScope<'c>),
+    /// Frees the slots of the call.
+    Release(&'c DecidedCall),
+}
+
 #[derive(Debug)]
 pub(crate) struct Adjustment<'a> {
     pub(crate) number: u64,
@@ -52,16 +62,20 @@ pub(crate) struct Adjustment<'a> {
 }
 
 impl Engine {
-    /// Begins to settle so many units, or to release the slots. While the store is unavailable, units that it was never
-    /// told about are refunded at once. Otherwise they travel to the store with their refund.
+    /// Begins a correction. While the store is unavailable, units that it was never told about are refunded at once.
+    /// Otherwise they travel to the store with their refund.
     pub(crate) fn begin_adjustment<'a>(
         &self,
         context: &Context<'a>,
         call: &Call<'_>,
-        settled: Option<i64>,
-        decided: Option<&DecidedCall>,
+        correction: Correction<'_>,
     ) -> (Charges, Adjustment<'a>) {
         let (order, key) = (context.active.order, &self.settings.digest_key);
+        let (settled, decided, scope) = match correction {
+            Correction::Settle(units, decided) => (Some(units), decided, MatchScope::default()),
+            Correction::Refund(scope) => (Some(-signed(call.cost())), None, scope),
+            Correction::Release(decided) => (None, Some(decided), MatchScope::default()),
+        };
         let is_refund = settled.is_none_or(i64::is_negative);
         let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
         let kind = if settled.is_some() { CallCorrection::Settlement } else { CallCorrection::Release };
@@ -80,7 +94,7 @@ impl Engine {
         let is_made =
             |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id, decided_at));
         let (is_repeated, is_repeated_eventual) = (is_made(request), is_made(eventual_request));
-        let (scope, mut shadowed) = (MatchScope::default(), ShadowedRules::new());
+        let mut shadowed = ShadowedRules::new();
         if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
@@ -104,10 +118,12 @@ impl Engine {
                 Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
                 None => matched.is_slot(),
             };
-            let units = match settled.map(i64::unsigned_abs) {
-                Some(units) if is_refund => units.min(units_max),
-                Some(units) => units.min(matched.policy.units_over_regions()),
-                None => matched.cost,
+            let quota = matched.policy.units_over_regions();
+            let units = match (settled.map(i64::unsigned_abs), correction) {
+                (Some(units), Correction::Refund(_)) => units.min(if matched.rule.refunds { quota } else { 0 }),
+                (Some(units), _) if is_refund => units.min(units_max),
+                (Some(units), _) => units.min(quota),
+                (None, _) => matched.cost,
             };
             if !is_concerned || units == 0 {
                 continue;
@@ -230,8 +246,7 @@ impl Engine {
         self.update_counter(matched, context.active.order, event);
     }
 
-    /// Refunds units that were admitted without the store and that it was never told about; returns false if there are
-    /// none. A slot is free at once. Other units reach the store with their refund, so that it knows the request of the
+    /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none. A slot is free at once. Other units reach the store with their refund, so that it knows the request of the
     /// refund when another agent repeats it. Units of one instant are interchangeable.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
         let Adjustment { at, whole, request, unsynced, .. } = *adjustment;

@@ -207,8 +207,18 @@ async fn an_invalid_rate_limit_request_is_rejected() {
         (r#"{"domain": "web"}"#, "it has 0 descriptors"),
         (r#"{"domain": "web", "descriptors": [{}]}"#, "descriptor 1: it has 0 entries"),
         (r#"{"domain": "web", "descriptors": null}"#, "it has 0 descriptors"),
-        (r#"{"domain": "web", "descriptors": [{"limit": {}}]}"#, "write the limit into the rules"),
-        (r#"{"domain": "web", "descriptors": [{"isNegativeHits": true}]}"#, "refund with `POST /settle`"),
+        (
+            r#"{"domain": "web", "descriptors": [{"entries": [{"key": "user"}], "limit": {}}]}"#,
+            "it brings a limit of 0 requests per UNKNOWN",
+        ),
+        (
+            r#"{"domain": "web", "descriptors": [{"entries": [{"key": "user"}], "limit": {"requestsPerUnit": 5, "unit": "HOUR"}}]}"#,
+            "no rule takes one for it",
+        ),
+        (
+            r#"{"domain": "web", "descriptors": [{"entries": [{"key": "user", "value": "u"}], "isNegativeHits": true}]}"#,
+            "write `refunds: true` in it, or refund with `POST /settle`",
+        ),
         (r#"{"domain": "web", "descriptors": [{"entries": [{"value": "v"}]}]}"#, "has 0 bytes; it must have 1 to 64"),
         (
             r#"{"domain": "web", "hitsAddend": "two"}"#,

@@ -172,15 +172,16 @@ impl<'a> ResolvedCall<'a> {
 
     /// Returns a descriptor of the call itself that a rule with an exact match does not name.
     pub(super) fn unmatched_by(&self, rule: &Rule) -> Option<&'a str> {
-        let is_named =
-            |own: &str| rule.matches.iter().map(|(name, _)| name).chain(&rule.per).any(|name| **name == *own);
+        let named = || rule.matches.iter().map(|(name, _)| name).chain(&rule.per).chain(&rule.quota_from);
+        let is_named = |own: &str| named().any(|name| **name == *own);
         let mut others = self.descriptors.iter().map(|(own, _)| &**own).filter(|own| !is_named(own));
         others.next().filter(|_| rule.exact_match)
     }
 
     /// Returns true if a rule is within the scope of the call.
     pub(super) fn has_in_scope(&self, rule: &Rule) -> bool {
-        let names = self.descriptors.iter().map(|(name, _)| &**name);
+        let is_quota = |name: &&str| rule.quota_from.as_deref() == Some(*name);
+        let names = self.descriptors.iter().map(|(name, _)| &**name).filter(|name| !is_quota(name));
         let is_ordered = || names.eq(rule.matches.iter().map(|(name, _)| &**name));
         (!self.scope.ordered_entries || !rule.exact_match || is_ordered())
             && self.scope.excluded.iter().all(|excluded| **excluded != *rule.name)

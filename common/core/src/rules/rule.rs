@@ -15,6 +15,7 @@ pub type CostTable = Vec<(Pattern, u64)>;
 /// One rule as written: the calls that it matches, and its policies. The default limits nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of the rules file")]
 pub struct Rule {
     /// Name, unique in the set.
     pub name: Arc<str>,
@@ -44,6 +45,10 @@ pub struct Rule {
     pub deny: bool,
     /// Counts and never denies.
     pub shadow: bool,
+    /// Denies a request only if all rules in quota mode that apply to it are over their limits.
+    pub quota_mode: bool,
+    /// Gives back units that a caller does not prove by the id of a decision.
+    pub refunds: bool,
     /// Regions over which a counter is one.
     pub scope: Scope,
     /// Names of the rules that do not apply where this one does.

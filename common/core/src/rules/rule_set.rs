@@ -82,6 +82,15 @@ impl Numbering {
 }
 
 impl RuleSet {
+    /// Returns the rules as an agent uses them that denies no call: all of them are in shadow, and the deny list is empty.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn in_shadow(mut self) -> Self {
+        self.rules.iter_mut().for_each(|rule| Arc::make_mut(rule).shadow = true);
+        self.lists.deny.clear();
+        self
+    }
+
     /// Creates a set of these rules, without declared descriptors.
     #[must_use]
     pub fn new(generation: Generation, rules: impl IntoIterator<Item = Rule>) -> Self {

@@ -20,7 +20,7 @@ mod tests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::settings::{Layer, Level, warn_undeclared};
+use crate::settings::{Layer, Level, read_rule_values, warn_undeclared};
 use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::decision::{DegradedRemaining, DenyStatus};
 use tollgate_core::rules::problem::Problems;
@@ -78,10 +78,11 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         warn_undeclared(reader, line_of(node), name, &descriptors);
         Some(name.into())
     });
-    let defaults = top.get("defaults").map(|node| Layer::read_level(reader, node, Level::Defaults)).unwrap_or_default();
+    let (defaults, rule_defaults) =
+        top.get("defaults").map(|node| read_defaults(reader, node, &descriptors)).unwrap_or_default();
     let tiers = read_exceptions(reader, top.get("tiers"), "`tiers`");
     let regions = top.get("regions").map(|node| read_regions(reader, node));
-    let context = FileContext { descriptors, defaults, tiers, regions };
+    let context = FileContext { descriptors, defaults, rule_defaults, tiers, regions };
     if let Some(node) = top.get("tiers") {
         context.check_tiers(reader, line_of(node));
     }
@@ -108,6 +109,14 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     (set.deny_status, set.degraded_remaining) = (deny_status, degraded_remaining);
     set.regions = regions.unwrap_or_default();
     set
+}
+
+/// Reads the settings that apply to every rule: those of its policy, and those of the rule itself.
+fn read_defaults(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> (Layer, Rule) {
+    let fields = Level::Defaults.read(reader, node);
+    let mut rule = Rule::default();
+    read_rule_values(reader, &fields, Level::Defaults, known, &mut rule);
+    (Layer::read_level(reader, &fields), rule)
 }
 
 fn read_rules(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Vec<Arc<Rule>> {

@@ -13,7 +13,9 @@ use crate::rule_name::check_name;
 use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::rules::{Charging, Consistency, DescriptorSource, DescriptorSpec, Matches, Rule, Scope};
+use tollgate_core::rules::{
+    Charging, Consistency, DescriptorSource, DescriptorSpec, LimitPolicy, Matches, Rule, Scope,
+};
 
 /// Descriptor that holds the domain of a request of `POST /json`.
 const ENVOY_DOMAIN: &str = "domain";
@@ -28,9 +30,10 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     let name = read_name(reader, &fields);
     let deny = reader.flag(&fields, "deny");
     let matches = fields.get("match").map_or_else(Vec::new, |node| read_matches(reader, node, "`match`", known));
-    let mut rule = Rule::denying("", matches);
-    rule.deny = deny;
-    read_rule_values(reader, &fields, known, &mut rule);
+    let mut rule = if deny { Rule::default() } else { context.rule_defaults.clone() };
+    (rule.matches, rule.deny, rule.shadow) = (matches, deny, context.rule_defaults.shadow);
+    let level = if deny { Level::DenyingRule } else { Level::Rule };
+    read_rule_values(reader, &fields, level, known, &mut rule);
     if deny {
         check_denying(reader, &fields, &rule.matches);
     } else {
@@ -47,6 +50,8 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     rule.name = name?;
     check_costs(reader, &fields, &rule, known);
     check_each(reader, &fields, &rule);
+    check_quota_mode(reader, &fields, &rule);
+    check_refunds(reader, &fields, &rule);
     warn_exact_match(reader, &fields, &rule, known);
     warn_unreleased(reader, &fields, &rule);
     Some(rule)
@@ -72,6 +77,28 @@ fn check_each(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
     if let Some(node) = each.filter(|_| shifts) {
         let text = "`charge: each` counts denied calls, too, so under this algorithm each retry would postpone the next admission; use `algorithm: fixed_window`, or leave it out";
         reader.refuse(line_of(node), text);
+    }
+}
+
+/// Refuses `quota_mode` in a rule that the store does not count whatever other rules say: a request that passes over its limit counts.
+fn check_quota_mode(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
+    if rule.quota_mode && rule.charge != Charging::Each && rule.all_policies().next().is_some() {
+        let line = fields.get("quota_mode").map_or(fields.line(), line_of);
+        let text = "`quota_mode` lets a call pass over the limit, so the rule must count all calls; add `charge: each` and `algorithm: fixed_window`, or remove it";
+        reader.refuse(line, text);
+    }
+}
+
+/// Refuses `refunds` where the store gives back only the units of a known call.
+fn check_refunds(reader: &mut YamlReader<'_>, fields: &Fields<'_>, rule: &Rule) {
+    let needs_call = |policy: &LimitPolicy| matches!(policy.algorithm, Algorithm::SlidingLog | Algorithm::Concurrency);
+    let line = fields.get("refunds").map_or(fields.line(), line_of);
+    if rule.refunds && rule.all_policies().any(needs_call) {
+        let text = "`refunds` gives back units of any call, and this algorithm knows each call; refund with the `id` of the call (`POST /settle`), or use another algorithm";
+        reader.refuse(line, text);
+    } else if rule.refunds && !rule.goes_by_call_cost() {
+        let text = "`refunds` does nothing in a rule with a `cost` of its own, because calls do not bring the units; remove one of the two";
+        reader.warn(line, text);
     }
 }
 

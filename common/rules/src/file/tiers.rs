@@ -6,7 +6,7 @@ use crate::hint;
 use crate::settings::{Layer, Level};
 use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::regions::RegionFloorRatio;
-use tollgate_core::rules::{DescriptorSource, DescriptorSpec, TIER};
+use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, TIER};
 
 /// Settings by tier or key, each with its line.
 pub(super) type Exceptions = Vec<(Arc<str>, Layer, usize)>;
@@ -15,6 +15,8 @@ pub(super) type Exceptions = Vec<(Arc<str>, Layer, usize)>;
 pub(super) struct FileContext {
     pub(super) descriptors: Vec<DescriptorSpec>,
     pub(super) defaults: Layer,
+    /// Rule with the defaults of a rule itself.
+    pub(super) rule_defaults: Rule,
     /// Settings of each tier, below those of the rules.
     pub(super) tiers: Exceptions,
     pub(super) regions: Option<Vec<RegionFloorRatio>>,
@@ -64,8 +66,10 @@ impl FileContext {
 pub(super) fn read_exceptions(reader: &mut YamlReader<'_>, node: Option<&Node<'_>>, what: &str) -> Exceptions {
     let Some(node) = node else { return Vec::new() };
     let entries = reader.mapping(node, what);
-    let read =
-        |(name, node): (&str, _)| (name.into(), Layer::read_level(reader, node, Level::Exception), line_of(node));
+    let read = |(name, node): (&str, _)| {
+        let fields = Level::Exception.read(reader, node);
+        (name.into(), Layer::read_level(reader, &fields), line_of(node))
+    };
     entries.iter().map(read).collect()
 }
 

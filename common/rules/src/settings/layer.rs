@@ -32,11 +32,10 @@ pub(crate) struct Located<T> {
 }
 
 impl Layer {
-    /// Reads a mapping of a level other than a rule.
-    pub(crate) fn read_level(reader: &mut YamlReader<'_>, node: &Node<'_>, level: Level) -> Self {
-        let fields = level.read(reader, node);
+    /// Reads all policy settings of a level other than a rule.
+    pub(crate) fn read_level(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Self {
         let quota = fields.get("quota").and_then(|node| read_quota_value(reader, node));
-        Self::read(reader, &fields, quota)
+        Self::read(reader, fields, quota)
     }
 
     /// Reads all policy settings of a mapping, except the quota, which has more forms under a rule.

@@ -33,14 +33,14 @@ pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
 use table::present;
 pub(crate) use without_effect::WithoutEffect;
 
-/// Reads the settings of a rule itself; those of its policy are read by [`Layer::read`].
+/// Reads the settings of a rule itself, or those of all rules among the defaults; those of a policy are read by [`Layer::read`].
 pub(crate) fn read_rule_values(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
+    level: Level,
     known: &[DescriptorSpec],
     rule: &mut Rule,
 ) {
-    let level = if rule.deny { Level::DenyingRule } else { Level::Rule };
     for (setting, node) in present(fields).filter(|(setting, _)| setting.levels.contains(&level)) {
         if let ValueParser::Rule(read) = setting.parser {
             read(reader, node, known, rule);

@@ -29,13 +29,17 @@ const LIMITING: &[Level] = &[Level::Defaults, Level::Exception, Level::Rule, Lev
 const COUNTING: &[Level] = &[Level::Defaults, Level::Exception, Level::Rule];
 /// Levels of a part of every rule.
 const ANY_RULE: &[Level] = &[Level::Rule, Level::DenyingRule];
+/// Levels of a part of every rule that may also be a default.
+const ANY_RULE_BY_DEFAULT: &[Level] = &[Level::Defaults, Level::Rule, Level::DenyingRule];
+/// Levels of a part of a rule that limits, which may also be a default.
+const LIMITING_RULE_BY_DEFAULT: &[Level] = &[Level::Defaults, Level::Rule];
 /// Levels of a part of a rule that limits.
 const LIMITING_RULE: &[Level] = &[Level::Rule];
 
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-pub(super) static TABLE: [Setting; 24] = [
+pub(super) static TABLE: [Setting; 26] = [
     Setting::new("name", ANY_RULE).of_rule(|rule, shown| {
         shown.json("name", &*rule.name);
         shown.text("name", Some(rule.name.to_string()));
@@ -174,7 +178,7 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.add_cell(MORE_COLUMN, unusual.then(|| format!("charge {charge}")));
         }),
     Setting::new("deny", ANY_RULE).of_rule(|rule, shown| shown.json("deny", rule.deny)),
-    Setting::new("shadow", ANY_RULE)
+    Setting::new("shadow", ANY_RULE_BY_DEFAULT)
         .parser(RuleValue(|reader, node, _, rule| {
             rule.shadow = reader.parse(node, "`shadow`", "true or false").unwrap_or_default();
         }))
@@ -182,6 +186,24 @@ pub(super) static TABLE: [Setting; 24] = [
             shown.json("shadow", rule.shadow);
             shown.text("shadow", Some(rule.shadow.to_string()));
             shown.add_cell(MORE_COLUMN, rule.shadow.then(|| "shadow".to_owned()));
+        }),
+    Setting::new("quota_mode", LIMITING_RULE_BY_DEFAULT)
+        .parser(RuleValue(|reader, node, _, rule| {
+            rule.quota_mode = reader.parse(node, "`quota_mode`", "true or false").unwrap_or_default();
+        }))
+        .of_rule(|rule, shown| {
+            shown.json("quota_mode", rule.quota_mode);
+            shown.text("quota_mode", Some(rule.quota_mode.to_string()));
+            shown.add_cell(MORE_COLUMN, rule.quota_mode.then(|| "quota mode".to_owned()));
+        }),
+    Setting::new("refunds", LIMITING_RULE_BY_DEFAULT)
+        .parser(RuleValue(|reader, node, _, rule| {
+            rule.refunds = reader.parse(node, "`refunds`", "true or false").unwrap_or_default();
+        }))
+        .of_rule(|rule, shown| {
+            shown.json("refunds", rule.refunds);
+            shown.text("refunds", Some(rule.refunds.to_string()));
+            shown.add_cell(MORE_COLUMN, rule.refunds.then(|| "refunds".to_owned()));
         }),
     Setting::new("replaces", ANY_RULE)
         .parser(RuleValue(|reader, node, _, rule| {

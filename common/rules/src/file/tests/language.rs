@@ -283,3 +283,19 @@ fn an_exact_match_leaves_out_calls_with_other_descriptors() {
         [true, true, false, false, true]
     );
 }
+
+/// F11: all rules are in shadow for a trial, unless one says otherwise.
+#[test]
+fn parts_of_a_rule_may_stand_in_the_defaults() {
+    let yaml = "defaults: { shadow: true, algorithm: fixed_window, refunds: true }
+rules:
+  - { name: a, per: [ip], quota: 1/s }
+  - { name: b, per: [ip], quota: 1/s, shadow: false, refunds: false }
+  - { name: c, match: { ip: 192.0.2.1 }, deny: true }
+  - { name: d, per: [ip], quota: 1/s, charge: each, quota_mode: true }
+";
+    let set = accepted(yaml);
+    let parts = set.rules.iter().map(|rule| (rule.shadow, rule.refunds, rule.quota_mode));
+    let expected = [(true, true, false), (false, false, false), (true, false, false), (true, true, true)];
+    assert_eq!(parts.collect::<Vec<_>>(), expected);
+}

@@ -276,3 +276,16 @@ tiers: { free: { quota: no } }
     let lines: Vec<usize> = text.lines().map(|line| line.split(':').nth(1).unwrap().parse().unwrap()).collect();
     assert_eq!(lines, [6, 7, 9, 10], "{text}");
 }
+
+/// A request that passes over its limit is counted, and units of unknown calls are given back only where calls are not known.
+#[test]
+fn quota_mode_and_refunds_are_refused_where_they_cannot_hold() {
+    let each = "quota: 5/min, quota_mode: true, algorithm: fixed_window";
+    rule(each, "the rule must count all calls; add `charge: each` and `algorithm: fixed_window`");
+    assert!(accepted(&format!("rules: [{{ name: a, per: [ip], {each}, charge: each }}]")).rules[0].quota_mode);
+    for algorithm in ["sliding_log", "concurrency"] {
+        rule(&format!("quota: 5/min, refunds: true, algorithm: {algorithm}"), "refund with the `id` of the call");
+    }
+    let yaml = "rules: [{ name: a, per: [ip], quota: 5/min, refunds: true, cost: 2 }]";
+    assert!(accepted(yaml).warnings[0].text.contains("`refunds` does nothing in a rule with a `cost` of its own"));
+}

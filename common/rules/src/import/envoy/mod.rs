@@ -18,6 +18,7 @@
 //! A manifest of a `ConfigMap` stands for its files (`config_map`). `read` parses a file to the tree in `tree`,
 //! `pattern` converts values, `names` and `rule_names` choose names, and `rules` writes the rules.
 
+mod settings;
 mod config_map;
 mod names;
 mod pattern;
@@ -34,21 +35,12 @@ use tollgate_core::rules::problem::{Problem, Problems};
 
 pub use config_map::is_envoy;
 pub use names::envoy_names;
+pub use settings::EnvoySettings;
 
 use config_map::{is_manifest, read_manifest};
 use read::read_file;
 use rules::write_rules;
 use tree::{DomainTree, check_level};
-
-/// Settings that envoyproxy/ratelimit takes from its environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EnvoySettings {
-    /// Domains in which a call counts under all its rules or under none. In other domains it counts under each rule that
-    /// applies, even if another one denies it, as that project does unless `STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT` is set.
-    pub all_or_none: Vec<String>,
-    /// Permission for several files to share a domain (`MERGE_DOMAIN_CONFIG` there).
-    pub merge_domains: bool,
-}
 
 /// Converts the files of a configuration, in the order in which they are loaded, to a rules file.
 ///
@@ -85,11 +77,12 @@ pub fn from_envoy(files: &[Foreign<'_>], settings: &EnvoySettings) -> Result<Imp
     for domain in &domains {
         check_level(&domain.entries, &mut Vec::new(), &mut findings);
     }
-    for unknown in settings.all_or_none.iter().filter(|name| domains.iter().all(|domain| domain.name != **name)) {
-        let text = format!("no file is of domain `{unknown}`, so nothing is charged otherwise for it");
+    let named = settings.all_or_none.iter().chain(&settings.refunds);
+    for unknown in named.filter(|name| domains.iter().all(|domain| domain.name != **name)) {
+        let text = format!("no file is of domain `{unknown}`, so its setting changes nothing");
         findings.warnings.push(Problem { place: "import".to_owned(), text });
     }
-    let text = write_rules(header(files), &domains, &settings.all_or_none, &mut findings);
+    let text = write_rules(header(files), &domains, settings, &mut findings);
     findings.finish(|| text)
 }
 

@@ -83,10 +83,6 @@ fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Opt
     let limit = fields.get("rate_limit");
     if limit.is_none() && (shadow || quota_mode) {
         reader.warn(line, "`shadow_mode` and `quota_mode` do nothing without a `rate_limit` beside them");
-    } else if quota_mode {
-        let text = "`quota_mode` is dropped: a call is denied when any of its limits is over, and not only when all of \
-                    `quota_mode` are";
-        reader.warn(line, text);
     }
     for metric in METRICS {
         if flag(reader, &fields, metric) {
@@ -96,13 +92,13 @@ fn read_entry(reader: &mut YamlReader<'_>, node: &Node<'_>, depth: usize) -> Opt
     if let Some(node) = fields.get("metadata") {
         reader.warn(line_of(node), "`metadata` is dropped: it changes what Envoy is told and no limit");
     }
-    let limit = limit.and_then(|node| read_limit(reader, node, shadow));
+    let limit = limit.and_then(|node| read_limit(reader, node, (shadow, quota_mode)));
     let entries = fields.get("descriptors").map_or_else(Vec::new, |node| read_level(reader, node, depth + 1));
     let place = format!("{}:{line}", reader.file());
     Some(TreeNode { key: key?.to_owned(), value, place, limit, share, entries })
 }
 
-fn read_limit(reader: &mut YamlReader<'_>, node: &Node<'_>, shadow: bool) -> Option<NodeLimit> {
+fn read_limit(reader: &mut YamlReader<'_>, node: &Node<'_>, (shadow, quota_mode): (bool, bool)) -> Option<NodeLimit> {
     let known = ["unit", "requests_per_unit", "unlimited", "name", "replaces"];
     let fields = read_fields(reader, node, "`rate_limit`", &known);
     let name = reader.text_of(&fields, "name");
@@ -128,7 +124,7 @@ fn read_limit(reader: &mut YamlReader<'_>, node: &Node<'_>, shadow: bool) -> Opt
         let unit = unit.and_then(|node| read_unit(reader, node));
         Some((requests?, unit?))
     };
-    Some(NodeLimit { name: name.map(str::to_owned), replaces, quota, shadow })
+    Some(NodeLimit { name: name.map(str::to_owned), replaces, quota, shadow, quota_mode })
 }
 
 fn read_requests(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<u32> {

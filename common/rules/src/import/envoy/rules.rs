@@ -10,6 +10,7 @@ use super::super::write::{comment, list, quoted};
 use super::names::{DOMAIN, envoy_names};
 use super::pattern::NodeValue;
 use super::rule_names::rule_names;
+use super::settings::EnvoySettings;
 use super::tree::{DomainTree, LimitedPath, TreeNode};
 use crate::FILE_LEN_MAX;
 use tollgate_core::rules::problem::Problem;
@@ -19,7 +20,7 @@ use tollgate_core::rules::problem::Problem;
 pub(super) fn write_rules(
     above: String,
     domains: &[DomainTree],
-    all_or_none: &[String],
+    settings: &EnvoySettings,
     findings: &mut Findings,
 ) -> String {
     let mut limited = Vec::new();
@@ -54,7 +55,7 @@ pub(super) fn write_rules(
                 }
             }
         }
-        out += &rule.text(name, &replaced, !all_or_none.iter().any(|domain| domain == rule.domain));
+        out += &rule.text(name, &replaced, settings);
         if out.len() > FILE_LEN_MAX {
             let text = format!(
                 "with this limit the rules are longer than {FILE_LEN_MAX} bytes, and no more are read; write fewer limits beside those whose values have a `*` or are not told, for each of these leaves out what the others take"
@@ -107,7 +108,9 @@ impl LimitedPath<'_> {
         envoy_names(self.path.iter().map(|(entry, _)| entry.key.as_str()))
     }
 
-    fn text(&self, name: &str, replaces: &[&str], charge_each: bool) -> String {
+    fn text(&self, name: &str, replaces: &[&str], settings: &EnvoySettings) -> String {
+        let is_of = |domains: &[String]| domains.iter().any(|domain| domain == self.domain);
+        let quota_mode = self.limit.quota_mode || settings.quota_mode;
         let names = self.names();
         let mut lines = vec![
             format!("  # {}", comment(self.place())),
@@ -129,7 +132,11 @@ impl LimitedPath<'_> {
                 lines.push(format!("    per: {}", list(per)));
                 lines.push(format!("    quota: {requests}/{width}"));
                 lines.extend(["    algorithm: fixed_window", "    consistency: strict"].map(str::to_owned));
-                lines.push(format!("    charge: {}", if charge_each { "each" } else { "all_or_none" }));
+                // A request may pass over a limit in quota mode, which therefore counts all of them.
+                let each = quota_mode || !is_of(&settings.all_or_none);
+                lines.push(format!("    charge: {}", if each { "each" } else { "all_or_none" }));
+                lines.extend(quota_mode.then(|| "    quota_mode: true".to_owned()));
+                lines.extend(is_of(&settings.refunds).then(|| "    refunds: true".to_owned()));
             }
         }
         let shadow = self.limit.shadow && self.limit.quota.is_some();

@@ -165,7 +165,6 @@ descriptors:
         "1.yaml:5: `detailed_metric` is dropped",
         "1.yaml:5: `value_to_metric` is dropped",
         "1.yaml:5: `metadata` is dropped",
-        "1.yaml:6: `quota_mode` is dropped",
         "1.yaml:6: `requests_per_unit` does nothing beside `unlimited`",
         "1.yaml:5: envoyproxy/ratelimit takes `a` with value `b` for this descriptor, too",
         "1.yaml:4: is never reached",

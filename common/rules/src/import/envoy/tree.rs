@@ -33,6 +33,7 @@ pub(super) struct NodeLimit {
     /// Requests, and the unit as a duration of a quota; none if unlimited.
     pub(super) quota: Option<(u32, &'static str)>,
     pub(super) shadow: bool,
+    pub(super) quota_mode: bool,
 }
 
 /// Node with a limit, and the path to it.

@@ -1,5 +1,8 @@
 //! Services, asked with messages in the frames of gRPC.
 
+mod drop_in;
+mod redis;
+
 use std::net::SocketAddr;
 
 use axum::Router;
@@ -9,7 +12,7 @@ use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use prost::Message;
 use prost_types::value::Kind;
-use tollgate::{Agent, RulesSource};
+use tollgate::{Agent, Builder, RulesSource, Timestamp};
 use tollgate_listen::Peer;
 use tollgate_rules::import::EnvoySettings;
 use tonic::Code as GrpcCode;
@@ -20,6 +23,7 @@ use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descripto
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use crate::proto::envoy::r#type::v3::RateLimitUnit;
 use crate::proto::grpc::health::v1::health_check_response::ServingStatus;
 use crate::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 
@@ -53,10 +57,15 @@ async fn ask<M: Message + Default>(router: &Router, method: &str, message: Vec<u
 }
 
 fn router() -> Router {
+    crate::router(builder(CONFIG, EnvoySettings::default()).start().unwrap())
+}
+
+/// Returns the builder of an agent with the configuration of a domain.
+fn builder(config: &str, settings: EnvoySettings) -> Builder {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("web.yaml"), CONFIG).unwrap();
-    let source = RulesSource::Envoy(folder.path().to_owned(), EnvoySettings::default());
-    crate::router(Agent::builder().node("gw-1").rules_from(source).start().unwrap())
+    std::fs::write(folder.path().join("web.yaml"), config).unwrap();
+    let rules = RulesSource::Envoy(folder.path().to_owned(), settings).read(Timestamp::from_ms(1)).unwrap();
+    Agent::builder().node("gw-1").rules(rules)
 }
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
@@ -137,6 +146,9 @@ async fn an_invalid_request_is_refused_with_a_remedy() {
     let router = router();
     let many = |len| request(vec![descriptor(&[("user", "u1")]); len]);
     let wide: Vec<_> = (0..32).map(|number| Entry { key: format!("k{number}"), value: "v".to_owned() }).collect();
+    let hour = RateLimitOverride { requests_per_unit: 5, unit: RateLimitUnit::Hour.into() };
+    let with_hour = RateLimitDescriptor { limit: Some(hour), ..descriptor(&[("user", "u1")]) };
+    let negative = RateLimitDescriptor { is_negative_hits: true, ..descriptor(&[("user", "u1")]) };
     let with_limit = RateLimitDescriptor { limit: Some(RateLimitOverride::default()), ..descriptor(&[("user", "u1")]) };
     for (refused, why) in [
         (RateLimitRequest::default(), "the `domain` is missing"),
@@ -146,7 +158,15 @@ async fn an_invalid_request_is_refused_with_a_remedy() {
         (request(vec![RateLimitDescriptor { entries: wide, ..descriptor(&[]) }]), "it has 32 entries"),
         (request(vec![descriptor(&[("user", &"x".repeat(1_025))])]), "the value of `user` has 1025 bytes"),
         (request(vec![descriptor(&[("", "x")])]), "the name of a descriptor has 0 bytes"),
-        (request(vec![with_limit]), "write the limit into the rules"),
+        (request(vec![with_limit]), "it brings a limit of 0 requests per UNKNOWN; it must have"),
+        (
+            request(vec![with_hour]),
+            "no rule takes one for it; write `quota: { from: limit, default: 100/min }` in the rule",
+        ),
+        (
+            request(vec![negative]),
+            "rule `web/user` gives back no units without the `id` of a call; write `refunds: true`",
+        ),
     ] {
         let (code, text) = limit(&router, &refused).await.unwrap_err();
         assert_eq!(code, GrpcCode::InvalidArgument, "{text}");
