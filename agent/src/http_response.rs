@@ -11,8 +11,8 @@
 #[cfg(test)]
 mod tests;
 
-use http::StatusCode;
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source};
 
@@ -90,6 +90,20 @@ pub fn status_code(decision: &Decision) -> StatusCode {
         ) => StatusCode::FORBIDDEN,
         _ => StatusCode::TOO_MANY_REQUESTS,
     }
+}
+
+/// Returns the response to a call with this decision of `node`, as `/check` gives it. `id` is the text of the decision's id
+/// ([`Agent::decision_id`](crate::Agent::decision_id)).
+#[must_use]
+pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
+    let content_type = if decision.allowed { "application/json" } else { PROBLEM_JSON };
+    let mut response = Response::new(body(decision, id));
+    *response.status_mut() = status_code(decision);
+    *response.headers_mut() = headers(decision, node);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // A cached response would be repeated without being counted.
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Returns the body of a decision: a JSON object. `id` is the text of its id

@@ -7,13 +7,12 @@
 //! Several Envoy descriptors at once are the task of `json`.
 
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use tollgate::http_response::{self, PROBLEM_JSON};
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Call};
+use tollgate::{Agent, Call, http_response};
 
 use crate::body;
 use crate::call_request::{self, CHECK};
@@ -68,15 +67,6 @@ pub(crate) async fn check_call<S: ChargeStore>(State(agent): State<Agent<S>>, re
 
 async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let decision = agent.decide(call).await;
-    let content_type = if decision.allowed { "application/json" } else { PROBLEM_JSON };
-    // A cached response would be repeated without being counted.
-    let fixed = [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")];
-    let headers = http_response::headers(&decision, &agent.engine().settings().node);
-    (
-        http_response::status_code(&decision),
-        fixed,
-        headers,
-        http_response::body(&decision, &agent.decision_id(call, &decision)),
-    )
-        .into_response()
+    let id = agent.decision_id(call, &decision);
+    http_response::response(&decision, agent.node(), &id).map(Body::from)
 }
