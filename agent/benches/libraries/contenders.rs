@@ -168,7 +168,7 @@ fn throttlecrab([burst, count, period_s]: [i64; 3], admits: bool) -> Decide {
     })
 }
 
-/// An agent behind the method that never waits and takes no metrics of durations.
+/// An agent behind the method that never waits.
 fn try_check<S: ChargeStore>(agent: Agent<S>, decided: impl Fn(&Answer) -> Decided + Sync + 'static) -> Decide {
     decide(move |key| {
         let answer = agent.try_check(&Call::new().with("api_key", key.as_str()));

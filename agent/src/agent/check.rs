@@ -23,7 +23,12 @@ impl<S: ChargeStore> Agent<S> {
     pub fn try_check(&self, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
         let Shared { engine, clock, .. } = &*self.shared;
         let now = clock.now();
-        engine.decide(now, call, |decision| Some(answer_of(decision)), || self.try_check_generally(now, call))
+        let answer = |decision| {
+            #[cfg(feature = "metrics")]
+            self.shared.metrics.check.at_once();
+            Some(answer_of(decision))
+        };
+        engine.decide(now, call, answer, || self.try_check_generally(now, call))
     }
 
     #[cold]
@@ -45,6 +50,8 @@ impl<S: ChargeStore> Agent<S> {
                 engine.finish(now, &mut request, answer)
             }
         };
+        #[cfg(feature = "metrics")]
+        self.shared.metrics.check.at_once();
         output.into_decisions().pop().map(|decision| self.granted(call, decision))
     }
 

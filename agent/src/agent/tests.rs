@@ -114,6 +114,19 @@ async fn the_slot_of_a_call_that_ends_is_free() {
     drop((third, fourth));
 }
 
+/// A check that never waits is in the metrics as any other one, whether its caller is known or not.
+#[cfg(feature = "metrics")]
+#[tokio::test]
+async fn a_check_that_never_waits_is_counted() {
+    let agent = agent(strict("2/min"));
+    let call = Call::new().with("api_key", "k");
+    let admitted = [(); 3].map(|()| agent.try_check(&call).unwrap().is_ok());
+    assert_eq!(admitted, [true, true, false]);
+    let metrics = agent.metrics();
+    let count = metrics.lines().find(|line| line.contains("check_duration_seconds_count"));
+    assert!(count.is_some_and(|count| count.ends_with(" 3")), "{count:?}");
+}
+
 /// A permit needs no runtime: it may outlive its own, and be dropped on any thread.
 #[test]
 fn a_permit_is_dropped_outside_of_tokio() {
