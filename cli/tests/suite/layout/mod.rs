@@ -28,6 +28,7 @@ const CRATES: &[(&str, &str, u32)] = &[
     ("aggregator", "lib.rs", 2),
     ("agent/http", "lib.rs", 3),
     ("agent/grpc", "lib.rs", 3),
+    ("agent/tower", "lib.rs", 3),
     ("experiments/sim", "lib.rs", 3),
     ("cli/command", "lib.rs", 3),
     ("experiments", "lib.rs", 4),

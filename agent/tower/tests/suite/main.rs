@@ -1,0 +1,11 @@
+//! The layer in real servers of axum and tonic, over real sockets.
+
+mod support;
+mod http;
+mod slots;
+mod turns;
+mod redis;
+mod grpc;
+mod log;
+mod allocations;
+mod examples;
