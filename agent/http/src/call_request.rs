@@ -42,6 +42,8 @@ pub(crate) struct CallRequest<'a> {
 }
 
 struct CallVisitor(&'static CallSchema);
+struct BatchVisitor;
+struct BatchedCall<'a>(Call<'a>);
 struct DescriptorFields<'a>(Call<'a>);
 struct DescriptorsVisitor;
 struct Text<'a>(Cow<'a, str>);
@@ -55,6 +57,40 @@ pub(crate) fn parse<'b>(body: &'b [u8], schema: &'static CallSchema) -> Result<C
     let mut json = serde_json::Deserializer::from_slice(body);
     let request = json.deserialize_map(CallVisitor(schema)).and_then(|request| json.end().map(|()| request));
     request.map_err(|error| format!("the body is not a valid call: {error}; send {}", schema.example))
+}
+
+/// Parses the body of several calls, `{"calls": [...]}`.
+pub(crate) fn parse_all(body: &[u8]) -> Result<Vec<Call<'_>>, String> {
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let calls = json.deserialize_map(BatchVisitor).and_then(|calls| json.end().map(|()| calls));
+    let example = CHECK.example;
+    calls.map_err(|error| format!("the body is not a valid batch: {error}; send {{\"calls\": [{example}]}}"))
+}
+
+impl<'de> Visitor<'de> for BatchVisitor {
+    type Value = Vec<Call<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `calls`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut calls: Option<Vec<BatchedCall<'de>>> = None;
+        while let Some(Text(field)) = map.next_key()? {
+            if field != "calls" {
+                return Err(Error::unknown_field(&field, &["calls"]));
+            }
+            fill(&mut calls, &field, &mut map)?;
+        }
+        let calls = calls.ok_or_else(|| Error::missing_field("calls"))?;
+        Ok(calls.into_iter().map(|BatchedCall(call)| call).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for BatchedCall<'de> {
+    fn deserialize<D: Deserializer<'de>>(json: D) -> Result<Self, D::Error> {
+        json.deserialize_map(CallVisitor(&CHECK)).map(|request| Self(request.call))
+    }
 }
 
 impl<'de> Visitor<'de> for CallVisitor {

@@ -6,6 +6,8 @@
 //! values that a request would have.
 //! Several Envoy descriptors at once are the task of `json`.
 
+use std::time::Duration;
+
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -21,6 +23,42 @@ use crate::problem_details::{HandlerResult, ProblemDetails};
 
 pub(crate) const CHECK_PATH: &str = "/check";
 
+/// Maximum time for which an answer is held back. Its rest is told as without `wait`.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Options of the query of `/check`.
+#[derive(Default)]
+struct CheckOptions {
+    /// Status of denials in place of 429.
+    deny_status: Option<StatusCode>,
+    /// True if the answer to an admitted call is held back until its turn.
+    waits: bool,
+}
+
+impl CheckOptions {
+    /// Reads a query, whose other fields may be those of the client's request.
+    fn read(query: Option<&str>) -> Result<Self, ProblemDetails> {
+        let mut options = Self::default();
+        for field in query.unwrap_or_default().split('&') {
+            match field.split_once('=') {
+                Some(("deny", "403")) => options.deny_status = Some(StatusCode::FORBIDDEN),
+                Some(("deny", other)) => {
+                    let detail =
+                        format!("deny={other} is not a status of denials; write deny=403, or leave it out for 429");
+                    return Err(ProblemDetails::bad_request(detail));
+                }
+                Some(("wait", "true")) => options.waits = true,
+                Some(("wait", other)) => {
+                    let detail = format!("wait={other} is not known; write wait=true, or leave it out for no wait");
+                    return Err(ProblemDetails::bad_request(detail));
+                }
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+}
+
 /// `GET /check`: decides the request itself, by the descriptors that the rules declare.
 pub(crate) async fn check_request<S: ChargeStore>(
     State(agent): State<Agent<S>>,
@@ -29,44 +67,38 @@ pub(crate) async fn check_request<S: ChargeStore>(
 ) -> HandlerResult {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
-    let deny_status = deny_status(parts.uri.query())?;
-    let response = decide(&agent, &forwarded.call(&agent, &parts)?).await;
-    Ok(match (response.status(), deny_status) {
-        (StatusCode::TOO_MANY_REQUESTS, Some(status)) => (status, response).into_response(),
-        _ => response,
-    })
-}
-
-/// Returns the status of denials in place of 429 that `/check?deny=403` asks for: nginx's `auth_request` takes no other one.
-fn deny_status(query: Option<&str>) -> Result<Option<StatusCode>, ProblemDetails> {
-    let mut fields = query.unwrap_or_default().split('&');
-    match fields.find_map(|field| field.strip_prefix("deny=")) {
-        None => Ok(None),
-        Some("403") => Ok(Some(StatusCode::FORBIDDEN)),
-        Some(other) => {
-            let detail = format!("deny={other} is not a status of denials; write deny=403, or leave it out for 429");
-            Err(ProblemDetails::bad_request(detail))
-        }
-    }
+    let options = CheckOptions::read(parts.uri.query())?;
+    Ok(decide(&agent, &forwarded.call(&agent, &parts)?, &options).await)
 }
 
 /// `/check/PATH`: decides a request of the same method to `/PATH`. Headers with another path are from the client.
 pub(crate) async fn check_prefixed<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
-    decide(&agent, &prefixed_call(&agent, &parts, CHECK_PATH)).await
+    decide(&agent, &prefixed_call(&agent, &parts, CHECK_PATH), &CheckOptions::default()).await
 }
 
 /// `POST /check`: decides the call in the body.
 pub(crate) async fn check_call<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+    let (parts, body) = request.into_parts();
+    let body = body::read(body).await?;
+    let options = CheckOptions::read(parts.uri.query())?;
     let parsed = call_request::parse(&body, &CHECK).map_err(ProblemDetails::bad_request)?;
     let call = agent.engine().with_rules(|rules| rules.as_requested(parsed.call));
-    Ok(decide(&agent, &call).await)
+    Ok(decide(&agent, &call, &options).await)
 }
 
-async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
-    let decision = agent.decide(call).await;
+async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, options: &CheckOptions) -> Response {
+    let mut decision = agent.decide(call).await;
+    if options.waits && decision.delay_ms > 0 {
+        let wait = WAIT_MAX.min(Duration::from_millis(decision.delay_ms));
+        tokio::time::sleep(wait).await;
+        decision.delay_ms -= u64::try_from(wait.as_millis()).unwrap_or(decision.delay_ms);
+    }
     let id = agent.decision_id(call, &decision);
-    http_response::response(&decision, agent.node(), &id).map(Body::from)
+    let response = http_response::response(&decision, agent.node(), &id).map(Body::from);
+    match (response.status(), options.deny_status) {
+        (StatusCode::TOO_MANY_REQUESTS, Some(status)) => (status, response).into_response(),
+        _ => response,
+    }
 }

@@ -21,6 +21,7 @@ mod call_request;
 mod gateway;
 mod forwarded_request;
 mod check;
+mod batch;
 mod explain;
 mod settle_release;
 mod json;
@@ -83,6 +84,7 @@ pub fn router_over<S: ChargeStore>(settings: HttpSettings, agent: Agent<S>) -> R
         .route(explain::EXPLAIN_PATH, get(explain::explain_request::<S>).post(explain::explain_call::<S>))
         .route("/explain/", any(explain::explain_prefixed::<S>))
         .route("/explain/{*path}", any(explain::explain_prefixed::<S>))
+        .route("/batch", post(batch::check::<S>))
         .route("/json", post(json::check::<S>))
         .merge(operators)
         .route("/healthz", get(admin::healthz::<S>))

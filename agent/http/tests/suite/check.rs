@@ -3,7 +3,7 @@
 use http::StatusCode;
 use tollgate::Agent;
 
-use crate::support::{CALL, Sidecar};
+use crate::support::{Answer, CALL, Sidecar};
 
 /// H1: an admission reports the state of the limit.
 #[tokio::test]
@@ -201,4 +201,27 @@ async fn a_request_of_envoy_gets_the_status_of_the_deny_list() {
         let denied = client.ask("POST", "/json", &[], json).await;
         assert_eq!((denied.status.as_u16(), &denied.json()["overallCode"]), (expected, &"OVER_LIMIT".into()));
     }
+}
+
+/// A8: with `wait=true`, the answer comes at the turn of the call, so a client that waits for it needs no timer of its own.
+#[tokio::test]
+async fn an_answer_is_held_back_until_the_turn_of_its_call() {
+    let queue = "rules: [{ name: queue, match: { of: x }, per: [], quota: 20/s, algorithm: leaky_bucket, burst: 9 }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", queue, 1).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    let call = r#"{"descriptors": {"of": "x"}}"#;
+    let delay = |answer: &Answer| answer.json().get("delay_ms").and_then(serde_json::Value::as_u64);
+    assert_eq!(delay(&client.post(call.to_owned()).await), None, "the first call has its turn at once");
+    let told = client.post(call.to_owned()).await;
+    assert!(delay(&told).is_some_and(|delay_ms| delay_ms > 0), "the second one is told to wait");
+    for _ in 0..3 {
+        let held = client.ask("POST", "/check?wait=true", &[], call.to_owned()).await;
+        assert_eq!((held.status, delay(&held)), (StatusCode::OK, None));
+        assert!(held.headers.get("x-ratelimit-delay-ms").is_none());
+    }
+    // Held answers come at their turns, so a call after them has to wait for one turn at most, and not for four.
+    let next = delay(&client.post(call.to_owned()).await).unwrap_or_default();
+    assert!(next <= 50, "{next}");
+    let detail = client.ask("POST", "/check?wait=1s", &[], call.to_owned()).await.problem(400);
+    assert!(detail.contains("wait=1s is not known; write wait=true"), "{detail}");
 }

@@ -3,6 +3,7 @@
 mod support;
 mod settle_release;
 mod json;
+mod batch;
 mod admin;
 mod emergency;
 mod check;
