@@ -1,4 +1,4 @@
-//! `tollgate rules`: checks, shows, compares, imports and publishes rules files. One file per subcommand.
+//! `tollgate rules`: checks, shows, compares, describes, imports and publishes rules files. One file per subcommand.
 
 mod exceptions;
 mod bounds;
@@ -9,6 +9,7 @@ mod outage;
 mod regions;
 mod validate;
 mod show;
+mod schema;
 
 use tollgate_command::exit::Exit;
 
@@ -18,6 +19,7 @@ pub(crate) enum RulesCommand {
     Validate(validate::ValidateArgs),
     Show(show::ShowArgs),
     Diff(diff::DiffArgs),
+    Schema(schema::SchemaArgs),
     Import(import::ImportArgs),
     Publish(publish::PublishArgs),
 }
@@ -27,6 +29,7 @@ pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
         RulesCommand::Validate(args) => validate::run(args),
         RulesCommand::Show(args) => show::run(args),
         RulesCommand::Diff(args) => diff::run(args),
+        RulesCommand::Schema(args) => schema::run(args),
         RulesCommand::Import(args) => import::run(args),
         RulesCommand::Publish(args) => publish::run(args),
     }

@@ -6,6 +6,7 @@
 mod hint;
 mod percent;
 mod decimal;
+mod schema;
 pub mod yaml;
 mod rule_name;
 pub mod display;
@@ -19,7 +20,7 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
-pub use file::from_yaml;
+pub use file::{from_yaml, json_schema};
 pub use hint::{cut, hint, nearest};
 pub use percent::percent_text;
 pub use shorthand::{ShorthandError, from_shorthand};

@@ -348,3 +348,12 @@ fn show_takes_values_as_the_agent_takes_them_of_a_request() {
     let decided = finish(tollgate(&["check", "--agent", &up.url()]).args(call));
     assert!(decided.out.contains("rule         users"), "{}", decided.out);
 }
+
+/// The schema for editors is JSON on stdout.
+#[test]
+fn the_schema_of_rules_files_is_printed() {
+    let printed = finish(&mut tollgate(&["rules", "schema"]));
+    assert_eq!((printed.exit, printed.err.as_str()), (0, ""));
+    let schema: serde_json::Value = serde_json::from_str(&printed.out).unwrap();
+    assert_eq!(schema, tollgate_rules::json_schema());
+}

@@ -1,15 +1,50 @@
 //! `descriptors:`: names of descriptors and the sources of their values.
 
+use serde_json::{Value, json};
+
 use crate::hint;
 use crate::request_values::warn_unmet_text;
+use crate::schema::{Key, flag, map_of, names, object, pattern, text, whole, words};
 use crate::yaml::{Fields, Node, YamlReader, line_of, scalar};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Pattern};
 
 /// Fields that name a source; a descriptor has one of them.
-const SOURCES: [&str; 9] = ["header", "query", "cookie", "jwt", "client_ip", "path", "constant", "of", "method"];
+const SOURCES: [Key; 9] = [
+    Key::new("header", "The value of this header.", || pattern("[A-Za-z0-9!#$%&'*+.^_`|~-]+")),
+    Key::new("query", "The value of this query parameter.", text),
+    Key::new("cookie", "The value of this cookie.", text),
+    Key::new("jwt", "This claim of the bearer token, such as sub or realm.role.", || pattern(r"[^.]+(\.[^.]+)*")),
+    Key::new("client_ip", "The address of the client.", || object(CLIENT_IP)),
+    Key::new("path", "The path: normalized, where {id} replaces numbers and other ids, or raw.", || words(&PATHS)),
+    Key::new("constant", "Always this text.", text),
+    Key::new("of", "The descriptor whose values `map` maps.", text),
+    Key::new("method", "The method of the request.", text),
+];
 /// Fields beside the source.
-const OTHERS: [&str; 4] = ["map", "default", "public", "verified"];
+const OTHERS: [Key; 4] = [
+    Key::new("map", "Values by patterns for the descriptor `of`, such as { sk_pro_*: pro }.", || map_of(&text())),
+    Key::new("default", "Value of a call without one.", text),
+    Key::new("public", "True: the whole value is published; else its first characters and a digest.", flag),
+    Key::new("verified", "True: the gateway authenticates the client before it asks.", flag),
+];
+const CLIENT_IP: [Key; 2] = [
+    Key::new("trusted_hops", "Number of proxies that append to X-Forwarded-For. Default: 0.", || whole(0, 255)),
+    Key::new("ipv6_prefix", "Bits of an IPv6 address that tell clients apart. Default: 64.", || whole(1, 128)),
+];
+/// Forms of a path, with true for the normalized one.
+const PATHS: [(&str, bool); 2] = [("normalized", true), ("raw", false)];
+/// Sources without a setting, which need no mapping.
+const PLAIN_SOURCES: [&str; 3] = ["client_ip", "method", "path"];
 const PLAIN_IP: DescriptorSource = DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 };
+
+/// Returns the schema of `descriptors`.
+pub(super) fn schema() -> Value {
+    let mut descriptor = object([SOURCES.as_slice(), &OTHERS].concat());
+    descriptor["type"] = "object".into();
+    descriptor["oneOf"] = names(&SOURCES).iter().map(|source| json!({ "required": [source] })).collect();
+    descriptor["dependentRequired"] = json!({ "map": ["of"], "of": ["map"] });
+    map_of(&json!({ "anyOf": [{ "enum": PLAIN_SOURCES }, descriptor] }))
+}
 
 /// Reads the declared descriptors, and adds the default descriptors that are not declared.
 pub(super) fn read_descriptors(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
@@ -33,14 +68,14 @@ fn read_descriptor(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> 
         Some("method") => return Some(DescriptorSpec::new(name, DescriptorSource::Method)),
         Some("path") => return Some(DescriptorSpec::new(name, DescriptorSource::Path { normalized: true })),
         Some(other) => {
-            let hint = hint(other, ["client_ip", "method", "path"]);
+            let hint = hint(other, PLAIN_SOURCES);
             let text = format!("`{name}`: `{other}` is no source by itself{hint}; or write {{ header: {name} }}");
             reader.refuse(line_of(node), text);
             return None;
         }
         None => {}
     }
-    let fields = reader.fields(node, "a descriptor", &[&SOURCES[..], &OTHERS].concat());
+    let fields = reader.fields(node, "a descriptor", &names(&[SOURCES.as_slice(), &OTHERS].concat()));
     let source = read_source(reader, name, &fields);
     let (public, verified) = (reader.flag(&fields, "public"), reader.flag(&fields, "verified"));
     let default = reader.text_of(&fields, "default").map(Into::into);
@@ -56,12 +91,12 @@ fn read_descriptor(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> 
 }
 
 fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> Option<DescriptorSource> {
-    let mut sources = SOURCES.iter().filter_map(|field| Some((*field, fields.get(field)?)));
+    let mut sources = SOURCES.iter().filter_map(|source| Some((source.name, fields.get(source.name)?)));
     let Some((field, node)) = sources.next() else {
         let text = if fields.get("map").is_some() {
             format!("`{name}`: a `map` needs `of`, the descriptor whose values it maps")
         } else {
-            format!("`{name}` comes from nowhere; write one of {}", SOURCES.join(", "))
+            format!("`{name}` comes from nowhere; write one of {}", names(&SOURCES).join(", "))
         };
         reader.refuse(fields.line(), text);
         return None;
@@ -97,10 +132,11 @@ fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> 
             DescriptorSource::Jwt(text.into())
         }
         "path" => {
-            if !["normalized", "raw"].contains(&text) {
+            let form = PATHS.iter().find(|(name, _)| *name == text);
+            if form.is_none() {
                 reader.refuse(line_of(node), format!("`path` is `{text}`; write normalized or raw"));
             }
-            DescriptorSource::Path { normalized: text != "raw" }
+            DescriptorSource::Path { normalized: form.is_none_or(|(_, normalized)| *normalized) }
         }
         "constant" => DescriptorSource::Constant(text.into()),
         _ => {
@@ -115,7 +151,7 @@ fn read_source(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>) -> 
 }
 
 fn read_client_ip(reader: &mut YamlReader<'_>, node: &Node<'_>) -> DescriptorSource {
-    let ip = reader.fields(node, "`client_ip`", &["trusted_hops", "ipv6_prefix"]);
+    let ip = reader.fields(node, "`client_ip`", &names(&CLIENT_IP));
     let trusted_hops = ip.get("trusted_hops").and_then(|n| reader.parse(n, "`trusted_hops`", "0 to 255"));
     let bits = |text: &str| text.parse().ok().filter(|bits| (1..=128).contains(bits));
     let ipv6_prefix = ip.get("ipv6_prefix").and_then(|n| reader.parse_by(n, "`ipv6_prefix`", "1 to 128", bits));

@@ -1,12 +1,29 @@
 //! `lists:`: callers that are never denied, and callers that always are.
 
+use serde_json::{Value, json};
+
 use super::patterns::read_matches;
 use super::tiers::warn_unverified;
+use crate::schema::{Key, names, object, reference};
 use crate::yaml::{Node, YamlReader, is_list, line_of};
 use tollgate_core::rules::{DescriptorSpec, Lists, Matches};
 
+const LISTS: [Key; 2] = [
+    Key::new("allow", "Callers that are counted and never denied.", entries),
+    Key::new("deny", "Callers that are always denied.", entries),
+];
+
+/// Returns the schema of `lists`.
+pub(super) fn schema() -> Value {
+    object(LISTS)
+}
+
+fn entries() -> Value {
+    json!({ "type": "array", "items": reference("matches") })
+}
+
 pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
-    let fields = reader.fields(node, "`lists`", &["allow", "deny"]);
+    let fields = reader.fields(node, "`lists`", &names(&LISTS));
     let mut lists = Lists::default();
     for (line, entry) in read_entries(reader, fields.get("allow"), "allow", known) {
         if entry.is_empty() {

@@ -20,6 +20,9 @@ mod tests;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
+use crate::schema::{Key, map_of, names, object, reference, text, whole, with_required};
 use crate::settings::{Layer, Level, read_rule_values, warn_undeclared};
 use crate::yaml::{Node, YamlReader, line_of};
 use tollgate_core::decision::{DegradedRemaining, DenyStatus};
@@ -34,18 +37,46 @@ use rule::read_rule;
 use tiers::{FileContext, read_exceptions};
 
 /// Fields of the file.
-const TOP: [&str; 10] = [
-    "version",
-    "descriptors",
-    "slot_by",
-    "regions",
-    "defaults",
-    "tiers",
-    "rules",
-    "lists",
-    "deny_status",
-    "degraded_remaining",
+const TOP: [Key; 10] = [
+    Key::new("version", "Version number of the rules; raise it with each change.", || whole(0, u64::MAX)),
+    Key::new("descriptors", "Values to take from a request, by their names.", descriptors::schema),
+    Key::new("slot_by", "Descriptor whose counters share a hash slot of a Redis Cluster.", text),
+    Key::new("regions", "Regions that share the quotas of rules with `scope: global`.", regions::schema),
+    Key::new("defaults", "Settings of all rules.", || Level::Defaults.schema()),
+    Key::new("tiers", "Settings of all rules for callers in a tier.", || map_of(&reference("exception"))),
+    Key::new(
+        "rules",
+        "The rules. All that match a call apply to it.",
+        || json!({ "type": "array", "items": reference("rule"), "maxItems": RULES_LEN_MAX }),
+    ),
+    Key::new("lists", "Callers that are never denied, and callers that always are.", lists::schema),
+    Key::new(
+        "deny_status",
+        "Status of calls that are always denied. Default: 429.",
+        || json!({ "enum": DENY_STATUSES.map(DenyStatus::code) }),
+    ),
+    Key::new(
+        "degraded_remaining",
+        "Remaining units in answers without Redis. Default: estimate.",
+        || json!({ "enum": ["estimate", -1] }),
+    ),
 ];
+const DENY_STATUSES: [DenyStatus; 2] = [DenyStatus::TooManyRequests, DenyStatus::Forbidden];
+
+/// Returns the JSON Schema of the rules file.
+#[must_use]
+pub fn json_schema() -> Value {
+    let mut file = with_required(object(TOP), &["rules"]);
+    file["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    file["title"] = "Rules file of Tollgate".into();
+    file["$defs"] = json!({
+        "rule": rule::schema(),
+        "exception": Level::Exception.schema(),
+        "matches": patterns::matches_schema(),
+        "pattern": patterns::schema(),
+    });
+    file
+}
 
 /// Reads a rules file. `file` is its name for messages; `loaded` is the generation of a file without `version:`.
 ///
@@ -69,7 +100,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
 }
 
 fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
-    let top = reader.fields(document, "the rules file", &TOP);
+    let top = reader.fields(document, "the rules file", &names(&TOP));
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let descriptors =
         top.get("descriptors").map_or_else(DescriptorSpec::defaults, |node| read_descriptors(reader, node));
@@ -92,8 +123,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     let rules = top.get("rules").map(|node| read_rules(reader, node, &context)).unwrap_or_default();
     let FileContext { descriptors, regions, .. } = context;
     let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
-    let statuses = [DenyStatus::TooManyRequests, DenyStatus::Forbidden];
-    let status_of = |text: &str| statuses.into_iter().find(|status| status.code().to_string() == text);
+    let status_of = |text: &str| DENY_STATUSES.into_iter().find(|status| status.code().to_string() == text);
     let deny_status = top.get("deny_status");
     let deny_status = deny_status.and_then(|node| reader.parse_by(node, "`deny_status`", "429 or 403", status_of));
     let deny_status = deny_status.unwrap_or_default();

@@ -1,15 +1,36 @@
 //! `match:`: conditions on the values of descriptors.
 
 use ipnet::IpNet;
+use serde_json::{Value, json};
 
 use super::coverage::matches_nothing;
 use crate::cut;
 use crate::request_values::warn_unmet;
+use crate::schema::{Key, map_of, names, object, reference, text};
 use crate::settings::warn_undeclared;
 use crate::yaml::{Node, YamlReader, is_list, line_of, scalar};
 use tollgate_core::rules::{DescriptorSpec, Matches, Pattern};
 
-const FORMS: [&str; 6] = ["exact", "prefix", "glob", "regex", "cidr", "not"];
+const FORMS: [Key; 6] = [
+    Key::new("exact", "This value, in which * and ? are no wildcards.", text),
+    Key::new("prefix", "Values that begin with this text.", text),
+    Key::new("glob", "Values of this form: * is any text, ? is one character.", text),
+    Key::new("regex", "Values in which this regular expression finds something.", text),
+    Key::new("cidr", "Addresses of this network, such as 10.0.0.0/8.", text),
+    Key::new("not", "Values that match none of these patterns.", || reference("pattern")),
+];
+
+/// Returns the schema of a pattern: a text, a list of patterns, or named forms.
+pub(super) fn schema() -> Value {
+    let mut forms = object(FORMS);
+    (forms["type"], forms["minProperties"]) = ("object".into(), 1.into());
+    json!({ "anyOf": [text(), { "type": "array", "items": reference("pattern"), "minItems": 1 }, forms] })
+}
+
+/// Returns the schema of patterns by descriptor.
+pub(super) fn matches_schema() -> Value {
+    map_of(&reference("pattern"))
+}
 
 pub(super) fn read_matches(
     reader: &mut YamlReader<'_>,
@@ -38,14 +59,14 @@ pub(super) fn read_pattern(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &
         return Some(if patterns.len() == 1 { patterns.remove(0) } else { Pattern::Any(patterns.into()) });
     }
     let before = reader.problems.len();
-    let fields = reader.fields(node, "a pattern", &FORMS);
+    let fields = reader.fields(node, "a pattern", &names(&FORMS));
     let mut all: Vec<Pattern> = fields.iter().filter_map(|(form, node)| read_form(reader, form, node, name)).collect();
     if reader.problems.len() > before {
         return None;
     }
     match all.len() {
         0 => {
-            let text = format!("the pattern of `{name}` says nothing; write one of {}", FORMS.join(", "));
+            let text = format!("the pattern of `{name}` says nothing; write one of {}", names(&FORMS).join(", "));
             reader.refuse(fields.line(), text);
             None
         }

@@ -1,9 +1,23 @@
 //! `quota:` of a rule: a quota, `tier`, `unlimited`, or one that a descriptor of the call holds.
 
+use serde_json::{Value, json};
+
 use super::tiers::warn_unverified;
+use crate::schema::{self, Key, text};
 use crate::settings::{Located, parse_quota, read_quota_value, warn_undeclared};
 use crate::yaml::{Fields, YamlReader, line_of, scalar};
 use tollgate_core::rules::{DescriptorSpec, Quota, Rule};
+
+const FROM: [Key; 2] = [
+    Key::new("from", "Descriptor whose value is the quota of the call.", text),
+    Key::new("default", "Quota of calls without it.", schema::quota),
+];
+
+/// Returns the schema of a rule's quota.
+pub(super) fn schema() -> Value {
+    let from = schema::with_required(schema::object(FROM), &schema::names(&FROM));
+    json!({ "anyOf": [schema::quota_or_unlimited(), { "const": "tier" }, from] })
+}
 
 /// Reads the quota of the rule itself; none if the rule states none, or `tier`. Such a rule has the quota of the tier,
 /// or else that of `defaults`.
@@ -21,7 +35,7 @@ pub(super) fn read_quota(
         None => {}
     }
     let before = reader.problems.len();
-    let from = reader.fields(node, "`quota`", &["from", "default"]);
+    let from = reader.fields(node, "`quota`", &schema::names(&FROM));
     let name = reader.text_of(&from, "from");
     let default = from.get("default").and_then(|node| {
         let text = reader.text(node, "`default`")?;

@@ -1,7 +1,10 @@
 //! `regions:` of the file, and the rules whose quota they share: those with `scope: global`.
 
+use serde_json::Value;
+
 use crate::percent::parse_percent;
 use crate::rule_name::is_name_char;
+use crate::schema::{Key, map_of, names, object, pattern};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::regions::{FLOOR_PPM_DEFAULT, REGIONS_LEN_MAX, RegionFloorRatio};
@@ -10,6 +13,19 @@ use tollgate_core::rules::{Charging, Quota, Rule, Scope, show_units};
 /// Whole of a quota, in millionths.
 const WHOLE_PPM: u64 = 1_000_000;
 const FLOOR_FORM: &str = "a part of each global quota, 0% to 100% in steps of 0.0001%";
+
+const REGION: [Key; 1] =
+    [Key::new("floor", "Part of each global quota that the region always has. Default: 1%.", || {
+        pattern(r"[0-9]+(\.[0-9]{1,4})? *%")
+    })];
+
+/// Returns the schema of `regions`.
+pub(super) fn schema() -> Value {
+    let mut regions = map_of(&object(REGION));
+    regions["propertyNames"] = pattern(&format!("[A-Za-z0-9_.:/-]{{1,{NAME_LEN_MAX}}}"));
+    regions["maxProperties"] = REGIONS_LEN_MAX.into();
+    regions
+}
 
 pub(super) fn read_regions(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<RegionFloorRatio> {
     let before = reader.problems.len();
@@ -44,7 +60,7 @@ fn read_region(reader: &mut YamlReader<'_>, name: &str, node: &Node<'_>) -> Regi
         let text = format!("region `{name}`: write 1 to {NAME_LEN_MAX} letters, digits or any of - _ . : /");
         reader.refuse(line_of(node), text);
     }
-    let fields = reader.fields(node, "a region", &["floor"]);
+    let fields = reader.fields(node, "a region", &names(&REGION));
     let floor = fields.get("floor").and_then(|node| reader.parse_by(node, "`floor`", FLOOR_FORM, parse_percent));
     RegionFloorRatio { region: name.into(), floor_ppm: floor.unwrap_or(FLOOR_PPM_DEFAULT) }
 }

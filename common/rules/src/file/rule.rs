@@ -4,13 +4,18 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
+
 use super::patterns::read_matches;
 use super::policies::read_policies;
-use super::quota::read_quota;
+use super::quota::{self, read_quota};
 use super::regions::check_global;
 use super::tiers::FileContext;
 use crate::rule_name::check_name;
-use crate::settings::{Layer, Level, check_costs, read_rule_values, refuse_beside_deny, warn_undeclared};
+use crate::schema::with_required;
+use crate::settings::{
+    Layer, Level, check_costs, read_rule_values, refuse_beside_deny, schema_beside_deny, warn_undeclared,
+};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{
@@ -22,6 +27,15 @@ const ENVOY_DOMAIN: &str = "domain";
 
 /// Names that decisions by lists are shown under.
 const RESERVED: [&str; 2] = ["lists.deny", "lists.allow"];
+
+/// Returns the schema of a rule.
+pub(super) fn schema() -> Value {
+    let mut rule = with_required(Level::Rule.schema(), &["name"]);
+    rule["properties"]["quota"]["anyOf"] = quota::schema()["anyOf"].take();
+    rule["if"] = json!({ "properties": { "deny": { "const": true } }, "required": ["deny"] });
+    (rule["then"], rule["else"]) = (schema_beside_deny(), json!({ "required": ["per"] }));
+    rule
+}
 
 /// Reads a rule; none without a name or with problems of its policies.
 pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &FileContext) -> Option<Rule> {

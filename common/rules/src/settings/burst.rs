@@ -1,5 +1,6 @@
 //! `burst` and `burst_multiplier`: the units that pass at once after idleness.
 
+use serde_json::{Value, json};
 use tollgate_core::rules::{Unit, parse_units, show_units};
 
 use super::policy_edit::PolicyEdit;
@@ -39,6 +40,11 @@ pub(super) fn read_multiplier(reader: &mut YamlReader<'_>, node: &Node<'_>) -> O
     };
     let (digits, decimals) = reader.parse_by(node, "`burst_multiplier`", "a number above 0, such as 1.2", parse)?;
     Some(times(digits, 10_u64.pow(decimals)))
+}
+
+pub(super) fn multiplier_form() -> Value {
+    let decimal = format!(r"^[0-9]+(\.[0-9]{{1,{DECIMALS_MAX}}})?$");
+    json!({ "type": ["number", "string"], "exclusiveMinimum": 0, "pattern": decimal })
 }
 
 fn times(numerator: u64, denominator: u64) -> PolicyEdit {

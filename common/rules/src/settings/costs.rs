@@ -6,6 +6,7 @@ use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Pattern, Rule, parse_uni
 use crate::display::quoted_pattern;
 use crate::hint;
 use crate::request_values::warn_unmet_text;
+use crate::schema::{map_of, units};
 use crate::yaml::{Fields, Node, YamlReader, line_of};
 
 const CHEAPER: &str = "lower the cost, or raise the quota or the burst";
@@ -29,6 +30,13 @@ pub(super) fn read_costs(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[
     let cost = |(pattern, node)| Some((Pattern::parse(pattern), read_units(reader, node, "a cost")?));
     let costs = entries.iter().filter_map(cost).collect();
     rule.costs = Some((name.into(), costs));
+}
+
+pub(super) fn costs_form() -> Value {
+    let mut costs = map_of(&map_of(&units()));
+    costs["type"] = "object".into();
+    (costs["minProperties"], costs["maxProperties"]) = (1.into(), 1.into());
+    costs
 }
 
 pub(super) fn cost_text(rule: &Rule) -> Option<String> {

@@ -47,14 +47,14 @@ impl Layer {
         let mut layer = Self { quota, ..Self::default() };
         for (setting, node) in present(fields) {
             let (slot, read) = match setting.parser {
-                ValueParser::Policy(read) => (setting.name, read),
+                ValueParser::Policy(read) => (setting.key.name, read),
                 ValueParser::PolicyAlias(slot, read) => (slot, read),
                 _ => continue,
             };
             let Some(value) = read(reader, node) else { continue };
             let line = line_of(node);
             if layer.edits.contains_key(slot) {
-                let name = setting.name;
+                let name = setting.key.name;
                 reader.refuse(line, format!("`{slot}` and `{name}` say the same thing; write one of them"));
             } else {
                 layer.edits.insert(slot, Located { value, line });
@@ -73,7 +73,7 @@ impl Layer {
     /// Returns the name and line of the settings that have no effect beside `quota: unlimited`.
     pub(crate) fn without_effect_if_unlimited(&self) -> impl Iterator<Item = (&'static str, usize)> {
         let counting = TABLE.iter().filter(|setting| !setting.levels.contains(&Level::Unlimited));
-        let edits = counting.filter_map(|setting| self.edits.get_key_value(setting.name));
+        let edits = counting.filter_map(|setting| self.edits.get_key_value(setting.key.name));
         edits.filter(|(_, edit)| !matches!(edit.value, PolicyEdit::Default)).map(|(name, edit)| (*name, edit.line))
     }
 
@@ -93,7 +93,7 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer, line: usize) -> Result<Opt
     let algorithm = all.algorithm();
     let refusal = |setting: &Setting| (setting.refusal)(algorithm, algorithm_name(algorithm));
     for setting in TABLE.iter().rev() {
-        let edit = own.edits.get(setting.name).filter(|edit| !matches!(edit.value, PolicyEdit::Default));
+        let edit = own.edits.get(setting.key.name).filter(|edit| !matches!(edit.value, PolicyEdit::Default));
         if let Some((edit, value)) = edit.zip(refusal(setting)) {
             return Err(Located { value, line: edit.line });
         }
@@ -102,7 +102,7 @@ pub(crate) fn resolve(own: &Layer, inherited: &Layer, line: usize) -> Result<Opt
     let Some(quota) = quota.value else { return Ok(None) };
     let mut policy = LimitPolicy::of(quota);
     for setting in TABLE.iter().filter(|setting| refusal(setting).is_none()) {
-        if let Some(edit) = all.edits.get(setting.name) {
+        if let Some(edit) = all.edits.get(setting.key.name) {
             edit.value.apply(&mut policy).map_err(|value| Located { value, line: edit.line })?;
         }
     }

@@ -11,7 +11,7 @@ use tollgate_core::window::{Estimate, Window};
 use super::policy_edit::PolicyEdit;
 use crate::yaml::{Node, YamlReader, line_of};
 
-const ALGORITHMS: [(&str, Algorithm); 6] = [
+pub(super) const ALGORITHMS: [(&str, Algorithm); 6] = [
     ("sliding_window", Algorithm::SlidingWindow(Estimate::Interpolated)),
     ("sliding_log", Algorithm::SlidingLog),
     ("fixed_window", Algorithm::FixedWindow),
@@ -19,12 +19,12 @@ const ALGORITHMS: [(&str, Algorithm); 6] = [
     ("leaky_bucket", Algorithm::LeakyBucket),
     ("concurrency", Algorithm::Concurrency),
 ];
-const ESTIMATES: [(&str, Estimate); 2] =
+pub(super) const ESTIMATES: [(&str, Estimate); 2] =
     [("interpolated", Estimate::Interpolated), ("conservative", Estimate::Conservative)];
 pub(super) const LEASES: [(&str, bool); 2] = [("on", true), ("off", false)];
 pub(super) const CONSISTENCIES: [(&str, Consistency); 3] =
     [("strict", Consistency::Strict), ("bounded", Consistency::Bounded), ("eventual", Consistency::Eventual)];
-const ON_FAILURES: [(&str, OnFailure); 3] =
+pub(super) const ON_FAILURES: [(&str, OnFailure); 3] =
     [("share", OnFailure::Share), ("open", OnFailure::Open), ("closed", OnFailure::Closed)];
 
 pub(super) fn read_algorithm(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<PolicyEdit> {

@@ -1,14 +1,16 @@
 //! One setting of a rule: its name, levels, parser and display.
 
+use serde_json::Value;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Rule};
 
 use super::policy_edit::PolicyEdit;
 use super::show::Shown;
+use crate::schema::{Key, text};
 use crate::yaml::{Node, YamlReader};
 
 pub(super) struct Setting {
-    pub(super) name: &'static str,
+    pub(super) key: Key,
     /// Levels at which the setting may stand.
     pub(super) levels: &'static [Level],
     pub(super) parser: ValueParser,
@@ -50,7 +52,13 @@ impl Setting {
     /// Creates a setting that is read as structure, that every algorithm has, and that is shown nowhere.
     pub(super) const fn new(name: &'static str, levels: &'static [Level]) -> Self {
         let parser = ValueParser::Structure;
-        Self { name, levels, parser, refusal: |_, _| None, of_rule: |_, _| {}, of_policy: |_, _| {} }
+        let key = Key::new(name, "", text);
+        Self { key, levels, parser, refusal: |_, _| None, of_rule: |_, _| {}, of_policy: |_, _| {} }
+    }
+
+    /// Adds the description and the form of its value, for the schema of the file.
+    pub(super) const fn schema(self, description: &'static str, form: fn() -> Value) -> Self {
+        Self { key: Key::new(self.key.name, description, form), ..self }
     }
 
     pub(super) const fn parser(self, parser: ValueParser) -> Self {

@@ -30,12 +30,12 @@ fn names_of_settings_texts_and_json_fields_are_unique() {
         let policy = rule.policy.as_ref().expect("limits");
         let (mut names, mut texts, mut fields) = (HashSet::new(), HashSet::new(), HashSet::new());
         for setting in &TABLE {
-            assert!(names.insert(setting.name), "{}", setting.name);
+            assert!(names.insert(setting.key.name), "{}", setting.key.name);
             let mut shown = Shown::default();
             (setting.of_rule)(rule, &mut shown);
             (setting.of_policy)(policy, &mut shown);
             assert!(shown.texts.iter().all(|(name, _)| texts.insert(*name)), "{:?}", shown.texts);
-            assert!(shown.json.into_iter().all(|(field, _)| fields.insert(field)), "{}", setting.name);
+            assert!(shown.json.into_iter().all(|(field, _)| fields.insert(field)), "{}", setting.key.name);
         }
         assert_eq!((texts.len(), fields.len()), (if &*rule.name == "a" { 17 } else { 14 }, 29));
     }
@@ -45,7 +45,7 @@ fn names_of_settings_texts_and_json_fields_are_unique() {
 fn aliases_of_settings_exist() {
     for setting in &TABLE {
         if let ValueParser::PolicyAlias(slot, _) = setting.parser {
-            let of = TABLE.iter().find(|other| other.name == slot);
+            let of = TABLE.iter().find(|other| other.key.name == slot);
             assert!(of.is_some_and(|other| matches!(other.parser, ValueParser::Policy(_))), "{slot}");
         }
     }

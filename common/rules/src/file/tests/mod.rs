@@ -1,5 +1,6 @@
 //! Tests of the rules file: accepted language, refusals, and decisions.
 
+mod schema;
 mod deciding;
 mod groups;
 mod language;
@@ -15,11 +16,17 @@ use tollgate_core::rules::{Consistency, OnFailure, Rule};
 use tollgate_core::window::Estimate;
 
 fn refusal(yaml: &str) -> String {
-    crate::from_yaml("rules.yaml", yaml, 1).expect_err("must be refused").to_string()
+    let text = crate::from_yaml("rules.yaml", yaml, 1).expect_err("must be refused").to_string();
+    if text.contains("unknown field") {
+        schema::must_not_validate(yaml);
+    }
+    text
 }
 
 fn accepted(yaml: &str) -> RuleSet {
-    crate::from_yaml("rules.yaml", yaml, 1).unwrap_or_else(|error| panic!("{error}"))
+    let set = crate::from_yaml("rules.yaml", yaml, 1).unwrap_or_else(|error| panic!("{error}"));
+    schema::must_validate(yaml);
+    set
 }
 
 #[test]
