@@ -8,3 +8,4 @@ mod compose;
 mod package;
 mod fleet;
 mod two_regions;
+mod gateways;

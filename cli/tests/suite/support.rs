@@ -144,6 +144,12 @@ impl Client {
         Some(Self(BufReader::new(tcp)))
     }
 
+    /// Returns the connection with a shorter time after which the test gives up.
+    pub(crate) fn give_up_after(self, patience: Duration) -> Self {
+        self.0.get_ref().set_read_timeout(Some(patience)).unwrap();
+        self
+    }
+
     /// Asks for one unit of this key. Returns `None` if the connection breaks.
     pub(crate) fn try_check(&mut self, key: &str) -> Option<Answer> {
         let text = format!("GET /check HTTP/1.1\r\nhost: tollgate\r\nx-api-key: {key}\r\n\r\n");
@@ -205,7 +211,7 @@ impl Client {
 
 impl Answer {
     pub(crate) fn find(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+        self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {

@@ -11,13 +11,11 @@ mod proxy;
 mod redis;
 mod kafka;
 mod mirror_maker;
-mod envoy;
-mod nginx;
+mod gateway;
 
-pub use envoy::EnvoyKind;
+pub use gateway::{GatewayKind, GatewayProgram};
 pub use kafka::KafkaKind;
 pub use mirror_maker::MirrorMakerKind;
-pub use nginx::NginxKind;
 pub use port::free_port;
 pub use program::{Finished, finish};
 pub use proxy::Proxy;
@@ -25,14 +23,12 @@ pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, wait_for};
 pub use size::scaled;
 
-/// Running Envoy.
-pub type Envoy = Server<EnvoyKind>;
+/// Running gateway.
+pub type Gateway = Server<GatewayKind>;
 /// Running Kafka node.
 pub type Kafka = Server<KafkaKind>;
 /// Running `MirrorMaker`.
 pub type MirrorMaker = Server<MirrorMakerKind>;
-/// Running nginx.
-pub type Nginx = Server<NginxKind>;
 /// Running Redis without persistence.
 pub type Redis = Server<RedisKind>;
 

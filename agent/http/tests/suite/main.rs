@@ -11,8 +11,6 @@ mod headers;
 mod refusals;
 mod shutdown;
 mod tokens;
-mod gateway;
-mod nginx;
 mod gateway_headers;
 mod explain;
 mod imported;

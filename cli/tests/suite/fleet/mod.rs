@@ -1,6 +1,6 @@
 //! Agents and aggregators as processes, over real Redis and real Kafka, while servers and processes fail.
 
-mod fleet_of_processes;
+pub(crate) mod fleet_of_processes;
 mod log;
 mod emergency;
 mod notices;

@@ -1,3 +1,0 @@
-//! The gRPC surface behind real gateways.
-
-mod envoy;
