@@ -100,7 +100,7 @@ impl Engine {
         sent: Sending,
         answer: &Result<ChargeResults, StoreError>,
     ) -> Decisions {
-        let (sent_at, may_lease) = (sent.at, calls.len() == 1 && planned[0].request.is_none());
+        let (sent_at, may_lease) = (sent.at, calls.len() == 1 && planned[0].may_lease());
         if let Ok(results) = answer {
             self.take_leases(context.now, context.active, planned, charges, results, sent);
         }
@@ -207,9 +207,8 @@ impl Engine {
         } else {
             StoreAccess::Open
         };
-        // A rule in quota mode may deny a call that passes.
-        let may_lease = may_lease && !planned.matched.iter().any(|matched| matched.rule.quota_mode);
-        let (latest, may_lease) = (context.bounds.latest, may_lease && store == StoreAccess::Open);
+        let may_lease = may_lease && planned.may_lease() && store == StoreAccess::Open;
+        let latest = context.bounds.latest;
         let mut payments = Payments::new();
         if may_lease {
             let step_until = Self::expiry(context, planned).1;

@@ -51,7 +51,8 @@ impl Engine {
             (None, None) => (None, &self.unlimited),
         };
         counts.decided(source, allowed);
-        if shown.and_then(|shown| verdicts[shown]).is_some_and(|rule| rule.is_near_limit()) && rejection.is_none() {
+        let charges = allowed && !held_back && call.cost() > 0;
+        if charges && shown.and_then(|shown| verdicts[shown]).is_some_and(|rule| rule.is_near_limit()) {
             counts.came_near_limit();
         }
         planned.count_shadowed(context);

@@ -120,6 +120,11 @@ impl MatchedRule<'_> {
         self.enforcement == Enforcement::NeverDeny
     }
 
+    /// Returns true if a call may pass although the rule denies it. The rule counts all calls then.
+    pub(crate) fn in_quota_mode(&self) -> bool {
+        self.rule.quota_mode && self.rule.charge == Charging::Each
+    }
+
     /// Returns true if the rule is charged although another rule denies the call.
     pub(crate) fn is_counted_always(&self) -> bool {
         self.never_denies() || self.rule.charge == Charging::Each

@@ -46,7 +46,7 @@ impl Engine {
                     None => self.plan_rule(context, matched, table, store, at, (payment, is_denied)),
                 };
                 // A call that only rules in quota mode deny may pass, so it is decided by the others, too.
-                is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted) && !matched.rule.quota_mode;
+                is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted) && !matched.in_quota_mode();
                 asks |= verdict.is_none() && !matched.may_follow(false);
                 verdicts[place] = verdict;
             }

@@ -93,10 +93,16 @@ impl PlannedCall<'_> {
         self.combined.allowed && !held_back || is_counted
     }
 
-    /// Returns for each rule in quota mode that may deny the call true if it does.
+    /// Returns true if the call may take units of leases. A call with an id may have been charged before. One that passes over a quota
+    /// counts as denied while units are taken.
+    pub(crate) fn may_lease(&self) -> bool {
+        self.request.is_none() && !self.matched.iter().any(MatchedRule::in_quota_mode)
+    }
+
+    /// Returns a flag for each rule in quota mode that may deny the call: true if it does.
     fn quotas(&self) -> impl Iterator<Item = bool> {
         let in_quota_mode =
-            |(_, matched): &(usize, &MatchedRule<'_>)| matched.rule.quota_mode && !matched.never_denies();
+            |(_, matched): &(usize, &MatchedRule<'_>)| matched.in_quota_mode() && !matched.never_denies();
         self.matched.iter().enumerate().filter(in_quota_mode).map(|(position, _)| self.is_denied_by(position))
     }
 
@@ -106,7 +112,7 @@ impl PlannedCall<'_> {
 
     /// Returns true if the call is denied, and by rules in quota mode alone.
     fn is_denied_by_quotas(&self) -> bool {
-        let mut others = self.matched.iter().enumerate().filter(|(_, matched)| !matched.rule.quota_mode);
+        let mut others = self.matched.iter().enumerate().filter(|(_, matched)| !matched.in_quota_mode());
         !self.combined.allowed
             && self.rejection.is_none()
             && !others.any(|(position, matched)| !matched.rule.shadow && self.is_denied_by(position))
@@ -163,8 +169,7 @@ pub(crate) fn combine_enforced(matched: &[MatchedRule], verdicts: &[Option<RuleV
     combine(&verdicts.iter().zip(matched).map(enforced).collect::<SmallVec<[_; 8]>>())
 }
 
-/// Returns true if the calls of a request are certainly denied: one of them by a rule that is not in quota mode, or the request by
-/// all rules in quota mode.
+/// Returns true if a request is denied whatever the store answers: by a rule that is not in quota mode, or by all rules in quota mode.
 pub(crate) fn are_denied(calls: &[PlannedCall<'_>]) -> bool {
     let denied = || calls.iter().filter(|planned| !planned.combined.allowed);
     denied().next().is_some()

@@ -23,7 +23,7 @@ use crate::problem_details::{HandlerResult, ProblemDetails};
 
 pub(crate) const CHECK_PATH: &str = "/check";
 
-/// Maximum time for which an answer is held back. Its rest is told as without `wait`.
+/// Maximum time for which an answer is held back. A longer delay leaves its rest in `delay_ms`.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Options of the query of `/check`.
@@ -36,26 +36,27 @@ struct CheckOptions {
 }
 
 impl CheckOptions {
-    /// Reads a query, whose other fields may be those of the client's request.
+    /// Reads a query. Only the first field of a name counts: those behind it may be of the client's request.
     fn read(query: Option<&str>) -> Result<Self, ProblemDetails> {
-        let mut options = Self::default();
-        for field in query.unwrap_or_default().split('&') {
-            match field.split_once('=') {
-                Some(("deny", "403")) => options.deny_status = Some(StatusCode::FORBIDDEN),
-                Some(("deny", other)) => {
-                    let detail =
-                        format!("deny={other} is not a status of denials; write deny=403, or leave it out for 429");
-                    return Err(ProblemDetails::bad_request(detail));
-                }
-                Some(("wait", "true")) => options.waits = true,
-                Some(("wait", other)) => {
-                    let detail = format!("wait={other} is not known; write wait=true, or leave it out for no wait");
-                    return Err(ProblemDetails::bad_request(detail));
-                }
-                _ => {}
+        let field = |name| query.unwrap_or_default().split('&').find_map(|field| field.strip_prefix(name));
+        let refused = |detail| Err(ProblemDetails::bad_request(detail));
+        let deny_status = match field("deny=") {
+            None => None,
+            Some("403") => Some(StatusCode::FORBIDDEN),
+            Some(other) => {
+                return refused(format!(
+                    "deny={other} is not a status of denials; write deny=403, or leave it out for 429"
+                ));
             }
-        }
-        Ok(options)
+        };
+        let waits = match field("wait=") {
+            None => false,
+            Some("true") => true,
+            Some(other) => {
+                return refused(format!("wait={other} is not known; write wait=true, or leave it out for no wait"));
+            }
+        };
+        Ok(Self { deny_status, waits })
     }
 }
 

@@ -7,10 +7,12 @@
 
 mod status;
 
+use std::sync::Arc;
+
 use tollgate_core::call::{COST_MAX, Call, DESCRIPTORS_LEN_MAX};
 use tollgate_core::counter::StoreError;
 use tollgate_core::decision::{Decision, LimitStatus};
-use tollgate_core::rules::{ApplicableRule, MatchScope};
+use tollgate_core::rules::{ApplicableRule, MatchScope, Origin};
 use tollgate_rules::import::envoy_names;
 
 pub use status::{CurrentLimit, DescriptorStatus, LimitUnit};
@@ -42,8 +44,17 @@ pub struct RateLimitCalls<'r> {
     calls: Vec<Call<'r>>,
     /// Calls of the descriptors with negative hits, and their places among all descriptors.
     refunds: Vec<(usize, Call<'r>)>,
-    /// Places of the calls that bring a limit, among all descriptors and among `calls`.
-    limited: Vec<(usize, usize)>,
+    /// Calls that bring a limit.
+    limited: Vec<LimitedCall>,
+}
+
+/// Place of a call that brings a limit, and the unit of the limit.
+struct LimitedCall {
+    /// Place among all descriptors.
+    descriptor: usize,
+    /// Place among the calls.
+    call: usize,
+    unit: LimitUnit,
 }
 
 /// Answer to a request.
@@ -56,11 +67,13 @@ pub struct RateLimitAnswer {
 /// Reason for which a request has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum RateLimitError {
-    /// Request that cannot be decided by the rules.
+    /// The rules do not allow the request, or it lacks a part.
     #[error("the request is not valid: {0}")]
     Invalid(String),
-    /// Store that gave nothing back; nothing else was charged.
-    #[error("nothing was given back: {0}; retry when the store is available")]
+    /// The store did not confirm a refund; nothing was charged.
+    #[error(
+        "the store did not confirm that units were given back: {0}; ask with 0 hits before a retry, which may give back more"
+    )]
     NotRefunded(#[from] StoreError),
 }
 
@@ -89,8 +102,8 @@ impl<'r> RateLimitCalls<'r> {
                 request.refunds.push((place, call));
                 continue;
             }
-            if descriptor.limit.is_some() {
-                request.limited.push((place, request.calls.len()));
+            if let Some((_, unit)) = descriptor.limit {
+                request.limited.push(LimitedCall { descriptor: place, call: request.calls.len(), unit });
             }
             request.calls.push(call);
         }
@@ -102,7 +115,9 @@ impl<'r> RateLimitCalls<'r> {
     /// # Errors
     /// The reason and the remedy, if a rule does not give back units or takes no limit of a request, or the store gives nothing back.
     pub async fn decide<S: ChargeStore>(&self, agent: &Agent<S>) -> Result<RateLimitAnswer, RateLimitError> {
-        let scope = MatchScope { ordered_entries: true, ..MatchScope::default() };
+        let mut scope = MatchScope { ordered_entries: true, ..MatchScope::default() };
+        let replaced = if self.refunds.is_empty() { Vec::new() } else { self.replaced(agent, scope) };
+        scope.excluded = &replaced;
         if !self.refunds.is_empty() || !self.limited.is_empty() {
             self.check_rules(agent, scope)?;
         }
@@ -112,6 +127,20 @@ impl<'r> RateLimitCalls<'r> {
         }
         let decisions = if self.calls.is_empty() { Vec::new() } else { agent.decide_all(&self.calls, scope).await };
         Ok(RateLimitAnswer { decisions, refunded })
+    }
+
+    /// Returns the names of the rules that a rule of any descriptor replaces.
+    fn replaced<S: ChargeStore>(&self, agent: &Agent<S>, scope: MatchScope<'_>) -> Vec<Arc<str>> {
+        let calls = || self.calls.iter().chain(self.refunds.iter().map(|(_, call)| call));
+        agent.engine().with_rules(|rules| {
+            let mut replaced = Vec::new();
+            for resolved in calls().map(|call| rules.resolved_within(call, scope)) {
+                let verified = rules.applicable(&resolved).into_iter().map(|applicable| applicable.rule);
+                let verified = verified.filter(|rule| resolved.satisfies(&rule.matches, true));
+                replaced.extend(verified.flat_map(|rule| rule.replaces.iter().cloned()));
+            }
+            replaced
+        })
     }
 
     /// Refuses what the rules do not allow every gateway.
@@ -128,12 +157,24 @@ impl<'r> RateLimitCalls<'r> {
                     return Err(of_descriptor(*place, &why));
                 }
             }
-            for (place, limited) in &self.limited {
-                let applicable = rules.applicable(&rules.resolved_within(&self.calls[*limited], scope));
-                let takes = |applicable: &ApplicableRule<'_>| applicable.rule.quota_from.as_deref() == Some(LIMIT);
-                if !applicable.iter().any(takes) {
+            for limited in &self.limited {
+                let applicable = rules.applicable(&rules.resolved_within(&self.calls[limited.call], scope));
+                let takes = |applicable: &&ApplicableRule<'_>| {
+                    matches!(applicable.origin, Origin::Descriptor(name) if name == LIMIT)
+                };
+                let Some(taking) = applicable.iter().find(takes) else {
                     let why = "it brings a `limit`, and no rule takes one for it; write `quota: { from: limit, default: 100/min }` in the rule, or the limit into the rules";
-                    return Err(of_descriptor(*place, why));
+                    return Err(of_descriptor(limited.descriptor, why));
+                };
+                // Another window would drop the units that are counted.
+                let width_ms = taking.rule.policy.map(|policy| policy.window.width_ms());
+                if limited.unit.width_ms() != width_ms {
+                    let why = format!(
+                        "it brings a `limit` per {}, and rule `{}` counts in another unit; bring a limit in the unit of the rule's `default`",
+                        limited.unit.as_str(),
+                        taking.rule.name
+                    );
+                    return Err(of_descriptor(limited.descriptor, &why));
                 }
             }
             Ok(())
@@ -192,6 +233,9 @@ impl<'r, E: ExactSizeIterator<Item = (&'r str, &'r str)> + Clone> RateLimitDescr
         let names = envoy_names(self.entries.clone().map(|(key, _)| key));
         for (name, (_, value)) in names.into_iter().zip(self.entries.clone()) {
             call.add(name, value.into()).map_err(refused)?;
+        }
+        if self.is_negative_hits && self.limit.is_some() {
+            return Err("it has negative hits and brings a `limit`; leave one out".to_owned());
         }
         if let Some((requests, unit)) = self.limit {
             let Some(width_ms) = unit.width_ms().filter(|_| requests > 0) else {

@@ -223,6 +223,49 @@ async fn a_limit_of_the_request() {
     assert_eq!(response.statuses[0].limit_remaining, 1, "the default of the rule");
 }
 
+/// F16: a limit of a request in another unit than that of the rule is refused, because it would drop what is counted. So are negative
+/// hits with a limit, and an entry that is named `limit` chooses no quota.
+#[tokio::test]
+async fn a_limit_of_the_request_clears_nothing() {
+    let rules =
+        "rules: [{ name: per-user, match: { domain: web }, per: [user], quota: { from: limit, default: 2/h } }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).unwrap();
+    let router = crate::router(Agent::builder().rules(rules).start().unwrap());
+    let brought = |requests_per_unit, unit: RateLimitUnit, is_negative_hits| RateLimitDescriptor {
+        limit: Some(RateLimitOverride { requests_per_unit, unit: unit.into() }),
+        is_negative_hits,
+        ..descriptor(&[("user", "u1")])
+    };
+    let ask = async |descriptor| limit(&router, &request(vec![descriptor])).await;
+    for expected in [Code::Ok, Code::Ok, Code::Ok, Code::OverLimit] {
+        assert_eq!(ask(brought(3, RateLimitUnit::Hour, false)).await.unwrap().overall_code(), expected);
+    }
+    let (_, text) = ask(brought(100, RateLimitUnit::Second, false)).await.unwrap_err();
+    assert!(text.contains("per SECOND, and rule `per-user` counts in another unit"), "{text}");
+    let (_, text) = ask(brought(3, RateLimitUnit::Hour, true)).await.unwrap_err();
+    assert!(text.contains("negative hits and brings a `limit`"), "{text}");
+    let forged = descriptor(&[("user", "u1"), ("limit", "1000/h")]);
+    assert_eq!(ask(forged).await.unwrap().overall_code(), Code::OverLimit);
+}
+
+/// P1: a refund takes nothing from a limit that another descriptor of the request replaces.
+#[tokio::test]
+async fn negative_hits_take_nothing_from_a_replaced_limit() {
+    let settings = EnvoySettings { refunds: vec!["web".to_owned()], ..EnvoySettings::default() };
+    let router = router_with(
+        "  - { key: user, rate_limit: { name: per-user, unit: hour, requests_per_unit: 2 } }
+  - { key: plan, rate_limit: { unit: hour, requests_per_unit: 9, replaces: [{ name: per-user }] } }
+",
+        settings,
+    );
+    let user: &[_] = &[("user", "u1")];
+    assert_eq!([code(&router, user).await, code(&router, user).await], [Code::Ok; 2]);
+    let back = |entries| RateLimitDescriptor { is_negative_hits: true, ..descriptor(entries) };
+    let both = request(vec![back(user), back(&[("plan", "paid")])]);
+    assert_eq!(limit(&router, &both).await.unwrap().overall_code(), Code::Ok);
+    assert_eq!(code(&router, user).await, Code::OverLimit);
+}
+
 /// P1: settings of metrics change no decision.
 #[tokio::test]
 async fn value_to_metric_and_detailed_metric() {
