@@ -1,7 +1,7 @@
 //! The layer and its service.
 //!
-//! A request that is decided at once goes to the service that was polled ready. Any other one takes that service with it, and leaves a clone
-//! that is not ready yet.
+//! A request that is decided at once goes to the service that was polled ready. Any other one takes that service with it,
+//! and leaves a clone that is not ready yet.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -36,8 +36,8 @@ impl RateLimitLayer {
         Self(Arc::new(RequestLimits::new(agent, None)))
     }
 
-    /// Completes or replaces the call that the rules make of a request: `map_call` gets it with the request's parts. What an outer layer has found
-    /// out about a request is in the extensions of its parts.
+    /// Completes or replaces the call that the rules make of a request: `map_call` gets it with the request's parts. Their
+    /// extensions have what an outer layer has found out about the request.
     ///
     /// ```
     /// # use tollgate::{Agent, Rule};
