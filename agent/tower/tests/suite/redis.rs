@@ -17,6 +17,9 @@ async fn servers_on_one_redis_share_a_quota() {
         let rules = "rules: [{ name: shared, per: [ip], quota: 3/min, consistency: strict, deadline: 5s }]";
         let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).unwrap();
         let agent = Agent::builder().node(node).rules(rules).redis(&*redis.url()).start().unwrap();
+        while !agent.missing_parts().await.is_empty() {
+            tokio::task::yield_now().await;
+        }
         let router = Router::new().route("/", get(|| async { "found" })).layer(RateLimitLayer::new(agent));
         clients.push(Client::connect(serve(router).await).await);
     }
