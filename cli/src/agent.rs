@@ -48,8 +48,8 @@ pub(crate) struct AgentArgs {
     /// Region of the agent; one of those under `regions` if a rule has `scope: global`
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = serve::node)]
     pub(crate) region: String,
-    /// Counts calls under all rules and denies none, except while the emergency switch is on; /metrics has the denials that
-    /// there would have been
+    /// Counts calls under all rules and denies none, except while the emergency switch is on; /metrics has the denials by rules
+    /// that there would have been
     #[arg(long)]
     shadow: bool,
     /// Folder for the last good rules and the agents of the fleet, with which the agent starts while no server can be

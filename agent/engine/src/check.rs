@@ -264,8 +264,7 @@ fn excluded(active: &ActiveRules, calls: &[Call<'_>], scope: MatchScope<'_>) -> 
         let applicable = active
             .set
             .applicable_among(&resolved, active.index.candidates(&resolved, &mut Positions::new()).iter().copied());
-        let verified = applicable.iter().filter(|applicable| resolved.satisfies(&applicable.rule.matches, true));
-        excluded.extend(verified.flat_map(|applicable| &applicable.rule.replaces).cloned());
+        excluded.extend(applicable.iter().flat_map(|applicable| applicable.replaced(&resolved)).cloned());
     }
     excluded
 }

@@ -94,8 +94,8 @@ pub enum Progress {
 pub enum Output {
     /// Of [`Operation::Check`]: a decision for each call, in their order.
     Decisions(Decisions),
-    /// Of [`Operation::Settle`], [`Operation::Refund`] and [`Operation::Release`]: the status of the tightest rule concerned afterwards, none if no
-    /// rule is concerned; or the reason for which nothing was refunded.
+    /// Of [`Operation::Settle`], [`Operation::Refund`] and [`Operation::Release`]: the status of the tightest rule concerned
+    /// afterwards, none if no rule is concerned; or the reason for which nothing was refunded.
     Adjusted(Result<Option<LimitStatus>, StoreError>),
     /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
     Backfilled(Result<(), StoreError>),

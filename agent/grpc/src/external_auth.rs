@@ -3,11 +3,9 @@
 use std::slice;
 
 use axum::extract::ConnectInfo;
-use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::http_response::{self, PROBLEM_JSON};
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Call, Decision, request};
+use tollgate::{Agent, Call, Decision, http_response, request};
 use tollgate_listen::Peer;
 use tonic::{Code, Request, Response, Status};
 
@@ -69,16 +67,15 @@ fn headers_of(request: &HttpRequest) -> HeaderMap {
 }
 
 fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decision) -> CheckResponse {
-    let mut headers = http_response::headers(decision, agent.node());
     let (code, answer) = if decision.allowed {
-        let response_headers_to_add = options(&headers);
+        let response_headers_to_add = options(&http_response::headers(decision, agent.node()));
         let headers_to_remove = http_response::HEADER_NAMES.map(ToOwned::to_owned).to_vec();
         (Code::Ok, HttpResponse::OkResponse(OkHttpResponse { headers_to_remove, response_headers_to_add }))
     } else {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        let status = HttpStatus { code: http_response::status_code(decision).as_u16().into() };
-        let body = http_response::body(decision, &agent.decision_id(call, decision));
-        let denied = DeniedHttpResponse { status: Some(status), headers: options(&headers), body };
+        let id = agent.decision_id(call, decision);
+        let (parts, body) = http_response::response(decision, agent.node(), &id).into_parts();
+        let status = HttpStatus { code: parts.status.as_u16().into() };
+        let denied = DeniedHttpResponse { status: Some(status), headers: options(&parts.headers), body };
         (Code::PermissionDenied, HttpResponse::DeniedResponse(denied))
     };
     CheckResponse {

@@ -24,7 +24,7 @@ pub enum Gateway {
     Traefik,
     /// Caddy's `forward_auth`.
     Caddy,
-    /// `HAProxy` with `auth-request.lua`.
+    /// `HAProxy` with the Lua action in `deploy/haproxy`.
     Haproxy,
 }
 

@@ -221,3 +221,23 @@ async fn a_request_is_limited_by_rules_in_rust() {
     assert!(agent.check(&call).await.is_ok());
     assert_eq!(agent.check(&call).await.unwrap_err().rule(), "per-key");
 }
+
+/// Admissions that leave less than a fifth are counted by the rule that is shown, whether the call has one rule or several; questions
+/// and denials are not.
+#[tokio::test]
+async fn admissions_near_a_limit_are_counted() {
+    let wide = Rule::per("wide", &["api_key"], "100/min".parse().unwrap()).strict();
+    let tried = Rule::per("tried", &["api_key"], "1/min".parse().unwrap()).in_shadow();
+    for others in [vec![], vec![wide, tried]] {
+        let builder = others.into_iter().fold(Agent::builder().rule(strict("10/min")), crate::Builder::rule);
+        let agent = builder.start().unwrap();
+        let call = Call::new().with("api_key", "k");
+        for _ in 0..12 {
+            let _ = agent.check(&call).await;
+        }
+        let _ = agent.check(&call.clone().costing(0)).await;
+        let rules = agent.engine().metrics().rules();
+        let near: Vec<_> = rules.iter().map(|(_, counts)| counts.near_limit()).filter(|count| *count > 0).collect();
+        assert_eq!(near, [2], "the last two of ten");
+    }
+}

@@ -2,8 +2,9 @@
 //!
 //! Each descriptor of a request is a call, with its entries and `domain`. [`Agent::decide_all`] decides all of them as one request.
 //! The rules of `--envoy-config` and `rules import` have `exact_match`: only one whose `match` names exactly the entries of a
-//! descriptor in their order applies to it. A descriptor with negative hits is no call: its hits are given back, before the others
-//! are decided. A limit of the request is a descriptor `limit` of the call, from which a rule may take its quota.
+//! descriptor in their order applies to it. A descriptor with negative hits is no call: its hits are given back, once the others
+//! are decided. If the store does not confirm it, its status has no limit. A limit of the request is a descriptor `limit` of the
+//! call, from which a rule may take its quota.
 
 mod status;
 
@@ -26,6 +27,7 @@ pub const CALLS_LEN_MAX: usize = 64;
 const DOMAIN: &str = "domain";
 /// Descriptor that holds the limit that a request brings.
 const LIMIT: &str = "limit";
+
 /// One descriptor of a request.
 pub struct RateLimitDescriptor<E> {
     /// Keys and values.
@@ -70,7 +72,7 @@ pub enum RateLimitError {
     /// The rules do not allow the request, or it lacks a part.
     #[error("the request is not valid: {0}")]
     Invalid(String),
-    /// The store did not confirm a refund; nothing was charged.
+    /// The store did not confirm a refund, of a request that has nothing else.
     #[error(
         "the store did not confirm that units were given back: {0}; ask with 0 hits before a retry, which may give back more"
     )]
@@ -113,7 +115,8 @@ impl<'r> RateLimitCalls<'r> {
     /// Decides the request.
     ///
     /// # Errors
-    /// The reason and the remedy, if a rule does not give back units or takes no limit of a request, or the store gives nothing back.
+    /// The reason and the remedy, if a rule does not give back units or takes no limit of a request, or the store
+    /// does not confirm the refunds of a request that has nothing else.
     pub async fn decide<S: ChargeStore>(&self, agent: &Agent<S>) -> Result<RateLimitAnswer, RateLimitError> {
         let mut scope = MatchScope { ordered_entries: true, ..MatchScope::default() };
         let replaced = if self.refunds.is_empty() { Vec::new() } else { self.replaced(agent, scope) };
@@ -121,12 +124,24 @@ impl<'r> RateLimitCalls<'r> {
         if !self.refunds.is_empty() || !self.limited.is_empty() {
             self.check_rules(agent, scope)?;
         }
-        let mut refunded = Vec::with_capacity(self.refunds.len());
-        for (place, call) in &self.refunds {
-            refunded.push((*place, agent.refund(call, scope).await?));
-        }
         let decisions = if self.calls.is_empty() { Vec::new() } else { agent.decide_all(&self.calls, scope).await };
-        Ok(RateLimitAnswer { decisions, refunded })
+        let (mut refunded, mut failed) = (Vec::with_capacity(self.refunds.len()), None);
+        for (place, call) in &self.refunds {
+            // A store that does not answer is asked once.
+            let limit = match failed {
+                None => agent.refund(call, scope).await.unwrap_or_else(|error| {
+                    failed = Some(error);
+                    None
+                }),
+                Some(_) => None,
+            };
+            refunded.push((*place, limit));
+        }
+        match failed {
+            // The decisions on the other descriptors hold.
+            Some(error) if decisions.is_empty() => Err(error.into()),
+            _ => Ok(RateLimitAnswer { decisions, refunded }),
+        }
     }
 
     /// Returns the names of the rules that a rule of any descriptor replaces.
@@ -135,9 +150,8 @@ impl<'r> RateLimitCalls<'r> {
         agent.engine().with_rules(|rules| {
             let mut replaced = Vec::new();
             for resolved in calls().map(|call| rules.resolved_within(call, scope)) {
-                let verified = rules.applicable(&resolved).into_iter().map(|applicable| applicable.rule);
-                let verified = verified.filter(|rule| resolved.satisfies(&rule.matches, true));
-                replaced.extend(verified.flat_map(|rule| rule.replaces.iter().cloned()));
+                let applicable = rules.applicable(&resolved);
+                replaced.extend(applicable.iter().flat_map(|applicable| applicable.replaced(&resolved)).cloned());
             }
             replaced
         })

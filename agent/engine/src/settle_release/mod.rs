@@ -246,7 +246,8 @@ impl Engine {
         self.update_counter(matched, context.active.order, event);
     }
 
-    /// Refunds units that were admitted without the store and that it was never told about; returns false if there are none. A slot is free at once. Other units reach the store with their refund, so that it knows the request of the
+    /// Refunds units that the store was never told about; returns false if there are none. A slot is free at once. Other
+    /// units reach the store with their refund, so that it knows the request of the
     /// refund when another agent repeats it. Units of one instant are interchangeable.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
         let Adjustment { at, whole, request, unsynced, .. } = *adjustment;

@@ -198,11 +198,11 @@ async fn negative_hits_beside_others() {
         ..descriptor(&[("user", "u1")])
     };
     limit(&router, &request(vec![user(4, false)])).await.unwrap();
-    let mixed = request(vec![user(3, true), descriptor(&[("plan", "free")])]);
+    let mixed = request(vec![user(2, true), descriptor(&[("plan", "free")]), user(1, true)]);
     let response = limit(&router, &mixed).await.unwrap();
     let units =
         response.statuses.iter().map(|status| (status.current_limit.as_ref().unwrap().unit(), status.limit_remaining));
-    assert_eq!(units.collect::<Vec<_>>(), [(Unit::Hour, 9), (Unit::Day, 19)]);
+    assert_eq!(units.collect::<Vec<_>>(), [(Unit::Hour, 8), (Unit::Day, 19), (Unit::Hour, 9)]);
 }
 
 /// F16: a rule takes the limit that the request brings, if it says so.

@@ -84,3 +84,20 @@ async fn negative_hits_give_back_units_at_every_agent() {
     assert_eq!(code(&one, user(3, false)).await, Code::OverLimit, "2 are left, because the retry was charged once");
     assert_eq!(code(&two, user(2, false)).await, Code::Ok);
 }
+
+/// stand-alone: while Redis is down, descriptors are decided beside one with negative hits, whose units are not given back. A request
+/// of negative hits alone learns that.
+#[tokio::test(flavor = "multi_thread")]
+async fn negative_hits_without_redis_fail_no_other_descriptor() {
+    let redis = Redis::start();
+    let (_, router) = agent(&redis, "one");
+    drop(redis);
+    let back = RateLimitDescriptor { is_negative_hits: true, ..descriptor(&[("user", "u1")]) };
+    let mixed = request(vec![back.clone(), descriptor(&[("plan", "free")])]);
+    let response = limit(&router, &mixed).await.unwrap();
+    let shown = response.statuses.iter().map(|status| (status.code(), status.current_limit.is_some()));
+    assert_eq!(shown.collect::<Vec<_>>(), [(Code::Ok, false), (Code::Ok, true)]);
+    let (code, text) = limit(&router, &request(vec![back])).await.unwrap_err();
+    assert_eq!(code, GrpcCode::Unavailable, "{text}");
+    assert!(text.contains("did not confirm that units were given back"), "{text}");
+}

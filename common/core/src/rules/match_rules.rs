@@ -81,11 +81,8 @@ impl RuleSet {
         candidates: impl IntoIterator<Item = usize>,
     ) -> SmallVec<[ApplicableRule<'a>; 4]> {
         let mut applicable = self.narrowest_among(call, candidates);
-        let replaced: SmallVec<[Arc<str>; 4]> = applicable
-            .iter()
-            .filter(|applicable| !applicable.rule.replaces.is_empty() && call.satisfies(&applicable.rule.matches, true))
-            .flat_map(|applicable| applicable.rule.replaces.iter().cloned())
-            .collect();
+        let replaced: SmallVec<[Arc<str>; 4]> =
+            applicable.iter().flat_map(|applicable| applicable.replaced(call)).cloned().collect();
         if !replaced.is_empty() {
             applicable.retain(|applicable| !replaced.contains(&applicable.rule.name));
         }
@@ -125,7 +122,15 @@ impl RuleSet {
     }
 }
 
-impl ApplicableRule<'_> {
+impl<'a> ApplicableRule<'a> {
+    /// Returns the names of the rules that this one replaces; none if it matches by an unverified value.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn replaced(&self, call: &ResolvedCall<'_>) -> &'a [Arc<str>] {
+        let replaces = &self.rule.replaces;
+        if !replaces.is_empty() && call.satisfies(&self.rule.matches, true) { replaces } else { &[] }
+    }
+
     /// Returns true if the other rule is of the same group and wider, or equally narrow and further down. A rule that
     /// matches by an unverified value overrides nothing, or a client could choose the wider limit.
     pub(super) fn overrides(&self, other: &ApplicableRule<'_>, call: &ResolvedCall<'_>) -> bool {

@@ -82,7 +82,7 @@ impl Numbering {
 }
 
 impl RuleSet {
-    /// Returns the rules as an agent uses them that denies no call: all of them are in shadow, and the deny list is empty.
+    /// Returns the rules with all of them in shadow and an empty deny list.
     #[doc(hidden)]
     #[must_use]
     pub fn in_shadow(mut self) -> Self {
