@@ -86,7 +86,7 @@ impl Engine {
         // Nothing of the charge is left: a retry of the call is another call.
         let whole = (is_whole && decided.is_some_and(|decided| decided.request().is_some())).then_some(kind);
         let mode = if is_refund { ChargeMode::Refund { at, whole } } else { ChargeMode::Backfill { at } };
-        let mut matched = MatchedRules::new();
+        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
         // The store part of a correction may fail and be repeated, after the part under `eventual` was made.
         let eventual_request = request.map(|request| request.after(1));
         // A call is settled once. Its slots may be held and released again under its request.
@@ -94,7 +94,6 @@ impl Engine {
         let is_made =
             |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id, decided_at));
         let (is_repeated, is_repeated_eventual) = (is_made(request), is_made(eventual_request));
-        let mut shadowed = ShadowedRules::new();
         if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
@@ -246,9 +245,9 @@ impl Engine {
         self.update_counter(matched, context.active.order, event);
     }
 
-    /// Refunds units that the store was never told about; returns false if there are none. A slot is free at once. Other
-    /// units reach the store with their refund, so that it knows the request of the
-    /// refund when another agent repeats it. Units of one instant are interchangeable.
+    /// Refunds units that the store was never told about; returns false if there are none. A slot is free at once. Other units
+    /// reach the store with their refund, so that it knows the request of the refund when another agent repeats it. Units of
+    /// one instant are interchangeable.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
         let Adjustment { at, whole, request, unsynced, .. } = *adjustment;
         let Some(call) = unsynced else { return false };
