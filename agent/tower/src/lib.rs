@@ -24,7 +24,7 @@
 //!
 //! | feature | adds |
 //! | --- | --- |
-//! | `axum` | the client's address from [`ConnectInfo<SocketAddr>`](axum::extract::ConnectInfo), and whole paths in nested routers |
+//! | `axum` | the client's address from `axum::extract::ConnectInfo<SocketAddr>`, and whole paths in nested routers |
 //! | `tonic` | the client's address from tonic's server, also under TLS |
 //!
 //! Other servers add the address to the extensions of a request as a [`SocketAddr`](std::net::SocketAddr).
