@@ -27,6 +27,7 @@ mod settle_release;
 mod json;
 mod admin;
 mod emergency;
+mod openapi;
 mod unknown_route;
 
 use axum::middleware::{from_fn_with_state, map_response_with_state};
@@ -90,6 +91,7 @@ pub fn router_over<S: ChargeStore>(settings: HttpSettings, agent: Agent<S>) -> R
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))
+        .route("/openapi.yaml", get(openapi::openapi))
         .fallback(unknown_route::unknown_path)
         .method_not_allowed_fallback(unknown_route::wrong_method)
         .layer(Extension(ForwardedRequests::of(settings.gateway)))

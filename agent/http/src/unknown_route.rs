@@ -9,7 +9,8 @@ use crate::problem_details::ProblemDetails;
 pub(crate) async fn unknown_path(request: Request) -> ProblemDetails {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
-    let known = "/check, /explain, /json, /settle, /release, /emergency, /healthz, /readyz or /metrics";
+    let known =
+        "/check, /batch, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics or /openapi.yaml";
     let detail = format!("unknown path `{path}`; use {known}");
     ProblemDetails::new(StatusCode::NOT_FOUND, detail)
 }
@@ -19,7 +20,7 @@ pub(crate) async fn wrong_method(request: Request) -> ProblemDetails {
     body::discard(request.into_body()).await;
     let supported = match &*path {
         "/check" | "/explain" | "/emergency" => "GET, HEAD or POST",
-        "/json" | "/settle" | "/release" => "POST",
+        "/batch" | "/json" | "/settle" | "/release" => "POST",
         _ => "GET or HEAD",
     };
     ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not support {method}; use {supported}"))

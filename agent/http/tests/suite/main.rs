@@ -1,6 +1,9 @@
 //! The HTTP surface over real sockets, as gateways and operators see it.
 
+mod contract;
 mod support;
+mod openapi;
+mod examples;
 mod settle_release;
 mod json;
 mod batch;

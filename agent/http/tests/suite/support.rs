@@ -1,4 +1,4 @@
-//! Support: a listening agent, and a client with a persistent connection.
+//! Support: a listening agent, and a client with a persistent connection. Each answer of an agent is compared with `openapi.yaml`.
 
 use std::net::SocketAddr;
 
@@ -15,6 +15,8 @@ use tollgate::store::ChargeStore;
 use tollgate::{Agent, Rule};
 use tollgate_http::{Gateway, HttpSettings};
 
+use crate::contract::Contract;
+
 pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
 /// Agent that listens on a free port.
@@ -25,7 +27,11 @@ pub(crate) struct Sidecar {
 }
 
 /// Client with one persistent connection.
-pub(crate) struct Client(SendRequest<Full<Bytes>>);
+pub(crate) struct Client {
+    sender: SendRequest<Full<Bytes>>,
+    /// True if an agent answers, and no gateway.
+    is_of_agent: bool,
+}
 
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -60,7 +66,7 @@ impl Sidecar {
     }
 
     pub(crate) async fn client(&self) -> Client {
-        Client::connect(self.address).await
+        Client { is_of_agent: true, ..Client::connect(self.address).await }
     }
 
     pub(crate) async fn tcp(&self) -> TcpStream {
@@ -71,9 +77,9 @@ impl Sidecar {
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
-        let (client, connection) = handshake(TokioIo::new(stream)).await.unwrap();
+        let (sender, connection) = handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        Self(client)
+        Self { sender, is_of_agent: false }
     }
 
     pub(crate) async fn ask(
@@ -88,10 +94,14 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
-        self.0.ready().await.expect("the connection is alive");
-        let (parts, body) = self.0.send_request(request).await.unwrap().into_parts();
+        self.sender.ready().await.expect("the connection is alive");
+        let (parts, body) = self.sender.send_request(request).await.unwrap().into_parts();
         let body = body.collect().await.unwrap().to_bytes();
-        Answer { status: parts.status, headers: parts.headers, body }
+        let answer = Answer { status: parts.status, headers: parts.headers, body };
+        if self.is_of_agent {
+            Contract::get().check(method, path, &answer).unwrap_or_else(|fault| panic!("{method} {path}: {fault}"));
+        }
+        answer
     }
 
     pub(crate) async fn get(&mut self, path: &str, headers: &[(&str, &str)]) -> Answer {
