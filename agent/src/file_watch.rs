@@ -2,14 +2,18 @@
 //!
 //! The files are polled, which works on every file system and with every method of replacing a file.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
+use crate::file::watched_content;
+
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-pub(crate) struct FileWatch {
+/// Watch of one or several files that belong together.
+pub struct FileWatch {
     pub(crate) content: Box<dyn Fn() -> Option<Vec<u8>> + Send>,
     /// Content that was loaded.
     pub(crate) known: Option<Vec<u8>>,
@@ -18,6 +22,22 @@ pub(crate) struct FileWatch {
 }
 
 impl FileWatch {
+    /// Returns a watch of files of at most `len_max` bytes each, which are loaded after this call, so that no change is missed.
+    #[must_use]
+    pub fn new(paths: Vec<PathBuf>, len_max: usize) -> Self {
+        let content = move || {
+            let contents: Option<Vec<_>> = paths.iter().map(|path| watched_content(path, len_max)).collect();
+            contents.map(|contents| contents.concat())
+        };
+        Self { known: content(), content: Box::new(content), changed: Box::new(|| ()) }
+    }
+
+    /// Handles changes.
+    #[must_use]
+    pub fn on_change(self, changed: impl FnMut() + Send + 'static) -> Self {
+        Self { changed: Box::new(changed), ..self }
+    }
+
     fn poll(&mut self, is_requested: bool) {
         let content = (self.content)();
         if is_requested || content != self.known {
@@ -29,7 +49,10 @@ impl FileWatch {
 
 /// Starts a thread that polls the files until `stop` is set, and loads them again when `reload` is set. Returns false and
 /// does nothing without files.
-pub(crate) fn start(
+///
+/// # Errors
+/// If the system provides no thread.
+pub fn watch_files(
     mut watches: Vec<FileWatch>,
     stop: Arc<AtomicBool>,
     reload: Arc<AtomicBool>,

@@ -73,6 +73,9 @@ pub mod envoy_rate_limit;
 pub use agent::RuleBudget;
 pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
 pub use file::{FileError, read_text};
+#[cfg(any(feature = "rules-file", feature = "jwt"))]
+#[doc(hidden)]
+pub use file_watch::{FileWatch, watch_files};
 pub use request::Request;
 #[cfg(feature = "jwt")]
 pub use request::jwt::TokenRequirements;

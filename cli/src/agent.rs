@@ -23,7 +23,7 @@ use crate::limits::Limits;
 use crate::listen::ListenArgs;
 use crate::process_metrics;
 use crate::serve;
-use crate::surfaces::{GrpcAddress, Sockets, Surfaces};
+use crate::surfaces::{Addresses, GrpcAddress, Sockets, Surfaces};
 use crate::tokens::TokenArgs;
 
 /// Maximum length of a file with a token, in bytes.
@@ -113,7 +113,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
         builder = builder.bus(kafka).published_rules();
     }
     builder = args.limits.apply(builder, &clock)?;
-    let sockets = Sockets::bind(&args.listen, &args.http, args.grpc.as_ref()).await?;
+    let sockets = Sockets::bind(&args.listen.group()?, &args.http, args.grpc.as_ref()).await?;
     let settings = args.http_settings()?;
     let agent = builder.start()?;
     announce(&agent, &sockets.addresses()?);
@@ -127,23 +127,17 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
 }
 
 /// Reports the warnings of the rules, the calls that no rule limits, and the addresses of gRPC and HTTP.
-pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, (http, grpc): &(Address, Option<Address>)) {
+pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, addresses: &Addresses) {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
     if let Some(notice) = agent.engine().with_rules(limited_calls::notice) {
         tracing::info!("{notice}");
     }
-    if let Some(grpc) = grpc {
+    if let Some(grpc) = &addresses.grpc {
         tracing::info!("gRPC for Envoy is on {grpc}");
     }
-    output::announce(format_args!("listening on {}", url(http)));
-}
-
-/// Returns the URL of a TCP address, and the other address as it is.
-pub(crate) fn url(address: &Address) -> String {
-    let scheme = if address.tcp().is_some() { "http://" } else { "" };
-    format!("{scheme}{address}")
+    output::announce(format_args!("listening on {}", addresses.url()));
 }
 
 pub(crate) fn log_totals<S: ChargeStore>(agents: &[Agent<S>]) {
@@ -188,9 +182,9 @@ impl AgentArgs {
             let text = read_text(path, TOKEN_FILE_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
             let token = OperatorToken::new(text.trim());
             settings.token = Some(token.map_err(|why| Usage(format!("{}: this is no token: {why}", path.display())))?);
-        } else if !self.http.is_local() {
+        } else if !self.listen.tls.asks_for_certificates() && !self.http.is_local() {
             tracing::warn!(
-                "{} has neither TLS nor a token: everyone who reaches it can spend quotas; restrict the network, and operate from this machine or with --token-file",
+                "{} has neither TLS with client certificates nor a token: everyone who reaches it can spend quotas; restrict the network or use --tls-client-ca, and operate from this machine or with --token-file",
                 self.http
             );
         }

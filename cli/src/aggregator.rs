@@ -21,7 +21,7 @@ use tollgate_redis::RuleMirror;
 
 use crate::digest_key::digest_key;
 use crate::ledger::{LedgerArgs, region_settings};
-use crate::listen::ListenArgs;
+use crate::listen::{ListenArgs, bind};
 use crate::process_metrics;
 use crate::serve;
 
@@ -75,7 +75,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
-    let listener = args.listen.bind(&args.http.into(), "--http").await?;
+    let listener = bind(&args.listen.group()?, &args.http.into(), "--http").await?;
     let listens_on = listener.address()?.tcp().unwrap_or(args.http);
     let settings = args.settings(&*clock, listens_on);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
@@ -94,7 +94,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     if let (Some(rules), Some(feed), Some(limits)) = (global_rules, feed, &limits) {
         role = Some(args.ledger.start((&args.kafka, limits), part, rules, (feed, &aggregator), clock)?);
     }
-    output::announce(format_args!("listening on http://{listens_on}"));
+    output::announce(format_args!("listening on {}://{listens_on}", listener.scheme()));
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);

@@ -1,5 +1,6 @@
 //! `tollgate check`: asks a running agent about one call.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -28,6 +29,9 @@ pub(crate) struct CheckArgs {
     /// Address of the agent
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
+    /// Issuers of the agent's certificate, in PEM, to ask over TLS
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
     /// Time to wait for an answer
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = serve::duration)]
     timeout: Duration,
@@ -43,7 +47,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         bail!(Usage("a descriptor is given twice; give each name once".to_owned()));
     }
     let body = json!({ "descriptors": descriptors, "cost": args.cost });
-    let Some((status, answer)) = client::post(&args.agent, "/check", &body, args.timeout)? else {
+    let Some((status, answer)) = client::post(&args.agent, args.ca.as_deref(), "/check", &body, args.timeout)? else {
         return Ok(Exit::Unanswered);
     };
     let exit = match (status, answer["allowed"].as_bool()) {

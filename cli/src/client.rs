@@ -1,7 +1,7 @@
 //! HTTP client for a running agent or aggregator.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -17,7 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tollgate_command::exit::Usage;
 use tollgate_command::output;
-use tollgate_listen::Address;
+use tollgate_listen::TlsClient;
+
+use crate::tls;
 
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
@@ -34,6 +36,8 @@ struct Server {
 enum Target {
     /// Host and port.
     Tcp(String),
+    /// Host and port, over TLS.
+    Tls(String, TlsClient),
     Unix(PathBuf),
 }
 
@@ -41,6 +45,7 @@ impl fmt::Display for Target {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(authority) => write!(f, "http://{authority}"),
+            Self::Tls(authority, _) => write!(f, "https://{authority}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }
@@ -55,19 +60,20 @@ const EITHER: Server = Server {
     start: "start one with `tollgate agent` or `tollgate aggregator`",
 };
 
-/// Posts a body to an agent and returns the status and the body of its answer. Returns `None` and prints a message on
+/// Posts a body to an agent, over TLS with `ca`, and returns status and body of its answer. Returns `None` and prints a message on
 /// standard error if no agent answers.
 ///
 /// # Errors
 /// If the address is not valid, or the answer is not an agent's.
 pub(crate) fn post(
     agent: &str,
+    ca: Option<&Path>,
     path: &str,
     body: &Value,
     wait: Duration,
 ) -> anyhow::Result<Option<(StatusCode, Value)>> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    ask(AGENT, agent, request, body.to_string(), wait)
+    ask(AGENT, (agent, ca), request, body.to_string(), wait)
 }
 
 /// Returns the body at a path of an aggregator. Returns `None` and prints a message on standard error if none answers.
@@ -75,7 +81,7 @@ pub(crate) fn post(
 /// # Errors
 /// If the address is not valid, or the answer is not an aggregator's.
 pub(crate) fn get(aggregator: &str, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(AGGREGATOR, aggregator, Request::get(path), String::new(), wait)?;
+    let answer = ask(AGGREGATOR, (aggregator, None), Request::get(path), String::new(), wait)?;
     Ok(answer.map(|(_, body)| body))
 }
 
@@ -91,27 +97,27 @@ pub(crate) fn post_to_aggregator(
     wait: Duration,
 ) -> anyhow::Result<Option<Value>> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    Ok(ask(AGGREGATOR, aggregator, request, body.to_string(), wait)?.map(|(_, body)| body))
+    Ok(ask(AGGREGATOR, (aggregator, None), request, body.to_string(), wait)?.map(|(_, body)| body))
 }
 
 /// Returns the readiness of an agent or aggregator. Returns `None` and prints a message on standard error if none answers.
 ///
 /// # Errors
 /// If the answer is of another program.
-pub(crate) fn ready(address: &Address, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(EITHER, &address.to_string(), Request::get("/readyz"), String::new(), wait)?;
+pub(crate) fn ready(address: &str, ca: Option<&Path>, wait: Duration) -> anyhow::Result<Option<Value>> {
+    let answer = ask(EITHER, (address, ca), Request::get("/readyz"), String::new(), wait)?;
     Ok(answer.map(|(_, body)| body))
 }
 
 fn ask(
     server: Server,
-    address: &str,
+    (address, ca): (&str, Option<&Path>),
     request: request::Builder,
     body: String,
     wait: Duration,
 ) -> anyhow::Result<Option<(StatusCode, Value)>> {
-    let target = target(server, address)?;
-    let host = if let Target::Tcp(authority) = &target { authority } else { "localhost" };
+    let target = target(server, address, ca)?;
+    let host = if let Target::Tcp(authority) | Target::Tls(authority, _) = &target { authority } else { "localhost" };
     let request = request.header(HOST, host).body(Full::new(Bytes::from(body)))?;
     let Server { name, flag, start } = server;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -144,6 +150,10 @@ fn ask(
 async fn send(target: &Target, request: Request<Full<Bytes>>) -> anyhow::Result<(StatusCode, Bytes)> {
     match target {
         Target::Tcp(authority) => send_over(TcpStream::connect(authority).await?, request).await,
+        Target::Tls(authority, tls) => {
+            let host = authority.rsplit_once(':').map_or(&**authority, |(host, _)| host);
+            send_over(tls.connect(host, TcpStream::connect(authority).await?).await?, request).await
+        }
         Target::Unix(path) => send_over(UnixStream::connect(path).await?, request).await,
     }
 }
@@ -160,26 +170,35 @@ async fn send_over(
     Ok((parts.status, body))
 }
 
-/// Returns the target of `http://host:port`, whose scheme may be missing, or of `unix:PATH`.
-fn target(server: Server, address: &str) -> Result<Target, Usage> {
+/// Returns the target of `http://host:port` or `https://host:port`, whose scheme may be missing, or of `unix:PATH`.
+fn target(server: Server, address: &str, ca: Option<&Path>) -> Result<Target, Usage> {
     match address.strip_prefix("unix:") {
         Some("") => Err(Usage(format!("{} unix: the path is missing; write unix:/run/tollgate.sock", server.flag))),
         Some(path) => Ok(Target::Unix(path.into())),
-        None => authority(server, address).map(Target::Tcp),
+        None => {
+            let authority = authority(server, address, if ca.is_some() { "https" } else { "http" })?;
+            Ok(match ca {
+                Some(ca) => Target::Tls(authority, tls::client(ca)?),
+                None => Target::Tcp(authority),
+            })
+        }
     }
 }
 
-/// Returns host:port of `http://host:port`; the scheme may be missing.
-fn authority(server: Server, address: &str) -> Result<String, Usage> {
+/// Returns host:port of a URL with this scheme, which may be missing.
+fn authority(server: Server, address: &str, scheme: &str) -> Result<String, Usage> {
     let Server { name, flag, .. } = server;
     let example = if name == AGENT.name { "http://127.0.0.1:8080" } else { "http://127.0.0.1:8090" };
     // An address may hold a password.
     let shown = address.rsplit_once('@').map_or(address, |(_, host)| host);
     let wrong = |reason: &str| Usage(format!("{flag} {shown}: {reason}; write {example}"));
-    let with_scheme = if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
+    let with_scheme = if address.contains("://") { address.to_owned() } else { format!("{scheme}://{address}") };
     let uri: Uri = with_scheme.parse().map_err(|_| wrong("this is no URL"))?;
-    if uri.scheme_str() != Some("http") {
-        return Err(wrong(&format!("{name}s are asked over plain HTTP")));
+    match uri.scheme_str() {
+        Some(given) if given == scheme => {}
+        Some("https") => return Err(wrong("TLS needs the issuers of the certificate; add --ca FILE")),
+        Some("http") => return Err(wrong("--ca is for https")),
+        _ => return Err(wrong(&format!("{name}s are asked over HTTP"))),
     }
     if !matches!(uri.path(), "" | "/") {
         return Err(wrong("a path is not expected"));
@@ -193,6 +212,7 @@ fn authority(server: Server, address: &str) -> Result<String, Usage> {
     }
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("the host is missing"))?;
     let port = match authority.strip_prefix(host) {
+        Some("") if scheme == "https" => 443,
         Some("") => 80,
         port => {
             let port = port.and_then(|port| port.strip_prefix(':')?.parse::<u16>().ok()).filter(|port| *port > 0);
@@ -215,7 +235,7 @@ mod tests {
             ("http://[::1]:8080/", "[::1]:8080"),
             ("[::1]", "[::1]:80"),
         ] {
-            assert_eq!(authority(AGENT, address).expect(address), asked);
+            assert_eq!(authority(AGENT, address, "http").expect(address), asked);
         }
         for (address, reason) in [
             ("http://127.0.0.1:80800", "the port is no number from 1 to 65535"),
@@ -226,11 +246,11 @@ mod tests {
             ("http://user:secret@h:8080/?x=1", "nothing is expected behind host and port"),
             ("http://h:8080?secret", "nothing is expected behind"),
             ("http://h:8080/#part", "nothing is expected behind"),
-            ("https://user:secret@h:8080", "over plain HTTP"),
+            ("https://user:secret@h:8080", "--ca FILE"),
             ("http://h:8080/check", "a path is not expected"),
             ("http://:8080", ""),
         ] {
-            let Usage(said) = authority(AGENT, address).expect_err(address);
+            let Usage(said) = authority(AGENT, address, "http").expect_err(address);
             assert!(
                 said.contains(reason) && said.contains("--agent") && said.contains("http://127.0.0.1:8080"),
                 "{said}"

@@ -8,6 +8,7 @@ mod config;
 mod limits;
 mod digest_key;
 mod serve;
+mod tls;
 mod listen;
 mod surfaces;
 mod process_metrics;

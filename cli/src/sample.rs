@@ -8,13 +8,16 @@ use tollgate::{Rule, RuleSet, request};
 use tollgate_core::rules::{DescriptorSource, Pattern};
 use tollgate_listen::Address;
 
+use crate::surfaces::Addresses;
+
 /// Value of a descriptor that may have any value.
 const VALUE_DEFAULT: &str = "k1";
 
-/// Returns a curl line for an agent at this address; plain `/check` when every rule names a secret.
-pub(crate) fn curl(rules: &RuleSet, address: &Address) -> String {
+/// Returns a curl line for an agent at these addresses; plain `/check` when every rule names a secret.
+pub(crate) fn curl(rules: &RuleSet, addresses: &Addresses) -> String {
+    let address = &addresses.http;
     let url = match address {
-        Address::Tcp(tcp) => format!("http://{}/check", reachable(*tcp)),
+        Address::Tcp(tcp) => format!("{}://{}/check", addresses.scheme, reachable(*tcp)),
         Address::Unix(path) => format!("--unix-socket {} http://localhost/check", quoted(&path.display().to_string())),
     };
     let Some(rule) = rules.rules.iter().find(|rule| !names_secret(rules, rule)) else {
@@ -89,10 +92,9 @@ mod tests {
     use super::*;
 
     fn line(yaml: &str) -> String {
-        curl(
-            &tollgate_rules::from_yaml("rules.yaml", yaml, 1).unwrap(),
-            &std::net::SocketAddr::from(([0, 0, 0, 0], 8080)).into(),
-        )
+        let http = SocketAddr::from(([0, 0, 0, 0], 8080)).into();
+        let addresses = Addresses { http, grpc: None, scheme: "http" };
+        curl(&tollgate_rules::from_yaml("rules.yaml", yaml, 1).unwrap(), &addresses)
     }
 
     #[test]

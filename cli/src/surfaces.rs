@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tollgate::Agent;
 use tollgate_command::exit::Usage;
 use tollgate_http::HttpSettings;
-use tollgate_listen::{Address, Listener};
+use tollgate_listen::{Address, ListenGroup, Listener};
 
-use crate::listen::ListenArgs;
+use crate::listen::bind;
 
 /// Distance between the ports of two regions in one process.
 const PORTS_OF_REGION: u16 = 100;
@@ -29,6 +29,14 @@ pub(crate) enum GrpcAddress {
 pub(crate) struct Sockets {
     pub(crate) http: Listener,
     pub(crate) grpc: Option<Listener>,
+}
+
+/// Addresses of the sockets of one agent.
+pub(crate) struct Addresses {
+    pub(crate) http: Address,
+    pub(crate) grpc: Option<Address>,
+    /// Scheme of the URLs of TCP addresses.
+    pub(crate) scheme: &'static str,
 }
 
 /// Servers of a process.
@@ -72,10 +80,10 @@ pub(crate) fn spaced(first: &Address, number: u16) -> Result<Address, Usage> {
 
 impl Sockets {
     /// Binds the sockets of an agent. Without an address of its own, gRPC takes the port after that of HTTP if it is free.
-    pub(crate) async fn bind(args: &ListenArgs, http: &Address, grpc: Option<&GrpcAddress>) -> anyhow::Result<Self> {
-        let listener = args.bind(http, "--http").await?;
+    pub(crate) async fn bind(group: &ListenGroup, http: &Address, grpc: Option<&GrpcAddress>) -> anyhow::Result<Self> {
+        let listener = bind(group, http, "--http").await?;
         let grpc = match (grpc, http) {
-            (Some(GrpcAddress::At(address)), _) => Some(args.bind(address, "--grpc").await?),
+            (Some(GrpcAddress::At(address)), _) => Some(bind(group, address, "--grpc").await?),
             (Some(GrpcAddress::Off), _) | (None, Address::Unix(_)) => None,
             (None, Address::Tcp(http)) => {
                 let port = if http.port() == 0 { 0 } else { http.port().saturating_add(1) };
@@ -83,15 +91,23 @@ impl Sockets {
                 let warn = |error: &anyhow::Error| {
                     tracing::warn!("gRPC is not served: {error:#}, or leave it out with --grpc off");
                 };
-                args.bind(&address, "--grpc").await.inspect_err(warn).ok()
+                bind(group, &address, "--grpc").await.inspect_err(warn).ok()
             }
         };
         Ok(Self { http: listener, grpc })
     }
 
-    /// Returns the addresses of HTTP and gRPC.
-    pub(crate) fn addresses(&self) -> io::Result<(Address, Option<Address>)> {
-        Ok((self.http.address()?, self.grpc.as_ref().map(Listener::address).transpose()?))
+    pub(crate) fn addresses(&self) -> io::Result<Addresses> {
+        let grpc = self.grpc.as_ref().map(Listener::address).transpose()?;
+        Ok(Addresses { http: self.http.address()?, grpc, scheme: self.http.scheme() })
+    }
+}
+
+impl Addresses {
+    /// Returns the URL of HTTP; a Unix socket as it is.
+    pub(crate) fn url(&self) -> String {
+        let scheme = if self.http.tcp().is_some() { format!("{}://", self.scheme) } else { String::new() };
+        format!("{scheme}{}", self.http)
     }
 }
 

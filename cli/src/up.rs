@@ -76,7 +76,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
         Some(kafka) => start(&args, &clock, &kafka)?,
         None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
     };
-    let sockets = Sockets::bind(&args.listen, &args.http, args.grpc.as_ref()).await?;
+    let sockets = Sockets::bind(&args.listen.group()?, &args.http, args.grpc.as_ref()).await?;
     let addresses = sockets.addresses()?;
     if args.redis.settings().is_none() && args.kafka.settings().is_none() {
         tracing::warn!(
@@ -84,7 +84,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
         );
     }
     announce(&agent, &addresses);
-    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses.0))));
+    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
     surfaces.serve_agent(sockets, args.http_settings()?, agent.clone());

@@ -24,14 +24,13 @@ use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::Scope;
-use tollgate_listen::Address;
 
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::limits::{LIMIT_DEFAULT, Limits, short_rules};
 use crate::local_regions::{LocalRegion, start_local_regions};
 use crate::sample;
 use crate::serve;
-use crate::surfaces::{Sockets, Surfaces, spaced};
+use crate::surfaces::{Addresses, Sockets, Surfaces, spaced};
 
 /// Names of regions if the rules name none.
 const NAMES: [&str; 8] = ["eu", "us", "ap", "sa", "af", "me", "in", "au"];
@@ -74,10 +73,10 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
         _ => args.tokens.apply(Agent::builder().rules(rules.clone())),
     };
     let agents = (0..count).map(|_| agent()).collect::<Result<Vec<_>, Usage>>()?;
-    let mut sockets = Vec::new();
+    let (group, mut sockets) = (args.listen.group()?, Vec::new());
     for number in 0..u16::from(count) {
         let grpc = args.grpc.as_ref().map(|grpc| grpc.spaced(number)).transpose()?;
-        sockets.push(Sockets::bind(&args.listen, &spaced(&args.http, number)?, grpc.as_ref()).await?);
+        sockets.push(Sockets::bind(&group, &spaced(&args.http, number)?, grpc.as_ref()).await?);
     }
     let addresses = sockets.iter().map(Sockets::addresses).collect::<std::io::Result<Vec<_>>>()?;
     let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
@@ -105,19 +104,19 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
 }
 
 /// Reports the address of each region, its floor, and commands to try.
-fn announce_regions(regions: &[LocalRegion], addresses: &[(Address, Option<Address>)]) {
-    for (region, (address, _)) in regions.iter().zip(addresses) {
+fn announce_regions(regions: &[LocalRegion], addresses: &[Addresses]) {
+    for (region, address) in regions.iter().zip(addresses) {
         let floor = floor(region).map(|(floor, quota)| format!(", which always has {floor} of {quota}"));
-        output::announce(format_args!("region {}: http://{address}{}", region.name, floor.unwrap_or_default()));
+        output::announce(format_args!("region {}: {}{}", region.name, address.url(), floor.unwrap_or_default()));
     }
-    let first = &addresses[0].0;
+    let first = &addresses[0];
     let curl = regions[0].agent.engine().with_rules(|rules| sample::curl(rules, first));
     output::announce(format_args!("try: {curl}"));
     if let Some((floor, _)) = floor(&regions[0]) {
         output::announce(format_args!("     more than {floor} times: the region gets further units within seconds"));
     }
-    output::announce(format_args!("     tollgate regions --aggregator http://{first}"));
-    output::announce(format_args!("     tollgate regions cut {} --aggregator http://{first}", regions[1].name));
+    output::announce(format_args!("     tollgate regions --aggregator {}", first.url()));
+    output::announce(format_args!("     tollgate regions cut {} --aggregator {}", regions[1].name, first.url()));
 }
 
 /// Returns the floor of a region by the first global rule with one quota for all callers, and that quota.

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The crate makes no decisions: it parses a request into a call, passes it to the agent, and formats the decision. TLS is
-//! the task of a proxy in front of it. Modules are listed in the order of their layers: each one imports
+//! the task of `tollgate_listen`. Modules are listed in the order of their layers: each one imports
 //! only the modules before it, and a test checks this.
 
 mod problem_details;

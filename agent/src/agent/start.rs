@@ -117,7 +117,7 @@ impl<S: ChargeStore> Builder<S> {
                 let watch = crate::keys_file::reload_on_change(path, tokens.clone(), node);
                 watches.push(watch.map_err(StartError::Keys)?);
             }
-            crate::file_watch::start(watches, stop.clone(), reload.clone())?.then_some(reload)
+            crate::file_watch::watch_files(watches, stop.clone(), reload.clone())?.then_some(reload)
         };
         let maintenance = MaintenanceTask::start(MaintenanceSetup {
             engine: engine.clone(),

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         explain(&set, &DigestKey::default(), &set.as_requested(call))
     } else {
         let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
-        let Some((_, answer)) = client::post(&args.agent, "/explain", &body, WAIT)? else {
+        let Some((_, answer)) = client::post(&args.agent, None, "/explain", &body, WAIT)? else {
             return Ok(Exit::Unanswered);
         };
         answer

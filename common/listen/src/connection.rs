@@ -3,7 +3,7 @@
 //! Time is counted in periods of half the header timeout, by a timer of the connection's own, so that reading and writing need no
 //! clock. A connection waits for its client from the first byte of a request, or from its start, until the server writes. After two
 //! whole periods of waiting it is closed. HTTP/2 is different: a client may send frames that need no response, so only its first
-//! bytes are timed, and the time without requests.
+//! bytes are timed, and the time without requests. The bytes are those of HTTP, also under TLS.
 //!
 //! A connection that must close tells the server that the client has ended it. The server then closes it as politely as any other.
 
@@ -14,21 +14,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{Sleep, sleep};
 
 use crate::connections::ConnectionEntry;
 use crate::listen_settings::ListenSettings;
+use crate::stream::Stream;
 
 /// First bytes of an HTTP/2 connection, which no HTTP/1 request has.
 const HTTP2_START: &[u8] = b"PRI";
 /// Whole periods after which a waiting connection is closed.
 const WAIT_PERIODS: u32 = 2;
-
-pub(crate) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-}
 
 /// One connection, which a server reads and writes.
 pub struct Connection {
@@ -97,12 +92,13 @@ impl Connection {
             (self.waits, self.waited, self.has_written) = (false, 0, true);
             return result;
         }
-        // The client takes nothing.
+        self.blocked(cx)
+    }
+
+    /// Waits for a client that takes nothing.
+    fn blocked<T>(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.waits = true;
-        if self.is_over(cx) {
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
-        }
-        Poll::Pending
+        if self.is_over(cx) { Poll::Ready(Err(io::ErrorKind::TimedOut.into())) } else { Poll::Pending }
     }
 
     fn stream(&mut self) -> Pin<&mut Stream> {
@@ -143,53 +139,12 @@ impl AsyncWrite for Connection {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_flush(cx)
+        let result = self.stream().poll_flush(cx);
+        if result.is_pending() { self.blocked(cx) } else { result }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.stream().poll_shutdown(cx)
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(cx, buffer),
-            Self::Unix(stream) => Pin::new(stream).poll_read(cx, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(cx),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(cx),
-        }
+        let result = self.stream().poll_shutdown(cx);
+        if result.is_pending() { self.blocked(cx) } else { result }
     }
 }

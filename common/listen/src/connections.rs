@@ -1,4 +1,4 @@
-//! Open connections of a listener, and which of them make room at the cap.
+//! Open connections of a process, and which of them make room at the cap.
 //!
 //! A connection counts the periods in which it had nothing to do. At the cap, those with the highest number are closed. One that
 //! worked in the last period stays, so the connections of busy gateways stay, and a new connection is refused if all are busy.
@@ -14,7 +14,7 @@ const EVICTED_PERCENT: usize = 1;
 /// Part of the cap below which the cap counts as left again.
 const LEFT_PERCENT: usize = 90;
 
-/// Open connections of a listener.
+/// Open connections of a process.
 pub(crate) struct Connections {
     open: Mutex<Open>,
     max: usize,

@@ -5,23 +5,20 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::connect_info::Connected;
 use axum::serve::IncomingStream;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::sleep;
 
 use crate::address::Address;
-use crate::connection::{Connection, Stream};
-use crate::connections::Connections;
+use crate::connection::Connection;
+use crate::group::ListenGroup;
 use crate::listen_settings::ListenSettings;
 use crate::peer::Peer;
+use crate::stream::Stream;
 
-/// Descriptors that are left for files, stores and the bus.
-const DESCRIPTORS_RESERVED: u64 = 128;
 /// Pause after an error that concerns no single connection, such as too many open files.
 const ERROR_PAUSE: Duration = Duration::from_secs(1);
 /// Mode of a Unix socket: its user and group may connect.
@@ -30,8 +27,7 @@ const UNIX_MODE: u32 = 0o660;
 /// Socket that accepts connections.
 pub struct Listener {
     socket: BoundSocket,
-    connections: Arc<Connections>,
-    settings: ListenSettings,
+    group: ListenGroup,
     is_failing: bool,
 }
 
@@ -48,7 +44,7 @@ impl Listener {
     ///
     /// # Errors
     /// Returns an error if the address cannot be bound.
-    pub async fn bind(address: &Address, settings: ListenSettings) -> io::Result<Self> {
+    pub async fn bind(address: &Address, group: &ListenGroup) -> io::Result<Self> {
         let socket = match address {
             Address::Tcp(address) => BoundSocket::Tcp(TcpListener::bind(address).await?),
             Address::Unix(path) => {
@@ -59,12 +55,7 @@ impl Listener {
                 BoundSocket::Unix(listener, file)
             }
         };
-        Ok(Self::of(socket, settings))
-    }
-
-    fn of(socket: BoundSocket, settings: ListenSettings) -> Self {
-        let max = within_descriptors(settings.connections_max);
-        Self { socket, connections: Arc::new(Connections::new(max)), settings, is_failing: false }
+        Ok(Self { socket, group: group.clone(), is_failing: false })
     }
 
     /// Returns the address, with the port that was chosen.
@@ -78,6 +69,12 @@ impl Listener {
         }
     }
 
+    /// Returns the scheme of URLs of a TCP address.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.group.tls.is_some() { "https" } else { "http" }
+    }
+
     async fn accept_any(&self) -> io::Result<(Stream, Peer)> {
         match &self.socket {
             BoundSocket::Tcp(listener) => {
@@ -86,17 +83,22 @@ impl Listener {
                 if let Err(error) = stream.set_nodelay(true) {
                     tracing::debug!(%error, "TCP_NODELAY cannot be set; responses on this connection may be delayed by 40 ms");
                 }
-                Ok((Stream::Tcp(stream), Peer::Tcp(peer)))
+                let stream = match &self.group.tls {
+                    Some(tls) => Stream::handshake(stream, peer, tls),
+                    None => Stream::Tcp(stream),
+                };
+                Ok((stream, Peer::Tcp(peer)))
             }
             BoundSocket::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
         }
     }
 }
 
-/// With the default caps.
+/// With the default caps, without TLS.
 impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
-        Self::of(BoundSocket::Tcp(listener), ListenSettings::default())
+        let group = ListenGroup::new(ListenSettings::default(), None);
+        Self { socket: BoundSocket::Tcp(listener), group, is_failing: false }
     }
 }
 
@@ -109,8 +111,8 @@ impl axum::serve::Listener for Listener {
             match self.accept_any().await {
                 Ok((stream, peer)) => {
                     self.is_failing = false;
-                    if let Some(entry) = self.connections.enter() {
-                        return (Connection::new(stream, entry, &self.settings), peer);
+                    if let Some(entry) = self.group.connections.enter() {
+                        return (Connection::new(stream, entry, &self.group.settings), peer);
                     }
                 }
                 Err(error) if is_of_connection(&error) => {}
@@ -156,20 +158,4 @@ fn remove_stale(path: &Path) -> io::Result<()> {
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
-}
-
-/// Returns the cap on connections that the limit of open files has room for. That limit is raised as far as the process may.
-fn within_descriptors(connections_max: usize) -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    let descriptors = if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current };
-    let Some(descriptors) = descriptors else { return connections_max };
-    let room = usize::try_from(descriptors.saturating_sub(DESCRIPTORS_RESERVED).max(1)).unwrap_or(usize::MAX);
-    if room < connections_max {
-        tracing::warn!(
-            connections = room,
-            "the limit of {descriptors} open files has room for fewer connections than --connections-max {connections_max}; raise it (ulimit -n, LimitNOFILE=), or lower --connections-max"
-        );
-    }
-    room.min(connections_max)
 }

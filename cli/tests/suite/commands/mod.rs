@@ -26,6 +26,7 @@ mod check;
 mod ready;
 mod grpc;
 mod listen;
+mod tls;
 mod config;
 mod digest_key;
 mod man_and_completions;

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
-use tollgate_listen::{Address, ListenSettings, Listener, Peer, serve};
+use tollgate_listen::{Address, ListenGroup, ListenSettings, Listener, Peer, serve};
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Maximum time of a step.
@@ -27,7 +27,8 @@ struct Server {
 impl Server {
     /// Starts a server that answers with the peer.
     async fn start(address: Address, settings: ListenSettings) -> Self {
-        let listener = Listener::bind(&address, settings).await.expect("the address is free");
+        let group = ListenGroup::new(settings, None);
+        let listener = Listener::bind(&address, &group).await.expect("the address is free");
         let address = listener.address().expect("an address");
         let (stop, stopped) = oneshot::channel::<()>();
         let stopped = async {
@@ -173,7 +174,8 @@ async fn a_unix_socket_serves_and_leaves_no_file() {
     assert!(path.exists(), "as after a kill");
     let server = Server::start(Address::Unix(path.clone()), ListenSettings::default()).await;
     assert!(ask(&mut UnixStream::connect(&path).await.unwrap()).await.unwrap().ends_with("Unix"));
-    assert!(Listener::bind(&server.address, ListenSettings::default()).await.is_err(), "another process listens");
+    let group = ListenGroup::new(ListenSettings::default(), None);
+    assert!(Listener::bind(&server.address, &group).await.is_err(), "another process listens");
     assert!(UnixStream::connect(&path).await.is_ok(), "and goes on");
     server.stop.send(()).unwrap();
     within(server.served).await.unwrap().unwrap();
@@ -186,6 +188,7 @@ async fn another_file_is_not_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     std::fs::write(&path, "data").unwrap();
-    assert!(Listener::bind(&Address::Unix(path.clone()), ListenSettings::default()).await.is_err());
+    let group = ListenGroup::new(ListenSettings::default(), None);
+    assert!(Listener::bind(&Address::Unix(path.clone()), &group).await.is_err());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "data");
 }

@@ -1,0 +1,204 @@
+//! TLS of a running agent: clients with and without certificates, replaced files, and files that cannot be used.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use tempfile::TempDir;
+
+use crate::support::{Up, finish, tollgate, wait_for};
+
+/// Requests of the client during a reload, each on a connection of its own.
+const REQUESTS: usize = 300;
+
+/// Folder with certificates of one issuer.
+struct Certificates {
+    folder: TempDir,
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Certificates {
+    fn of(issuer: &str) -> Self {
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, issuer);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let certificates = Self { folder: tempfile::tempdir().unwrap(), issuer };
+        certificates.write("ca.pem", &certificates.issuer.pem());
+        certificates.issue("server", 2100);
+        certificates
+    }
+
+    /// Writes a certificate that ends in this year, and its key.
+    fn issue(&self, name: &str, year: i32) {
+        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.not_after = date_time_ymd(year, 1, 1);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        self.write(&format!("{name}.key"), &key.serialize_pem());
+        self.write(&format!("{name}.pem"), &certificate.pem());
+    }
+
+    /// Replaces a file at once, as a tool for certificates does.
+    fn write(&self, name: &str, text: &str) {
+        let draft = self.folder.path().join("draft");
+        std::fs::write(&draft, text).unwrap();
+        std::fs::rename(draft, self.folder.path().join(name)).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// Starts an agent with these certificates, on all addresses of the machine.
+    fn up(&self, flags: &[&str]) -> Up {
+        let (certificate, key) = (self.text("server.pem"), self.text("server.key"));
+        let mut command = tollgate(&["up", "--http", "0.0.0.0:0", "--tls-cert", &certificate, "--tls-key", &key]);
+        Up::of(command.args(flags))
+    }
+}
+
+/// Runs curl. Returns its output, or its error.
+fn curl(ca: &Path, args: &[&str]) -> Result<String, String> {
+    let mut command = Command::new("curl");
+    let asked = command.args(["-sS", "-m", "60", "--cacert"]).arg(ca).args(args).output();
+    let asked = asked.expect("curl is missing; install it: apt-get install curl");
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    if asked.status.success() { Ok(text(asked.stdout)) } else { Err(text(asked.stderr)) }
+}
+
+fn healthz(address: SocketAddr) -> String {
+    format!("https://localhost:{}/healthz", address.port())
+}
+
+/// P3: HTTP/1.1 and HTTP/2 over TLS; so do `check` and `ready`. A plain client gets an alert and nothing else.
+#[test]
+fn an_agent_with_a_certificate_speaks_tls_only() {
+    let certificates = Certificates::of("own");
+    let up = certificates.up(&["--limit", "1/h per api_key"]);
+    let (ca, url) = (certificates.path("ca.pem"), healthz(up.address));
+    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
+        let asked = curl(&ca, &[flag, "-o", "/dev/null", "-w", "%{http_code} %{http_version}", &url]);
+        assert_eq!(asked, Ok(format!("200 {version}")));
+    }
+    let plain = curl(&ca, &[&url.replace("https", "http")]);
+    assert!(plain.is_err(), "{plain:?}");
+    let address = format!("https://localhost:{}", up.address.port());
+    let ca = ca.to_str().unwrap();
+    let exits = [0, 3].map(|_| finish(&mut tollgate(&["check", "api_key=k1", "--agent", &address, "--ca", ca])).exit);
+    assert_eq!(exits, [0, 3]);
+    let ready = finish(&mut tollgate(&["ready", "--http", &address, "--ca", ca]));
+    assert_eq!((ready.exit, &*ready.out), (0, "ready\n"), "{}", ready.err);
+    let plain = finish(&mut tollgate(&["check", "api_key=k1", "--agent", &address]));
+    assert!(plain.exit == 2 && plain.err.contains("add --ca FILE"), "{}", plain.err);
+    let other = Certificates::of("other");
+    let wrong = finish(&mut tollgate(&["check", "a=1", "--agent", &address, "--ca", &other.text("ca.pem")]));
+    assert!(wrong.exit == 4 && wrong.err.contains("UnknownIssuer"), "{} {}", wrong.exit, wrong.err);
+}
+
+/// P1: a gRPC client over TLS is answered as over a plain connection.
+#[test]
+fn grpc_is_over_tls_too() {
+    let certificates = Certificates::of("own");
+    let mut up = certificates.up(&[]);
+    let line = up.log().find(|line| line.contains("gRPC")).expect("it logs the address");
+    let port = line.rsplit(':').next().unwrap();
+    // A message without fields: the health of the whole server. The answer is the status SERVING.
+    certificates.write("request", "\0\0\0\0\0");
+    let (body, url) =
+        (format!("@{}", certificates.text("request")), format!("https://localhost:{port}/grpc.health.v1.Health/Check"));
+    let headers = ["-H", "content-type: application/grpc", "-H", "te: trailers"];
+    let answer =
+        curl(&certificates.path("ca.pem"), &[&headers[..], &["--http2", "--data-binary", &body, &url]].concat());
+    assert_eq!(answer, Ok("\0\0\0\0\u{2}\u{8}\u{1}".to_owned()));
+}
+
+/// P3: only clients with a valid certificate of the named issuers connect. Others learn the reason by the alert, and the log has one
+/// line for all of them. A certificate of a client is no right to settle.
+#[test]
+fn clients_without_a_valid_certificate_are_refused_with_the_reason() {
+    let (certificates, other) = (Certificates::of("own"), Certificates::of("other"));
+    certificates.issue("client", 2100);
+    certificates.issue("old", 2020);
+    other.issue("stranger", 2100);
+    let (ca, issuers) = (certificates.path("ca.pem"), certificates.text("ca.pem"));
+    let mut up = certificates.up(&["--tls-client-ca", &issuers]);
+    let url = healthz(up.address);
+    let ask = |of: &Certificates, name: &str, url: &str| {
+        let (certificate, key) = (of.text(&format!("{name}.pem")), of.text(&format!("{name}.key")));
+        curl(&ca, &["--cert", &certificate, "--key", &key, "-w", "%{http_code}", "-o", "/dev/null", url])
+    };
+    for (asked, alert) in [
+        (ask(&certificates, "old", &url), "certificate expired"),
+        (ask(&other, "stranger", &url), "unknown ca"),
+        (curl(&ca, &[&url]), "certificate required"),
+    ] {
+        assert!(asked.as_ref().is_err_and(|error| error.contains(alert)), "{alert}: {asked:?}");
+    }
+    assert_eq!(ask(&certificates, "client", &url), Ok("200".to_owned()));
+    let log = up.log();
+    up.signal("TERM");
+    let log: Vec<_> = log.collect();
+    let told: Vec<_> = log.iter().filter(|line| line.contains("handshake")).collect();
+    assert!(told.len() == 1 && told[0].contains("WARN") && told[0].contains("127.0.0.1"), "{told:?}");
+    assert!(!log.iter().any(|line| line.contains("neither TLS")), "client certificates restrict who asks: {log:?}");
+}
+
+/// P3: replaced files are used for new connections, and no request fails meanwhile. Broken files change nothing and are told.
+#[test]
+fn certificates_are_reloaded_under_load_without_a_failed_request() {
+    let (certificates, newer) = (Certificates::of("old"), Certificates::of("new"));
+    let mut up = certificates.up(&[]);
+    let mut log = up.log();
+    let both = newer.path("both.pem");
+    newer.write("both.pem", &[certificates.issuer.pem(), newer.issuer.pem()].concat());
+    let url = format!("{}?[1-{REQUESTS}]", healthz(up.address));
+    let load = std::thread::spawn(move || {
+        curl(&both, &["-H", "connection: close", "-o", "/dev/null", "-w", "%{http_code}\n", &url])
+    });
+    certificates.write("server.pem", "broken");
+    let told = log.find(|line| line.contains("certificates rejected")).expect("the broken file is told");
+    assert!(told.contains("server.pem: it has no certificate in PEM"), "{told}");
+    for name in ["server.key", "server.pem"] {
+        certificates.write(name, &std::fs::read_to_string(newer.path(name)).unwrap());
+    }
+    log.find(|line| line.contains("certificates reloaded")).expect("the new files are told");
+    let url = healthz(up.address);
+    wait_for("the new certificate", || curl(&newer.path("ca.pem"), &[&url]).ok());
+    assert_eq!(load.join().unwrap(), Ok("200\n".repeat(REQUESTS)));
+}
+
+/// I8: files that cannot be used are errors with the file, the reason and a remedy; a certificate that has expired is a warning.
+#[test]
+fn files_that_cannot_be_used_are_told_with_a_remedy() {
+    let certificates = Certificates::of("own");
+    certificates.issue("old", 2020);
+    let [cert, key, old] = ["server.pem", "server.key", "old.key"].map(|name| certificates.text(name));
+    for (flags, reason) in [
+        (&["--tls-cert", &*cert][..], "--tls-cert needs the key of the certificate; add --tls-key FILE"),
+        (&["--tls-key", &key], "--tls-key needs its certificate; add --tls-cert FILE"),
+        (&["--tls-client-ca", &cert], "--tls-client-ca needs a certificate of the server; add --tls-cert FILE"),
+        (&["--tls-cert", &cert, "--tls-key", &old], "old.key: it is not the key of the certificate; write both files"),
+        (&["--tls-cert", &key, "--tls-key", &key], "server.key: it has no certificate in PEM; it must have"),
+        (&["--tls-cert", &cert, "--tls-key", &cert], "server.pem: it has no private key in PEM that is not encrypted;"),
+        (&["--tls-cert", "/none.pem", "--tls-key", &key], "/none.pem: No such file or directory (os error 2); check"),
+        (
+            &["--tls-cert", &cert, "--tls-key", &key, "--tls-client-ca", &key],
+            "server.key: it has no certificate in PEM;",
+        ),
+    ] {
+        let refused = finish(tollgate(&["up", "--http", "127.0.0.1:0"]).args(flags));
+        assert!(refused.exit == 2 && refused.err.contains(reason), "{flags:?}: {} {}", refused.exit, refused.err);
+    }
+    let pem = certificates.text("old.pem");
+    let mut up = Up::start(&["--tls-cert", &pem, "--tls-key", &old]);
+    let warning = up.log().find(|line| line.contains("expired")).expect("it warns");
+    assert!(warning.contains("WARN") && warning.contains("old.pem") && warning.contains("renew it"), "{warning}");
+}

@@ -1,0 +1,234 @@
+//! TLS of TCP sockets: certificate, key and certificates of clients, which can be replaced while a socket listens.
+//!
+//! A replacement is a whole new configuration with a cache of sessions of its own, so no client resumes a session that the new
+//! certificates of clients would refuse. Connections that are open stay. Failed handshakes are reported together, because anybody
+//! can cause them.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::client::WebPkiServerVerifier;
+use tokio_rustls::rustls::client::danger::ServerCertVerifier;
+use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{CertificateError, Error, RootCertStore, ServerConfig};
+use tokio_rustls::{Accept, TlsAcceptor};
+
+/// Protocols over TLS, by preference.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+/// Minimum time between two reports of failed handshakes.
+const REPORT_PAUSE: Duration = Duration::from_mins(1);
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// Texts in PEM of a server.
+#[derive(Clone, Copy)]
+pub struct TlsPem<'a> {
+    /// Certificate of the server, then those of its issuers up to the root.
+    pub certificate: &'a str,
+    /// Private key of the certificate.
+    pub key: &'a str,
+    /// Issuers of client certificates; with them, a client must have a certificate.
+    pub client_ca: Option<&'a str>,
+}
+
+/// One of the texts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsInput {
+    /// [`TlsPem::certificate`].
+    Certificate,
+    /// [`TlsPem::key`].
+    Key,
+    /// [`TlsPem::client_ca`].
+    ClientCa,
+    /// Issuers of servers, of a client.
+    ServerCa,
+}
+
+/// Text that cannot be used, with reason and remedy.
+#[derive(Debug, thiserror::Error)]
+#[error("{why}")]
+pub struct TlsError {
+    /// Text with the fault.
+    pub part: TlsInput,
+    why: String,
+}
+
+/// Checked certificates of a server.
+pub struct Certificates {
+    config: Arc<ServerConfig>,
+    /// Reason why clients will refuse the certificate at this time.
+    pub warning: Option<String>,
+}
+
+/// TLS of the sockets of a process; clones have the same certificates.
+#[derive(Clone)]
+pub struct Tls(Arc<SharedTls>);
+
+struct SharedTls {
+    config: RwLock<Arc<ServerConfig>>,
+    /// Failed handshakes since the last report.
+    failures: AtomicU64,
+    is_quiet: AtomicBool,
+}
+
+impl Certificates {
+    /// Reads the texts.
+    ///
+    /// # Errors
+    /// The first text that cannot be used.
+    pub fn parse(pem: TlsPem<'_>) -> Result<Self, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let chain = chain(pem.certificate, TlsInput::Certificate)?;
+        let certified = certified(chain, pem.key, &provider)?;
+        let own = certified.cert.clone();
+        let builder = ServerConfig::builder_with_provider(provider.clone());
+        let builder = builder.with_safe_default_protocol_versions();
+        let builder = builder.map_err(protocol_error)?;
+        let builder = match pem.client_ca {
+            Some(text) => {
+                let roots = roots(text, TlsInput::ClientCa)?;
+                let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
+                builder.with_client_cert_verifier(verifier.map_err(|error| refuse(TlsInput::ClientCa, error))?)
+            }
+            None => builder.with_no_client_auth(),
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
+        config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+        let warning = config.time_provider.current_time().and_then(|now| out_of_date(&own[0], now));
+        Ok(Self { config: Arc::new(config), warning })
+    }
+}
+
+impl Tls {
+    /// Takes the first certificates.
+    #[must_use]
+    pub fn new(certificates: Certificates) -> Self {
+        let config = RwLock::new(certificates.config);
+        Self(Arc::new(SharedTls { config, failures: AtomicU64::new(0), is_quiet: AtomicBool::new(false) }))
+    }
+
+    /// Uses other certificates for new connections.
+    pub fn replace(&self, certificates: Certificates) {
+        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = certificates.config;
+    }
+
+    pub(crate) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
+        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        TlsAcceptor::from(config).accept(stream)
+    }
+
+    /// Counts a failed handshake, and reports all failed ones at most once per [`REPORT_PAUSE`].
+    pub(crate) fn failed(&self, peer: SocketAddr, error: &std::io::Error) {
+        tracing::debug!(%peer, %error, "a TLS handshake failed");
+        // Health checks and scanners connect and leave.
+        if error.kind() == std::io::ErrorKind::UnexpectedEof {
+            return;
+        }
+        self.0.failures.fetch_add(1, Ordering::Relaxed);
+        if self.0.is_quiet.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let failures = self.0.failures.swap(0, Ordering::Relaxed);
+        tracing::warn!(
+            failures,
+            "TLS handshakes failed, the last one with {}: {error}; check the client's protocol, its CA and its certificate; further ones are reported together after {} s",
+            peer.ip(),
+            REPORT_PAUSE.as_secs()
+        );
+        let tls = self.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(REPORT_PAUSE).await;
+            tls.0.is_quiet.store(false, Ordering::Relaxed);
+        });
+    }
+}
+
+/// Shows no key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tls")
+    }
+}
+
+pub(crate) fn protocol_error(error: Error) -> TlsError {
+    refuse(TlsInput::Certificate, error)
+}
+
+fn refuse(part: TlsInput, why: impl fmt::Display) -> TlsError {
+    TlsError { part, why: why.to_string() }
+}
+
+/// Returns the certificates of a text, at least one.
+fn chain(text: &str, part: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
+    let chain = chain.map_err(|error| refuse(part, format_args!("this is no PEM: {error}; check the file")))?;
+    if chain.is_empty() {
+        let why = "it has no certificate in PEM; it must have a part `-----BEGIN CERTIFICATE-----`";
+        return Err(refuse(part, why));
+    }
+    Ok(chain)
+}
+
+/// Returns the certificates of a text as issuers.
+pub(crate) fn roots(text: &str, part: TlsInput) -> Result<Arc<RootCertStore>, TlsError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in chain(text, part)? {
+        let why = |error| refuse(part, format_args!("a certificate cannot be read ({error}); write it again"));
+        roots.add(certificate).map_err(why)?;
+    }
+    Ok(Arc::new(roots))
+}
+
+/// Returns the certificates with their key.
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: &str,
+    provider: &CryptoProvider,
+) -> Result<CertifiedKey, TlsError> {
+    let none = "it has no private key in PEM that is not encrypted; write one, such as with `openssl pkey -in FILE`";
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| refuse(TlsInput::Key, none))?;
+    let key = provider.key_provider.load_private_key(key).map_err(|_| {
+        refuse(
+            TlsInput::Key,
+            "this kind of key cannot be used; take RSA of 2048 bits or more, ECDSA P-256 or P-384, or Ed25519",
+        )
+    })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
+        Err(Error::InconsistentKeys(_)) => {
+            Err(refuse(TlsInput::Key, "it is not the key of the certificate; write both files anew, from one request"))
+        }
+        Err(error) => {
+            Err(refuse(TlsInput::Certificate, format_args!("the certificate cannot be read ({error}); write it again")))
+        }
+    }
+}
+
+/// Returns the reason if a certificate is not valid at this time. The library checks the time before the issuer, so the
+/// certificate itself serves as one.
+fn out_of_date(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<String> {
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate.clone().into_owned()).ok()?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+    let name = ServerName::try_from("localhost").ok()?;
+    let days = |from: UnixTime, to: UnixTime| to.as_secs().saturating_sub(from.as_secs()).div_ceil(SECONDS_PER_DAY);
+    match verifier.verify_server_cert(certificate, &[], &name, &[], now) {
+        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
+            Some(format!("the certificate expired {} days ago, so clients refuse it; renew it", days(not_after, now)))
+        }
+        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => Some(format!(
+            "the certificate becomes valid in {} days, so clients refuse it; check the clock, or use another one",
+            days(now, not_before)
+        )),
+        _ => None,
+    }
+}
