@@ -3,10 +3,11 @@
 use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::bail;
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, Builder, read_text};
+use tollgate::{Agent, Builder};
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::logging::LogArgs;
 use tollgate_command::output;
@@ -14,20 +15,18 @@ use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::{command_line, threads};
 use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
-use tollgate_http::{Gateway, HttpSettings, OperatorToken};
+use tollgate_http::{BODY_BYTES_MAX_DEFAULT, Gateway, HttpSettings};
 use tollgate_listen::Address;
 
 use crate::digest_key::digest_key;
 use crate::limited_calls;
 use crate::limits::Limits;
 use crate::listen::ListenArgs;
+use crate::operator_token;
 use crate::process_metrics;
 use crate::serve;
 use crate::surfaces::{Addresses, GrpcAddress, Sockets, Surfaces};
 use crate::tokens::TokenArgs;
-
-/// Maximum length of a file with a token, in bytes.
-const TOKEN_FILE_LEN_MAX: usize = 1 << 10;
 
 /// Starts an agent: limits over Redis, publishes to Kafka, listens on HTTP
 ///
@@ -83,9 +82,21 @@ pub(crate) struct AgentArgs {
     /// ingress-nginx, envoy, traefik, caddy, haproxy or any
     #[arg(long, value_name = "NAME", default_value = "any")]
     pub(crate) gateway: Gateway,
+    /// Address of the routes of operators, HOST:PORT or unix:PATH, such as metrics, health, settle and emergency
+    /// [default: that of --http]
+    #[arg(long, value_name = "ADDR", value_parser = Address::parse)]
+    pub(crate) admin: Option<Address>,
     #[command(flatten)]
     pub(crate) listen: ListenArgs,
-    /// File with the token with which requests from other machines may settle, release and switch the emergency
+    /// Maximum length of the body of a request in bytes
+    #[arg(long, value_name = "N", default_value_t = BODY_BYTES_MAX_DEFAULT, value_parser = clap::value_parser!(u32).range(1 << 10..=16 << 20))]
+    body_bytes_max: u32,
+    /// Time between a stop signal and the end, in which the agent is not ready and still answers, so that gateways leave it
+    /// [default: it ends at once]
+    #[arg(long, value_name = "DURATION", value_parser = serve::duration)]
+    pub(crate) drain: Option<Duration>,
+    /// File with the token with which requests from other machines may settle, release and switch the emergency; it is read again
+    /// when it changes
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -113,14 +124,14 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
         builder = builder.bus(kafka).published_rules();
     }
     builder = args.limits.apply(builder, &clock)?;
-    let sockets = Sockets::bind(&args.listen.group()?, &args.http, args.grpc.as_ref()).await?;
+    let sockets = args.bind().await?;
     let settings = args.http_settings()?;
     let agent = builder.start()?;
     announce(&agent, &sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, settings, agent.clone());
-    surfaces.run_until(stopping).await?;
+    surfaces.serve_agent(sockets, &settings, agent.clone());
+    surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;
     log_totals(&[agent]);
     Ok(Exit::Done)
@@ -136,6 +147,9 @@ pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, addresses: &Addresses) 
     }
     if let Some(grpc) = &addresses.grpc {
         tracing::info!("gRPC for Envoy is on {grpc}");
+    }
+    if let Some(admin) = &addresses.admin {
+        tracing::info!("routes of operators are on {}", addresses.url_of(admin));
     }
     output::announce(format_args!("listening on {}", addresses.url()));
 }
@@ -175,13 +189,17 @@ impl AgentArgs {
         Ok(self.tokens.apply(builder)?)
     }
 
-    /// Returns the settings of the HTTP routes.
+    /// Binds the sockets of the agent.
+    pub(crate) async fn bind(&self) -> anyhow::Result<Sockets> {
+        Sockets::bind(&self.listen.group()?, &self.http, self.grpc.as_ref(), self.admin.as_ref()).await
+    }
+
+    /// Returns the settings of the HTTP routes. The token is read again when its file changes.
     pub(crate) fn http_settings(&self) -> anyhow::Result<HttpSettings> {
         let mut settings = HttpSettings::behind(self.gateway);
+        settings.body_bytes_max = self.body_bytes_max;
         if let Some(path) = &self.token_file {
-            let text = read_text(path, TOKEN_FILE_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
-            let token = OperatorToken::new(text.trim());
-            settings.token = Some(token.map_err(|why| Usage(format!("{}: this is no token: {why}", path.display())))?);
+            settings.token = Some(operator_token::load(path)?);
         } else if !self.listen.tls.asks_for_certificates() && !self.http.is_local() {
             tracing::warn!(
                 "{} has neither TLS with client certificates nor a token: everyone who reaches it can spend quotas; restrict the network or use --tls-client-ca, and operate from this machine or with --token-file",

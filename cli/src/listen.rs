@@ -8,7 +8,10 @@ use std::time::Duration;
 use anyhow::anyhow;
 use tollgate::watch_files;
 use tollgate_command::command_line;
-use tollgate_listen::{Address, CONNECTIONS_MAX_DEFAULT, ListenGroup, ListenSettings, Listener};
+use tollgate_listen::{
+    Address, CONNECTIONS_MAX_DEFAULT, HEADER_BYTES_MAX_DEFAULT, HEADER_BYTES_MAX_MIN, ListenGroup, ListenSettings,
+    Listener,
+};
 
 use crate::serve;
 use crate::tls::TlsArgs;
@@ -18,6 +21,9 @@ pub(crate) struct ListenArgs {
     /// Cap on the open connections of all addresses; at the cap, those that are idle for longest are closed
     #[arg(long, value_name = "N", default_value_t = CONNECTIONS_MAX_DEFAULT, value_parser = command_line::positive)]
     connections_max: NonZeroU32,
+    /// Maximum length of the headers of a request in bytes
+    #[arg(long, value_name = "N", default_value_t = HEADER_BYTES_MAX_DEFAULT, value_parser = clap::value_parser!(u32).range(i64::from(HEADER_BYTES_MAX_MIN)..=1 << 20))]
+    header_bytes_max: u32,
     /// Time in which a client must send a request that it has begun; slower ones are closed
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = serve::duration)]
     header_timeout: Duration,
@@ -33,6 +39,7 @@ impl ListenArgs {
     pub(crate) fn group(&self) -> anyhow::Result<ListenGroup> {
         let settings = ListenSettings {
             connections_max: self.connections_max.get() as usize,
+            header_bytes_max: self.header_bytes_max,
             header_timeout: self.header_timeout,
             idle_timeout: self.idle_timeout,
         };

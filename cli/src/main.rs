@@ -13,6 +13,7 @@ mod listen;
 mod surfaces;
 mod process_metrics;
 mod tokens;
+mod operator_token;
 mod sample;
 mod limited_calls;
 mod local_regions;

@@ -93,7 +93,7 @@ mod tests {
 
     fn line(yaml: &str) -> String {
         let http = SocketAddr::from(([0, 0, 0, 0], 8080)).into();
-        let addresses = Addresses { http, grpc: None, scheme: "http" };
+        let addresses = Addresses { http, grpc: None, admin: None, scheme: "http" };
         curl(&tollgate_rules::from_yaml("rules.yaml", yaml, 1).unwrap(), &addresses)
     }
 

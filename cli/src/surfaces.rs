@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use anyhow::Context;
 use axum::Router;
@@ -9,7 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tollgate::Agent;
 use tollgate_command::exit::Usage;
-use tollgate_http::HttpSettings;
+use tollgate_http::{HttpSettings, SplitRoutes};
 use tollgate_listen::{Address, ListenGroup, Listener};
 
 use crate::listen::bind;
@@ -29,19 +30,23 @@ pub(crate) enum GrpcAddress {
 pub(crate) struct Sockets {
     pub(crate) http: Listener,
     pub(crate) grpc: Option<Listener>,
+    /// Routes of operators; without it, they are on `http`.
+    pub(crate) admin: Option<Listener>,
 }
 
 /// Addresses of the sockets of one agent.
 pub(crate) struct Addresses {
     pub(crate) http: Address,
     pub(crate) grpc: Option<Address>,
+    pub(crate) admin: Option<Address>,
     /// Scheme of the URLs of TCP addresses.
     pub(crate) scheme: &'static str,
 }
 
 /// Servers of a process.
 pub(crate) struct Surfaces {
-    servers: JoinSet<io::Result<()>>,
+    servers: JoinSet<()>,
+    agents: Vec<Agent>,
     stop: watch::Sender<bool>,
 }
 
@@ -80,7 +85,12 @@ pub(crate) fn spaced(first: &Address, number: u16) -> Result<Address, Usage> {
 
 impl Sockets {
     /// Binds the sockets of an agent. Without an address of its own, gRPC takes the port after that of HTTP if it is free.
-    pub(crate) async fn bind(group: &ListenGroup, http: &Address, grpc: Option<&GrpcAddress>) -> anyhow::Result<Self> {
+    pub(crate) async fn bind(
+        group: &ListenGroup,
+        http: &Address,
+        grpc: Option<&GrpcAddress>,
+        admin: Option<&Address>,
+    ) -> anyhow::Result<Self> {
         let listener = bind(group, http, "--http").await?;
         let grpc = match (grpc, http) {
             (Some(GrpcAddress::At(address)), _) => Some(bind(group, address, "--grpc").await?),
@@ -94,54 +104,88 @@ impl Sockets {
                 bind(group, &address, "--grpc").await.inspect_err(warn).ok()
             }
         };
-        Ok(Self { http: listener, grpc })
+        let admin = match admin {
+            Some(address) => Some(bind(group, address, "--admin").await?),
+            None => None,
+        };
+        Ok(Self { http: listener, grpc, admin })
     }
 
     pub(crate) fn addresses(&self) -> io::Result<Addresses> {
         let grpc = self.grpc.as_ref().map(Listener::address).transpose()?;
-        Ok(Addresses { http: self.http.address()?, grpc, scheme: self.http.scheme() })
+        let admin = self.admin.as_ref().map(Listener::address).transpose()?;
+        Ok(Addresses { http: self.http.address()?, grpc, admin, scheme: self.http.scheme() })
     }
 }
 
 impl Addresses {
     /// Returns the URL of HTTP; a Unix socket as it is.
     pub(crate) fn url(&self) -> String {
-        let scheme = if self.http.tcp().is_some() { format!("{}://", self.scheme) } else { String::new() };
-        format!("{scheme}{}", self.http)
+        self.url_of(&self.http)
+    }
+
+    /// Returns the URL of one of the addresses; a Unix socket as it is.
+    pub(crate) fn url_of(&self, address: &Address) -> String {
+        let scheme = if address.tcp().is_some() { format!("{}://", self.scheme) } else { String::new() };
+        format!("{scheme}{address}")
     }
 }
 
 impl Surfaces {
     pub(crate) fn new() -> Self {
-        Self { servers: JoinSet::new(), stop: watch::Sender::new(false) }
+        Self { servers: JoinSet::new(), agents: Vec::new(), stop: watch::Sender::new(false) }
     }
 
     /// Serves an agent, on HTTP with these routes.
-    pub(crate) fn serve(&mut self, sockets: Sockets, http: Router, agent: Agent) {
-        self.spawn(sockets.http, http);
-        if let Some(listener) = sockets.grpc {
-            self.spawn(listener, tollgate_grpc::router(agent));
+    pub(crate) fn serve(
+        &mut self,
+        http: Listener,
+        grpc: Option<Listener>,
+        routes: Router,
+        settings: &HttpSettings,
+        agent: Agent,
+    ) {
+        self.spawn(http, routes);
+        if let Some(listener) = grpc {
+            self.spawn(listener, tollgate_grpc::router_with(settings.body_bytes_max, agent.clone()));
         }
+        self.agents.push(agent);
     }
 
     /// Serves an agent with its own routes only.
-    pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: HttpSettings, agent: Agent) {
-        self.serve(sockets, tollgate_http::router_with(settings, agent.clone()), agent);
+    pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: &HttpSettings, agent: Agent) {
+        let routes = match sockets.admin {
+            Some(listener) => {
+                let SplitRoutes { traffic, admin } = tollgate_http::split_routes(settings.clone(), agent.clone());
+                self.spawn(listener, admin);
+                traffic
+            }
+            None => tollgate_http::router_with(settings.clone(), agent.clone()),
+        };
+        self.serve(sockets.http, sockets.grpc, routes, settings, agent);
     }
 
-    /// Serves until `stopping` completes, and then until the requests in progress are answered.
+    /// Serves until `stopping` completes, then for the time `drain` while the agents are not ready, and then until the requests in
+    /// progress are answered.
     ///
     /// # Errors
-    /// When a socket fails.
-    pub(crate) async fn run_until(mut self, stopping: impl Future<Output = ()>) -> anyhow::Result<()> {
+    /// When a server fails.
+    pub(crate) async fn run_until(
+        mut self,
+        stopping: impl Future<Output = ()>,
+        drain: Option<Duration>,
+    ) -> anyhow::Result<()> {
         tokio::select! {
             () = stopping => {}
-            ended = self.servers.join_next() => ended.context("a process serves a socket at least")???,
+            ended = self.servers.join_next() => ended.context("a process serves a socket at least")??,
+        }
+        if let Some(time) = drain {
+            tracing::info!("draining for {time:?}: not ready, so that gateways leave; calls are still decided");
+            self.agents.iter().for_each(Agent::drain);
+            tokio::time::sleep(time).await;
         }
         self.stop.send_replace(true);
-        for served in self.servers.join_all().await {
-            served?;
-        }
+        self.servers.join_all().await;
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::agent::{AgentArgs, announce, log_totals};
 use crate::limits::{LIMIT_DEFAULT, Limits};
 use crate::process_metrics;
 use crate::serve;
-use crate::surfaces::{Sockets, Surfaces};
+use crate::surfaces::Surfaces;
 use crate::up_regions;
 use crate::{output, sample};
 
@@ -26,7 +26,8 @@ const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
 const LINK_DELAY_MS_MAX: u64 = 10_000;
 /// Flags of one agent, which regions in one process do not have.
-const LOST_BY_REGIONS: [&str; 10] = [
+const LOST_BY_REGIONS: [&str; 11] = [
+    "admin",
     "redis",
     "kafka",
     "region",
@@ -76,7 +77,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
         Some(kafka) => start(&args, &clock, &kafka)?,
         None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
     };
-    let sockets = Sockets::bind(&args.listen.group()?, &args.http, args.grpc.as_ref()).await?;
+    let sockets = args.bind().await?;
     let addresses = sockets.addresses()?;
     if args.redis.settings().is_none() && args.kafka.settings().is_none() {
         tracing::warn!(
@@ -87,8 +88,8 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, args.http_settings()?, agent.clone());
-    surfaces.run_until(stopping).await?;
+    surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone());
+    surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;
     log_totals(&[agent]);

@@ -76,7 +76,7 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     let (group, mut sockets) = (args.listen.group()?, Vec::new());
     for number in 0..u16::from(count) {
         let grpc = args.grpc.as_ref().map(|grpc| grpc.spaced(number)).transpose()?;
-        sockets.push(Sockets::bind(&group, &spaced(&args.http, number)?, grpc.as_ref()).await?);
+        sockets.push(Sockets::bind(&group, &spaced(&args.http, number)?, grpc.as_ref(), None).await?);
     }
     let addresses = sockets.iter().map(Sockets::addresses).collect::<std::io::Result<Vec<_>>>()?;
     let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
@@ -91,11 +91,11 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
             .merge(regions_router(budgets, counters))
             .merge(switch_router(switches.clone()))
             .fallback(unknown_path);
-        surfaces.serve(sockets, router, region.agent.clone());
+        surfaces.serve(sockets.http, sockets.grpc, router, &settings, region.agent.clone());
     }
     let agents: Vec<_> = regions.iter().map(|region| region.agent.clone()).collect();
     serve::reload_at(hang_ups, agents.clone());
-    surfaces.run_until(stopping).await?;
+    surfaces.run_until(stopping, args.drain).await?;
     for region in regions {
         region.stop().await;
     }
@@ -193,7 +193,7 @@ fn read<T: DeserializeOwned>(body: &Bytes, example: &str) -> Result<T, Switched>
 
 async fn unknown_path(request: Request) -> Switched {
     let path = request.uri().path();
-    let known = "/check, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics, /regions, /counters, or POST /regions/move, /regions/cut or /regions/heal";
+    let known = "/check, /batch, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics, /openapi.yaml, /regions, /counters, or POST /regions/move, /regions/cut or /regions/heal";
     refusal(StatusCode::NOT_FOUND, &format!("unknown path `{path}`; use {known}"))
 }
 

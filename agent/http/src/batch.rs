@@ -8,7 +8,7 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, http_response};
 
-use crate::body;
+use crate::body::BodyLimit;
 use crate::call_request;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
@@ -16,8 +16,12 @@ use crate::problem_details::{HandlerResult, ProblemDetails};
 const CALLS_LEN_MAX: usize = 256;
 
 /// `POST /batch`: decides the calls in the body; the answers are in their order.
-pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+pub(crate) async fn check<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
+    let body = limit.read(request.into_body()).await?;
     let calls = call_request::parse_all(&body).map_err(ProblemDetails::bad_request)?;
     if calls.is_empty() || calls.len() > CALLS_LEN_MAX {
         let detail = format!("there are {} `calls`; send 1 to {CALLS_LEN_MAX} of them in one request", calls.len());

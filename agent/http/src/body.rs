@@ -10,34 +10,45 @@ use http_body_util::BodyExt;
 
 use crate::problem_details::ProblemDetails;
 
-/// Maximum length of a body in bytes.
-pub const BODY_LEN_MAX: usize = 64 << 10;
+/// Default of [`BodyLimit`].
+pub const BODY_BYTES_MAX_DEFAULT: u32 = 64 << 10;
 /// Maximum length, in bytes, up to which a longer body is read and discarded. Beyond it the connection is closed.
 const DISCARD_LEN_MAX: usize = 1 << 20;
 const BODY_WAIT: Duration = Duration::from_secs(5);
 
-pub(crate) async fn read(body: Body) -> Result<Vec<u8>, ProblemDetails> {
-    tokio::time::timeout(BODY_WAIT, read_to_end(body)).await.unwrap_or_else(|_| {
-        let detail = format!("the body did not arrive within {} s; send it without delay", BODY_WAIT.as_secs());
-        Err(ProblemDetails::new(StatusCode::REQUEST_TIMEOUT, detail))
-    })
+/// Maximum length of a body in bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct BodyLimit(pub(crate) u32);
+
+impl BodyLimit {
+    pub(crate) async fn read(self, body: Body) -> Result<Vec<u8>, ProblemDetails> {
+        let len_max = usize::try_from(self.0).unwrap_or(usize::MAX);
+        tokio::time::timeout(BODY_WAIT, read_to_end(body, len_max)).await.unwrap_or_else(|_| {
+            let detail = format!("the body did not arrive within {} s; send it without delay", BODY_WAIT.as_secs());
+            Err(ProblemDetails::new(StatusCode::REQUEST_TIMEOUT, detail))
+        })
+    }
 }
 
 /// Reads and discards a body, so that the connection can be reused.
 pub(crate) async fn discard(body: Body) {
+    if body.is_end_stream() {
+        return;
+    }
     // Errors are ignored, because the response does not depend on the body.
-    let _ = read(body).await;
+    let _ = BodyLimit(0).read(body).await;
 }
 
-async fn read_to_end(mut body: Body) -> Result<Vec<u8>, ProblemDetails> {
+async fn read_to_end(mut body: Body, len_max: usize) -> Result<Vec<u8>, ProblemDetails> {
     let too_long = || {
-        let detail = format!("the body is longer than {BODY_LEN_MAX} bytes; send one call, with its descriptors only");
+        let detail = format!("the body is longer than {len_max} bytes; send one call, with its descriptors only");
         ProblemDetails::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
     };
     let mut content = Vec::new();
     let mut len = 0;
+    let discard_len_max = DISCARD_LEN_MAX.max(len_max);
     // An announced length above the limit is rejected before the client sends the body.
-    if body.size_hint().lower() > DISCARD_LEN_MAX as u64 {
+    if body.size_hint().lower() > discard_len_max as u64 {
         return Err(too_long());
     }
     while let Some(frame) = body.frame().await {
@@ -49,11 +60,13 @@ async fn read_to_end(mut body: Body) -> Result<Vec<u8>, ProblemDetails> {
         })?;
         let Some(data) = frame.data_ref() else { continue };
         len += data.len();
-        match len {
-            0..=BODY_LEN_MAX => content.extend_from_slice(data),
-            _ if len > DISCARD_LEN_MAX => return Err(too_long()),
-            _ => content.clear(),
+        if len <= len_max {
+            content.extend_from_slice(data);
+        } else if len <= discard_len_max {
+            content.clear();
+        } else {
+            return Err(too_long());
         }
     }
-    if len > BODY_LEN_MAX { Err(too_long()) } else { Ok(content) }
+    if len > len_max { Err(too_long()) } else { Ok(content) }
 }

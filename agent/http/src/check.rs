@@ -8,7 +8,6 @@
 
 use std::time::Duration;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -16,7 +15,7 @@ use http::StatusCode;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, http_response};
 
-use crate::body;
+use crate::body::{self, BodyLimit};
 use crate::call_request::{self, CHECK};
 use crate::forwarded_request::{ForwardedRequests, prefixed_call};
 use crate::problem_details::{HandlerResult, ProblemDetails};
@@ -63,7 +62,7 @@ impl CheckOptions {
 /// `GET /check`: decides the request itself, by the descriptors that the rules declare.
 pub(crate) async fn check_request<S: ChargeStore>(
     State(agent): State<Agent<S>>,
-    Extension(forwarded): Extension<ForwardedRequests>,
+    State(forwarded): State<ForwardedRequests>,
     request: Request,
 ) -> HandlerResult {
     let (parts, body) = request.into_parts();
@@ -80,9 +79,13 @@ pub(crate) async fn check_prefixed<S: ChargeStore>(State(agent): State<Agent<S>>
 }
 
 /// `POST /check`: decides the call in the body.
-pub(crate) async fn check_call<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
+pub(crate) async fn check_call<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
     let (parts, body) = request.into_parts();
-    let body = body::read(body).await?;
+    let body = limit.read(body).await?;
     let options = CheckOptions::read(parts.uri.query())?;
     let parsed = call_request::parse(&body, &CHECK).map_err(ProblemDetails::bad_request)?;
     let call = agent.engine().with_rules(|rules| rules.as_requested(parsed.call));

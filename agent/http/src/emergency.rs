@@ -14,7 +14,7 @@ use tollgate::store::ChargeStore;
 use tollgate::{Agent, Quota};
 use tollgate_core::messages::emergency::EMERGENCY_PER;
 
-use crate::body;
+use crate::body::BodyLimit;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
 const EXAMPLE: &str = r#"{"on": true, "quota": "10/s"}"#;
@@ -36,8 +36,12 @@ pub(crate) async fn show<S: ChargeStore>(State(agent): State<Agent<S>>) -> Respo
 }
 
 /// `POST /emergency`: switches the emergency on or off, at all agents of the fleet.
-pub(crate) async fn switch<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+pub(crate) async fn switch<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
+    let body = limit.read(request.into_body()).await?;
     let refuse = |error: String| ProblemDetails::bad_request(format!("{error}; send {EXAMPLE} or {{\"on\": false}}"));
     let request: SwitchRequest = serde_json::from_slice(&body).map_err(|error| refuse(error.to_string()))?;
     let quota = request.on.then(|| quota(request.quota.as_deref().unwrap_or(QUOTA_DEFAULT)));

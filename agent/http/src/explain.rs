@@ -3,7 +3,6 @@
 //! Each form of [`check`](crate::check) has its counterpart, which takes the call from the same parts of the request. Nothing is
 //! counted.
 
-use axum::Extension;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
@@ -11,7 +10,7 @@ use tollgate::explain::explain;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call};
 
-use crate::body;
+use crate::body::{self, BodyLimit};
 use crate::call_request::{self, EXPLAIN};
 use crate::forwarded_request::{ForwardedRequests, prefixed_call};
 use crate::problem_details::{HandlerResult, ProblemDetails};
@@ -21,7 +20,7 @@ pub(crate) const EXPLAIN_PATH: &str = "/explain";
 /// `GET /explain`: explains the decision for the request itself, as `GET /check` takes it.
 pub(crate) async fn explain_request<S: ChargeStore>(
     State(agent): State<Agent<S>>,
-    Extension(forwarded): Extension<ForwardedRequests>,
+    State(forwarded): State<ForwardedRequests>,
     request: Request,
 ) -> HandlerResult {
     let (parts, body) = request.into_parts();
@@ -37,8 +36,12 @@ pub(crate) async fn explain_prefixed<S: ChargeStore>(State(agent): State<Agent<S
 }
 
 /// `POST /explain`: explains the decision for the call in the body.
-pub(crate) async fn explain_call<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+pub(crate) async fn explain_call<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
+    let body = limit.read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &EXPLAIN).map_err(ProblemDetails::bad_request)?;
     let call = agent.engine().with_rules(|rules| rules.as_requested(parsed.call));
     Ok(respond(&agent, &call).await)

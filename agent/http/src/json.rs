@@ -19,7 +19,7 @@ use tollgate::store::ChargeStore;
 use tollgate::{Agent, http_response};
 use tollgate_core::call::COST_MAX;
 
-use crate::body;
+use crate::body::BodyLimit;
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
 const EXAMPLE: &str =
@@ -65,8 +65,12 @@ struct EnvoyEntry {
 struct Hits(u64);
 
 /// `POST /json`: decides a request with several descriptors.
-pub(crate) async fn check<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+pub(crate) async fn check<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
+    let body = limit.read(request.into_body()).await?;
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
     let request = read(&body).map_err(refused)?;

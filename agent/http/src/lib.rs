@@ -6,7 +6,7 @@
 //!     .rule(tollgate::Rule::per("per-key", &["api_key"], "100/min".parse()?))
 //!     .start()?;
 //! let listener = tokio::net::TcpListener::bind("127.0.0.1:8080").await?;
-//! tollgate_listen::serve(listener, tollgate_http::router(agent), std::future::pending()).await?;
+//! tollgate_listen::serve(listener, tollgate_http::router(agent), std::future::pending()).await;
 //! # Ok(()) }
 //! ```
 //!
@@ -19,45 +19,41 @@ mod body;
 mod operator;
 mod call_request;
 mod gateway;
+mod http_settings;
 mod forwarded_request;
+mod http_state;
 mod check;
 mod batch;
 mod explain;
 mod settle_release;
 mod json;
+mod administration;
 mod admin;
 mod emergency;
 mod openapi;
 mod unknown_route;
 
-use axum::middleware::{from_fn_with_state, map_response_with_state};
+use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
 use axum::routing::{any, get, post};
-use axum::{Extension, Router};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
 
-pub use body::BODY_LEN_MAX;
+pub use body::BODY_BYTES_MAX_DEFAULT;
 pub use gateway::Gateway;
+pub use http_settings::HttpSettings;
 pub use operator::{OperatorToken, TOKEN_LEN_MIN};
 
-use forwarded_request::ForwardedRequests;
+use http_state::HttpState;
+use unknown_route::{ADMIN, TRAFFIC};
 
-/// Settings of the routes.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct HttpSettings {
-    /// Gateway whose headers are believed.
-    pub gateway: Gateway,
-    /// Token of operators on other machines; without one, only peers on the agent's own machine may change counts or limits.
-    pub token: Option<OperatorToken>,
-}
-
-impl HttpSettings {
-    /// Returns the default settings behind a gateway.
-    #[must_use]
-    pub fn behind(gateway: Gateway) -> Self {
-        Self { gateway, ..Self::default() }
-    }
+/// Routes of an agent on two sockets.
+pub struct SplitRoutes {
+    /// Decisions and readiness, for gateways.
+    pub traffic: Router,
+    /// All others, for operators.
+    pub admin: Router,
 }
 
 /// Returns the routes of an agent with the store that its builder chose, behind any gateway. Its code is compiled in this crate,
@@ -73,28 +69,62 @@ pub fn router_with(settings: HttpSettings, agent: Agent) -> Router {
 
 /// Returns the routes of an agent over any store.
 pub fn router_over<S: ChargeStore>(settings: HttpSettings, agent: Agent<S>) -> Router {
-    let operators = Router::new()
-        .route("/settle", post(settle_release::settle::<S>))
-        .route("/release", post(settle_release::release::<S>))
-        .route(operator::EMERGENCY, get(emergency::show::<S>).post(emergency::switch::<S>))
-        .route_layer(from_fn_with_state(settings.token, operator::only_operators));
+    let state = HttpState::new(settings, agent);
+    let known = || TRAFFIC.iter().chain(ADMIN).copied().collect();
+    complete(traffic().merge(admin(&state)), state, known(), "")
+}
+
+/// Returns the routes of an agent for two sockets.
+pub fn split_routes(settings: HttpSettings, agent: Agent) -> SplitRoutes {
+    let state = HttpState::new(settings, agent);
+    let of_traffic = TRAFFIC.iter().chain(&["/readyz"]).copied().collect();
+    let traffic = traffic().route("/readyz", get(admin::readyz));
+    SplitRoutes {
+        traffic: complete(traffic, state.clone(), of_traffic, "; the paths of operators are on the address of --admin"),
+        admin: complete(admin(&state), state, ADMIN.to_vec(), "; the paths of gateways are on the address of --http"),
+    }
+}
+
+/// Returns the routes for gateways.
+fn traffic<S: ChargeStore>() -> Router<HttpState<S>> {
     Router::new()
         .route(check::CHECK_PATH, get(check::check_request::<S>).post(check::check_call::<S>))
         .route("/check/", any(check::check_prefixed::<S>))
         .route("/check/{*path}", any(check::check_prefixed::<S>))
+        .route("/batch", post(batch::check::<S>))
+        .route("/json", post(json::check::<S>))
+}
+
+/// Returns the routes for operators.
+fn admin<S: ChargeStore>(state: &HttpState<S>) -> Router<HttpState<S>> {
+    let operators = Router::new()
+        .route("/settle", post(settle_release::settle::<S>))
+        .route("/release", post(settle_release::release::<S>))
+        .route(operator::EMERGENCY, get(emergency::show::<S>).post(emergency::switch::<S>))
+        .route_layer(from_fn_with_state(state.clone(), operator::only_operators));
+    Router::new()
         .route(explain::EXPLAIN_PATH, get(explain::explain_request::<S>).post(explain::explain_call::<S>))
         .route("/explain/", any(explain::explain_prefixed::<S>))
         .route("/explain/{*path}", any(explain::explain_prefixed::<S>))
-        .route("/batch", post(batch::check::<S>))
-        .route("/json", post(json::check::<S>))
-        .merge(operators)
         .route("/healthz", get(admin::healthz::<S>))
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))
         .route("/openapi.yaml", get(openapi::openapi))
-        .fallback(unknown_route::unknown_path)
+        .route_layer(from_fn(administration::give_way))
+        .merge(operators)
+}
+
+/// Adds what all sockets have: answers to unknown paths, which name the known ones, and the header of the node.
+fn complete<S: ChargeStore>(
+    routes: Router<HttpState<S>>,
+    state: HttpState<S>,
+    known: Vec<&'static str>,
+    elsewhere: &'static str,
+) -> Router {
+    let unknown_path = async move |request: Request| unknown_route::unknown_path(request, &known, elsewhere).await;
+    routes
+        .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_route::wrong_method)
-        .layer(Extension(ForwardedRequests::of(settings.gateway)))
-        .layer(map_response_with_state(agent.clone(), admin::add_node_header::<S>))
-        .with_state(agent)
+        .layer(map_response_with_state(state.clone(), admin::add_headers::<S>))
+        .with_state(state)
 }

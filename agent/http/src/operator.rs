@@ -3,7 +3,7 @@
 //! Whoever reaches the port may ask. Whoever could settle or switch the emergency could also lock callers out.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
@@ -24,8 +24,10 @@ const X_FORWARDED_FOR: &str = "x-forwarded-for";
 pub(crate) const EMERGENCY: &str = "/emergency";
 
 /// Token that operators send as `Authorization: Bearer TOKEN`.
+///
+/// Clones have the same token, also after [`OperatorToken::replace`].
 #[derive(Clone)]
-pub struct OperatorToken(Arc<str>);
+pub struct OperatorToken(Arc<RwLock<String>>);
 
 impl OperatorToken {
     /// Takes a token.
@@ -33,23 +35,38 @@ impl OperatorToken {
     /// # Errors
     /// The reason and the remedy, if the text cannot be sent in a header, or is easy to guess.
     pub fn new(token: &str) -> Result<Self, String> {
-        if token.len() < TOKEN_LEN_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!(
-                "it must have {TOKEN_LEN_MIN} or more letters, digits or signs, without spaces; make one with `openssl rand -hex 16`"
-            ));
-        }
-        Ok(Self(token.into()))
+        checked(token).map(|token| Self(Arc::new(RwLock::new(token))))
+    }
+
+    /// Takes another token. The present one is valid no longer.
+    ///
+    /// # Errors
+    /// As [`OperatorToken::new`]; then the present token stays.
+    pub fn replace(&self, token: &str) -> Result<(), String> {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = checked(token)?;
+        Ok(())
     }
 
     /// Returns true if the headers have the token. The time does not tell how much of another token is right.
     fn is_in(&self, headers: &HeaderMap) -> bool {
+        let token = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         given.is_some_and(|given| {
             let differs = |(a, b): (&u8, u8)| a ^ b;
-            given.len() == self.0.len()
-                && given.iter().zip(self.0.bytes()).map(differs).fold(0, |all, one| all | one) == 0
+            given.len() == token.len()
+                && given.iter().zip(token.bytes()).map(differs).fold(0, |all, one| all | one) == 0
         })
     }
+}
+
+/// Returns the token if it can be sent in a header, and is not easy to guess.
+fn checked(token: &str) -> Result<String, String> {
+    if token.len() < TOKEN_LEN_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!(
+            "it must have {TOKEN_LEN_MIN} or more letters, digits or signs, without spaces; make one with `openssl rand -hex 16`"
+        ));
+    }
+    Ok(token.to_owned())
 }
 
 /// Shows no token.

@@ -12,13 +12,17 @@ use tollgate::http_response::status_body;
 use tollgate::store::{ChargeStore, StoreError};
 use tollgate::{Agent, Call, DecidedCall, LimitStatus, ReleaseToken};
 
-use crate::body;
+use crate::body::BodyLimit;
 use crate::call_request::{self, RELEASE, SETTLE};
 use crate::problem_details::{HandlerResult, ProblemDetails};
 
 /// `POST /settle`: charges the units that a call cost beyond its charge, or refunds those that it did not use.
-pub(crate) async fn settle<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+pub(crate) async fn settle<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
+    let body = limit.read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &SETTLE).map_err(ProblemDetails::bad_request)?;
     let missing = "`units` is missing; send the real cost minus the charged cost, as in \"units\": -3";
     let units = parsed.units.ok_or_else(|| ProblemDetails::bad_request(missing))?;
@@ -35,8 +39,12 @@ pub(crate) async fn settle<S: ChargeStore>(State(agent): State<Agent<S>>, reques
 }
 
 /// `POST /release`: releases the slots of a call.
-pub(crate) async fn release<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> HandlerResult {
-    let body = body::read(request.into_body()).await?;
+pub(crate) async fn release<S: ChargeStore>(
+    State(agent): State<Agent<S>>,
+    State(limit): State<BodyLimit>,
+    request: Request,
+) -> HandlerResult {
+    let body = limit.read(request.into_body()).await?;
     let parsed = call_request::parse(&body, &RELEASE).map_err(ProblemDetails::bad_request)?;
     let missing = "`id` is missing; it names the call: send the `id` of the response of /check";
     let id = parsed.call.id().ok_or_else(|| ProblemDetails::bad_request(missing))?.to_owned();

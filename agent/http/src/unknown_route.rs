@@ -6,12 +6,18 @@ use http::StatusCode;
 use crate::body;
 use crate::problem_details::ProblemDetails;
 
-pub(crate) async fn unknown_path(request: Request) -> ProblemDetails {
+/// Paths of the routes for gateways.
+pub(crate) const TRAFFIC: &[&str] = &["/check", "/batch", "/json"];
+/// Paths of the routes for operators.
+pub(crate) const ADMIN: &[&str] =
+    &["/explain", "/settle", "/release", "/emergency", "/healthz", "/readyz", "/metrics", "/openapi.yaml"];
+
+/// Answers a path that is not among these.
+pub(crate) async fn unknown_path(request: Request, known: &[&str], elsewhere: &str) -> ProblemDetails {
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
-    let known =
-        "/check, /batch, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics or /openapi.yaml";
-    let detail = format!("unknown path `{path}`; use {known}");
+    let (last, others) = known.split_last().expect("a router has routes");
+    let detail = format!("unknown path `{path}`; use {} or {last}{elsewhere}", others.join(", "));
     ProblemDetails::new(StatusCode::NOT_FOUND, detail)
 }
 

@@ -116,6 +116,9 @@ impl<S: ChargeStore> Agent<S> {
             inside(&shared.runtime, shared.maintenance.reach_store()).await;
         }
         let mut missing = Vec::new();
+        if self.is_draining() {
+            missing.push("the agent is about to stop; send traffic to another one");
+        }
         if shared.engine.with_rules(|rules| rules.generation) == 0 {
             missing.push("no rules have been published yet; publish some with `tollgate rules publish FILE`");
         }
@@ -123,6 +126,18 @@ impl<S: ChargeStore> Agent<S> {
             missing.push("the store has not answered yet, and signals have not been read for 2 s");
         }
         missing
+    }
+
+    /// Begins the end of the agent: from now on it is not ready, so that gateways send their traffic to others. Calls are decided as
+    /// before.
+    pub fn drain(&self) {
+        self.shared.drains.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true after [`Agent::drain`].
+    #[must_use]
+    pub fn is_draining(&self) -> bool {
+        self.shared.drains.load(Ordering::Relaxed)
     }
 
     /// Returns the metrics of the agent, and those of [`Builder::metrics_from`], in the OpenMetrics text format.

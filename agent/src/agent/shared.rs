@@ -51,6 +51,8 @@ pub(super) struct Shared<S> {
     pub(super) maintenance: MaintenanceTask,
     #[cfg(feature = "bus")]
     pub(super) bus_threads: parking_lot::Mutex<Option<crate::runtime::BusThreads>>,
+    /// True once the agent is about to stop.
+    pub(super) drains: AtomicBool,
     pub(super) stop: Arc<AtomicBool>,
     /// Request to read the watched files again; none without files.
     #[cfg(any(feature = "rules-file", feature = "jwt"))]

@@ -138,6 +138,7 @@ impl<S: ChargeStore> Builder<S> {
             runtime,
             late_requests: Arc::default(),
             has_warned_of_gateway: AtomicBool::default(),
+            drains: AtomicBool::default(),
             maintenance,
             #[cfg(feature = "bus")]
             bus_threads: parking_lot::Mutex::new(bus_threads),

@@ -26,7 +26,7 @@ const HTTP2_START: &[u8] = b"PRI";
 const WAIT_PERIODS: u32 = 2;
 
 /// One connection, which a server reads and writes.
-pub struct Connection {
+pub(crate) struct Connection {
     stream: Stream,
     entry: ConnectionEntry,
     timer: Pin<Box<Sleep>>,

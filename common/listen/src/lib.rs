@@ -24,7 +24,10 @@ mod serve;
 
 pub use address::Address;
 pub use group::ListenGroup;
-pub use listen_settings::{CONNECTIONS_MAX_DEFAULT, HEADER_TIMEOUT_DEFAULT, IDLE_TIMEOUT_DEFAULT, ListenSettings};
+pub use listen_settings::{
+    CONNECTIONS_MAX_DEFAULT, HEADER_BYTES_MAX_DEFAULT, HEADER_BYTES_MAX_MIN, HEADER_TIMEOUT_DEFAULT,
+    IDLE_TIMEOUT_DEFAULT, ListenSettings,
+};
 pub use listener::Listener;
 pub use peer::Peer;
 pub use serve::{DRAIN_WAIT, serve};

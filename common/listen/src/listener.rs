@@ -7,8 +7,6 @@ use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::time::sleep;
 
@@ -75,6 +73,32 @@ impl Listener {
         if self.group.tls.is_some() { "https" } else { "http" }
     }
 
+    /// Returns the next connection within the caps, and its other end.
+    pub(crate) async fn accept(&mut self) -> (Connection, Peer) {
+        loop {
+            match self.accept_any().await {
+                Ok((stream, peer)) => {
+                    self.is_failing = false;
+                    if let Some(entry) = self.group.connections.enter() {
+                        return (Connection::new(stream, entry, &self.group.settings), peer);
+                    }
+                }
+                Err(error) if is_of_connection(&error) => {}
+                Err(error) => {
+                    if !self.is_failing {
+                        tracing::error!(%error, "no connection can be accepted; remedy: raise the limit of open files (ulimit -n, LimitNOFILE=), or lower --connections-max");
+                    }
+                    self.is_failing = true;
+                    sleep(ERROR_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &ListenSettings {
+        &self.group.settings
+    }
+
     async fn accept_any(&self) -> io::Result<(Stream, Peer)> {
         match &self.socket {
             BoundSocket::Tcp(listener) => {
@@ -99,42 +123,6 @@ impl From<TcpListener> for Listener {
     fn from(listener: TcpListener) -> Self {
         let group = ListenGroup::new(ListenSettings::default(), None);
         Self { socket: BoundSocket::Tcp(listener), group, is_failing: false }
-    }
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = Connection;
-    type Addr = Peer;
-
-    async fn accept(&mut self) -> (Connection, Peer) {
-        loop {
-            match self.accept_any().await {
-                Ok((stream, peer)) => {
-                    self.is_failing = false;
-                    if let Some(entry) = self.group.connections.enter() {
-                        return (Connection::new(stream, entry, &self.group.settings), peer);
-                    }
-                }
-                Err(error) if is_of_connection(&error) => {}
-                Err(error) => {
-                    if !self.is_failing {
-                        tracing::error!(%error, "no connection can be accepted; remedy: raise the limit of open files (ulimit -n, LimitNOFILE=), or lower --connections-max");
-                    }
-                    self.is_failing = true;
-                    sleep(ERROR_PAUSE).await;
-                }
-            }
-        }
-    }
-
-    fn local_addr(&self) -> io::Result<Peer> {
-        Ok(self.address()?.tcp().map_or(Peer::Unix, Peer::Tcp))
-    }
-}
-
-impl Connected<IncomingStream<'_, Listener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, Listener>) -> Self {
-        *stream.remote_addr()
     }
 }
 

@@ -179,15 +179,19 @@ async fn an_invalid_request_is_refused_with_a_remedy() {
     assert!(text.contains("RateLimitService/ShouldRateLimit"), "{text}");
 }
 
-/// K4: probes learn what `/readyz` says.
+/// K4: probes learn what `/readyz` says, also while the agent drains.
 #[tokio::test]
 async fn the_health_service_reports_readiness() {
     let check = |service: &str| HealthCheckRequest { service: service.to_owned() }.encode_to_vec();
     let path = "/grpc.health.v1.Health/Check";
-    let router = router();
-    for service in ["", "envoy.service.ratelimit.v3.RateLimitService"] {
-        let health: HealthCheckResponse = ask(&router, path, check(service)).await.unwrap();
-        assert_eq!(health.status(), ServingStatus::Serving, "{service}");
+    let agent = builder(CONFIG, EnvoySettings::default()).start().unwrap();
+    let router = crate::router(agent.clone());
+    for status in [ServingStatus::Serving, ServingStatus::NotServing] {
+        for service in ["", "envoy.service.ratelimit.v3.RateLimitService"] {
+            let health: HealthCheckResponse = ask(&router, path, check(service)).await.unwrap();
+            assert_eq!(health.status(), status, "{service}");
+        }
+        agent.drain();
     }
     let (code, text) = ask::<HealthCheckResponse>(&router, path, check("other")).await.unwrap_err();
     assert_eq!((code, text.contains("unknown service `other`")), (GrpcCode::NotFound, true));

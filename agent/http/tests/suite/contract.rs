@@ -28,12 +28,12 @@ impl Contract {
         static CONTRACT: OnceLock<Contract> = OnceLock::new();
         CONTRACT.get_or_init(|| {
             let document: Value = serde_yaml_ng::from_str(TEXT).expect("agent/http/openapi.yaml is YAML");
-            let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
-            compiler.add_resource(NAME, document.clone()).unwrap();
+            let (mut schemas, mut builder) = (Schemas::new(), Compiler::new());
+            builder.add_resource(NAME, document.clone()).unwrap();
             let mut compiled = HashMap::new();
             each_value(&document, "", &mut |pointer, _| {
                 if pointer.ends_with("/schema") {
-                    let index = compiler.compile(&format!("{NAME}#{pointer}"), &mut schemas);
+                    let index = builder.compile(&format!("{NAME}#{pointer}"), &mut schemas);
                     compiled.insert(pointer.to_owned(), index.unwrap_or_else(|error| panic!("{pointer}: {error:#}")));
                 }
             });
@@ -128,7 +128,7 @@ impl Contract {
                 return Err(fault(&format!("answers without {name}"), "remove `required`"));
             }
         }
-        for name in answer.headers.keys().map(|name| name.as_str()).filter(|name| !OF_HTTP.contains(name)) {
+        for name in answer.headers.keys().map(http::HeaderName::as_str).filter(|name| !OF_HTTP.contains(name)) {
             let text = answer.header(name);
             let header =
                 described.get(name).ok_or_else(|| fault(&format!("sends {name}"), "add it under `headers`"))?;

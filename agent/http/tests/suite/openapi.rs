@@ -35,7 +35,7 @@ async fn the_description_is_served_as_it_stands_in_the_file() {
     assert_eq!(Contract::get().document["info"]["version"], env!("CARGO_PKG_VERSION"));
 }
 
-/// By the schema of the OpenAPI Initiative, https://spec.openapis.org/oas/3.1/schema/2022-10-07. The schemas inside are compiled,
+/// By [the published schema](https://spec.openapis.org/oas/3.1/schema/2022-10-07). The schemas inside are compiled,
 /// and thereby validated, for the comparison with answers.
 #[test]
 fn the_description_is_valid_openapi() {
@@ -57,7 +57,7 @@ async fn every_route_is_described_and_every_description_is_routed() {
     // A client of a gateway, because the answer of a route without a description is no fault yet.
     let sidecar = Sidecar::of(agent()).await;
     let mut client = Client::connect(sidecar.address).await;
-    let mut routed = BTreeMap::new();
+    let mut answered = BTreeMap::new();
     for path in paths {
         let answer = client.ask("PROPFIND", &path.replace("{*path}", "x"), &[], "").await;
         let methods: BTreeSet<String> = match answer.status {
@@ -73,7 +73,7 @@ async fn every_route_is_described_and_every_description_is_routed() {
             }
             _ => METHODS.map(str::to_owned).into(),
         };
-        routed.insert(fixed_part(path), methods);
+        answered.insert(fixed_part(path), methods);
     }
     let mut described: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (path, method, _) in Contract::get().operations() {
@@ -81,14 +81,14 @@ async fn every_route_is_described_and_every_description_is_routed() {
         methods.insert(method.to_owned());
         methods.extend((method == "get").then(|| "head".to_owned()));
     }
-    for (path, methods) in &routed {
+    for (path, methods) in &answered {
         assert_eq!(
             described.get(path),
             Some(methods),
             "the router answers {path} with the methods on the right; describe them in agent/http/openapi.yaml, and add the path to docs/http.md and agent/http/src/unknown_route.rs"
         );
     }
-    let unrouted: Vec<_> = described.keys().filter(|path| !routed.contains_key(*path)).collect();
+    let unrouted: Vec<_> = described.keys().filter(|path| !answered.contains_key(*path)).collect();
     assert!(unrouted.is_empty(), "agent/http/openapi.yaml has paths that no route answers; remove {unrouted:?}");
 }
 

@@ -4,6 +4,8 @@ use http::StatusCode;
 
 use crate::support::{CALL, Sidecar};
 
+const BODY_BYTES_MAX: usize = tollgate_http::BODY_BYTES_MAX_DEFAULT as usize;
+
 /// A client that sends the header which the gateway does not set cannot choose the endpoint that it is counted under.
 #[tokio::test]
 async fn contradicting_headers_are_rejected() {
@@ -71,8 +73,8 @@ async fn a_wrong_number_is_a_400_that_names_the_field_and_its_range() {
 async fn an_oversized_body_is_a_413_and_the_connection_stays_open() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;
     let padded = |len: usize| format!("{CALL}{}", " ".repeat(len - CALL.len()));
-    assert_eq!(client.post(padded(tollgate_http::BODY_LEN_MAX)).await.status, StatusCode::OK);
-    let detail = client.post(padded(tollgate_http::BODY_LEN_MAX + 1)).await.problem(413);
+    assert_eq!(client.post(padded(BODY_BYTES_MAX)).await.status, StatusCode::OK);
+    let detail = client.post(padded(BODY_BYTES_MAX + 1)).await.problem(413);
     assert!(detail.contains("longer than 65536 bytes"), "{detail}");
     assert_eq!(client.post(CALL).await.status, StatusCode::OK);
 }
@@ -91,7 +93,7 @@ async fn unknown_paths_and_methods_are_answered_with_the_existing_ones() {
     let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
     assert_eq!(
         detail,
-        "unknown path `/chekc`; use /check, /batch, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics or /openapi.yaml"
+        "unknown path `/chekc`; use /check, /batch, /json, /explain, /settle, /release, /emergency, /healthz, /readyz, /metrics or /openapi.yaml"
     );
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
     assert_eq!(answer.problem(405), "/check does not support DELETE; use GET, HEAD or POST");

@@ -23,7 +23,7 @@ pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 pub(crate) struct Sidecar {
     pub(crate) address: SocketAddr,
     pub(crate) stop: oneshot::Sender<()>,
-    pub(crate) served: JoinHandle<std::io::Result<()>>,
+    pub(crate) served: JoinHandle<()>,
 }
 
 /// Client with one persistent connection.

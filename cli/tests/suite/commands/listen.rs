@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command};
 
-use crate::support::{Up, file, finish, tollgate};
+use crate::support::{Up, file, finish, tollgate, wait_for};
 
 /// Client in Python, with its standard library only: asks twice over a Unix socket, and prints both statuses.
 const PYTHON_CLIENT: &str = r#"
@@ -75,6 +75,8 @@ fn addresses_and_tokens_that_cannot_be_are_told_with_a_remedy() {
         (["--token-file", "/no/such/token"], 2, "/no/such/token"),
         (["--connections-max", "0"], 2, "write a whole number from 1"),
         (["--idle-timeout", "0s"], 2, "write a duration"),
+        (["--header-bytes-max", "100"], 2, "8192..=1048576"),
+        (["--body-bytes-max", "0"], 2, "1024..=16777216"),
     ] {
         let refused = finish(tollgate(&["up"]).args(flags));
         assert!(refused.exit == exit && refused.err.contains(reason), "{flags:?}: {} {}", refused.exit, refused.err);
@@ -98,4 +100,44 @@ fn connections_past_the_cap_are_refused_and_told() {
     let read = BufReader::new(refused).read_line(&mut answer);
     assert!(read.is_err() || answer.is_empty(), "{answer}");
     assert_eq!(busy.check("k1").status, 200);
+}
+
+/// Headers and bodies past their caps are refused with the cap, and nothing is counted.
+#[test]
+fn long_headers_and_bodies_are_refused() {
+    let up = Up::start(&["--limit", "2/h per api_key", "--header-bytes-max", "8192", "--body-bytes-max", "1024"]);
+    let long = "x".repeat(9_000);
+    assert_eq!(up.client().get("/check", &[("x-api-key", "k1"), ("x-long", &long)]).status, 431);
+    let mut client = up.client();
+    let refused = client.post(&format!(r#"{{"descriptors": {{"api_key": "k1", "long": "{}"}}}}"#, &long[..1_000]));
+    assert!(refused.status == 413 && refused.text().contains("longer than 1024 bytes"), "{}", refused.text());
+    assert_eq!(client.check("k1").header("x-ratelimit-remaining"), "1");
+    let usual = Up::start(&[]);
+    assert_eq!(usual.client().get("/check", &[("x-api-key", "k1"), ("x-long", &long)]).status, 200);
+}
+
+/// A new token is valid once its file has it, and the old one no longer. A file that is no token changes nothing.
+#[test]
+fn the_token_of_operators_is_reloaded() {
+    let (old, new) = ("old-token-of-operators", "new-token-of-operators");
+    let path = file("listen/reloaded.token", old);
+    let mut up = Up::start(&["--token-file", &path.display().to_string()]);
+    // A request that a proxy passes on needs the token.
+    let status = |token: &str| {
+        let bearer = format!("Bearer {token}");
+        let mut client = up.client();
+        client.send("POST", "/emergency", &[("authorization", &bearer), ("x-forwarded-for", "192.0.2.1")], "{}");
+        client.receive().status
+    };
+    assert_eq!((status(old), status(new)), (400, 403));
+    file("listen/reloaded.token", new);
+    wait_for("the new token", || (status(new) == 400).then_some(()));
+    assert_eq!(status(old), 403);
+    file("listen/reloaded.token", "short");
+    let told = up.log().find(|line| line.contains("the present one stays valid")).unwrap();
+    assert!(told.contains("ERROR") && told.contains("openssl rand"), "{told}");
+    let bearer = format!("Bearer {new}");
+    let mut client = up.client();
+    client.send("POST", "/emergency", &[("authorization", &bearer), ("x-forwarded-for", "192.0.2.1")], "{}");
+    assert_eq!(client.receive().status, 400);
 }

@@ -26,6 +26,7 @@ mod check;
 mod ready;
 mod grpc;
 mod listen;
+mod admin;
 mod tls;
 mod config;
 mod digest_key;

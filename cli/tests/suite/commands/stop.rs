@@ -1,6 +1,6 @@
 //! End of `tollgate up`.
 
-use crate::support::{Client, Up};
+use crate::support::{Client, Up, wait_for};
 
 const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
@@ -30,6 +30,32 @@ fn a_signal_lets_open_requests_end_and_then_ends_well() {
         assert_eq!(status.code(), Some(0), "{err}");
         assert!(err.contains("stopped; calls allowed: 1, denied: 1"), "{err}");
     }
+}
+
+/// P4: a gateway that looks at `/readyz` leaves before the end, and no request of others fails.
+#[test]
+fn an_agent_that_drains_is_not_ready_and_still_decides() {
+    let up = Up::start(&["--limit", "10/min per api_key", "--drain", "1h"]);
+    let mut kept = up.client();
+    assert_eq!(kept.get("/readyz", &[]).status, 200);
+    up.signal("TERM");
+    let unready = wait_for("the drain", || Some(up.client().get("/readyz", &[])).filter(|answer| answer.status == 503));
+    assert!(unready.text().contains("the agent is about to stop"), "{}", unready.text());
+    let last = kept.check("k1");
+    assert_eq!((last.status, last.header("connection")), (200, "close"));
+    assert!(kept.try_check("k1").is_none(), "the connection ended with the answer");
+    assert_eq!(up.client().check("k1").status, 200, "connections are still accepted");
+    up.signal("TERM");
+    assert_eq!(up.end().0.code(), Some(1));
+}
+
+#[test]
+fn a_drain_ends_by_itself() {
+    let up = Up::start(&["--drain", "1ms"]);
+    up.signal("TERM");
+    let (status, err) = up.end();
+    assert_eq!(status.code(), Some(0), "{err}");
+    assert!(err.contains("draining for 1ms: not ready"), "{err}");
 }
 
 #[test]

@@ -147,8 +147,8 @@ fn backend() -> u16 {
     spawn(move || {
         Runtime::new().unwrap().block_on(async {
             let listener = tokio::net::TcpListener::from_std(listener).unwrap();
-            tollgate_listen::serve(listener, router, std::future::pending()).await
-        })
+            tollgate_listen::serve(listener, router, std::future::pending()).await;
+        });
     });
     port
 }
