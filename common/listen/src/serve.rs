@@ -21,14 +21,22 @@ use crate::listener::Listener;
 /// Maximum time for requests in progress after the shutdown has begun.
 pub const DRAIN_WAIT: Duration = Duration::from_secs(5);
 
+type BoxedFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Serves requests on a socket; handlers get the peer as `ConnectInfo<Peer>`. When `shutdown` completes, new connections are refused
 /// and idle ones are closed; requests in progress have up to [`DRAIN_WAIT`] to finish.
 pub async fn serve(listener: impl Into<Listener>, router: Router, shutdown: impl Future<Output = ()> + Send + 'static) {
-    serve_until(listener.into(), router, Box::pin(shutdown)).await;
+    server(listener.into(), router, Box::pin(shutdown)).await;
 }
 
-/// Serves without type parameters, so that the code of connections is compiled and optimized in this crate.
-async fn serve_until(mut listener: Listener, router: Router, shutdown: Pin<Box<dyn Future<Output = ()> + Send>>) {
+/// Returns the server as a trait object. Without it, the code of connections would be compiled in the crate that awaits them, with
+/// that crate's optimization.
+#[inline(never)]
+fn server(listener: Listener, router: Router, shutdown: BoxedFuture) -> BoxedFuture {
+    Box::pin(serve_until(listener, router, shutdown))
+}
+
+async fn serve_until(mut listener: Listener, router: Router, shutdown: BoxedFuture) {
     let (builder, open) = (builder(listener.settings()), GracefulShutdown::new());
     let mut shutdown = pin!(shutdown);
     loop {
