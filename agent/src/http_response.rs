@@ -7,14 +7,20 @@
 //! see more left than the limit, and see the whole limit left when they are idle. The window of `RateLimit-Policy` is the
 //! time in which that number of units passes at the rate of the quota. The quota as limit was rejected, because an idle
 //! bucket of `100/min` would show 2 of 100. Clients would regard a parameter for the burst as a comment.
+//!
+//! A rule may have an [`OwnAnswer`], which replaces parts of this form.
 
+mod nested_body;
 #[cfg(test)]
 mod tests;
+
+use std::borrow::Cow;
 
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source};
+use tollgate_core::own_answer::{DenialBody, FieldValue, LIMIT_HEADERS, OwnAnswer};
 
 /// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -28,25 +34,21 @@ const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
 
-/// Names of all headers that [`headers`] may set. A backend must not see those that a client sends.
-pub const HEADER_NAMES: [&str; 9] = [
-    "ratelimit",
-    "ratelimit-policy",
-    "retry-after",
-    NODE,
-    "x-ratelimit-delay-ms",
-    "x-ratelimit-limit",
-    "x-ratelimit-policy",
-    "x-ratelimit-remaining",
-    "x-ratelimit-reset",
-];
+/// Returns the names of all headers that [`headers`] may set. A backend must not see those that a client sends.
+pub fn header_names() -> impl Iterator<Item = &'static str> {
+    LIMIT_HEADERS.into_iter().chain([NODE])
+}
 
 /// Returns the headers of a decision made by `node`.
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
+    let hidden = shown(decision).and_then(own_answer).map_or(&[][..], |answer| &answer.hide);
     let mut set = |name: &'static str, value: String| {
-        debug_assert!(HEADER_NAMES.contains(&name), "{name} is not in the list");
+        debug_assert!(header_names().any(|known| known == name), "{name} is not in the list");
+        if hidden.contains(&name) {
+            return;
+        }
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }
@@ -73,30 +75,36 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     if decision.delay_ms > 0 {
         set("x-ratelimit-delay-ms", decision.delay_ms.to_string());
     }
-    if status_code(decision) == StatusCode::TOO_MANY_REQUESTS {
+    if may_pass_later(decision) {
         set("retry-after", retry_after_s(status.retry_after_ms, decision.id.call).to_string());
     }
     headers
 }
 
-/// Returns the status of a decision: 200, 429, or 403 for a call of which no retry passes. The rules choose it for calls that are
-/// always denied; a call that costs more than a quota has it in any case.
+/// Returns the status of a decision: 200; 403 for a call that costs more than a quota; the rule's own status of denials; 403 for a
+/// call that is always denied, if the rules choose it; or 429.
 #[must_use]
 pub fn status_code(decision: &Decision) -> StatusCode {
-    match &decision.status {
-        _ if decision.allowed => StatusCode::OK,
-        Some(
-            LimitStatus { kind: LimitKind::Denial(DenyStatus::Forbidden), .. } | LimitStatus { cost_max: Some(_), .. },
-        ) => StatusCode::FORBIDDEN,
-        _ => StatusCode::TOO_MANY_REQUESTS,
+    if decision.allowed {
+        return StatusCode::OK;
     }
+    let status = decision.status.as_ref();
+    let own = status.filter(|status| status.cost_max.is_none()).and_then(own_answer).and_then(|answer| answer.status);
+    let own = own.and_then(|own| StatusCode::from_u16(own.code()).ok());
+    own.unwrap_or(if status.is_none_or(may_pass) { StatusCode::TOO_MANY_REQUESTS } else { StatusCode::FORBIDDEN })
+}
+
+/// Returns true if the call is denied, and a later retry of it may pass.
+#[must_use]
+pub fn may_pass_later(decision: &Decision) -> bool {
+    !decision.allowed && decision.status.as_ref().is_none_or(may_pass)
 }
 
 /// Returns the response to a call with this decision of `node`, as `/check` gives it. `id` is the text of the decision's id
 /// ([`Agent::decision_id`](crate::Agent::decision_id)).
 #[must_use]
 pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
-    let content_type = if decision.allowed { "application/json" } else { PROBLEM_JSON };
+    let content_type = if is_problem(decision) { PROBLEM_JSON } else { "application/json" };
     let mut response = Response::new(body(decision, id));
     *response.status_mut() = status_code(decision);
     *response.headers_mut() = headers(decision, node);
@@ -110,15 +118,19 @@ pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
 /// ([`Agent::decision_id`](crate::Agent::decision_id)).
 #[must_use]
 pub fn body(decision: &Decision, id: &str) -> String {
-    members(decision, id).to_string()
+    let denied = decision.status.as_ref().filter(|_| !decision.allowed);
+    let body = match denied {
+        Some(status) if !is_problem(decision) => nested(decision, status),
+        _ => members(decision, id),
+    };
+    body.to_string()
 }
 
 fn members(decision: &Decision, id: &str) -> Value {
     let status = shown(decision);
     let mut body = status_body(status);
     body["allowed"] = decision.allowed.into();
-    let is_forbidden = status_code(decision) == StatusCode::FORBIDDEN;
-    let status = status.filter(|_| !is_forbidden);
+    let status = status.filter(|_| decision.allowed || may_pass_later(decision));
     body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
     body["source"] = decision.source.as_str().into();
     if let Some(by) = decision.by {
@@ -140,8 +152,34 @@ fn members(decision: &Decision, id: &str) -> Value {
         body["status"] = status_code(decision).as_u16().into();
         body["detail"] = detail.into();
         body["violated-policies"] = json!([*status.rule]);
+        add_fields(&mut body, status);
     }
     body
+}
+
+fn nested(decision: &Decision, status: &LimitStatus) -> Value {
+    let is_over_quota = status.kind == LimitKind::Window && may_pass(status) && status.cost <= status.at_once;
+    let has_message = own_answer(status).is_some_and(|answer| answer.message.is_some());
+    let message = if is_over_quota && !has_message && decision.by != Some(LocalAnswer::Late) {
+        nested_body::over_quota(status).into()
+    } else {
+        denial(decision, status).2
+    };
+    let retry_after_s = may_pass_later(decision).then(|| retry_after_s(status.retry_after_ms, decision.id.call));
+    let mut body = nested_body::of(status, &message, retry_after_s, decision.at);
+    add_fields(&mut body, status);
+    body
+}
+
+/// Adds the fields of the rule's own answer to a body.
+fn add_fields(body: &mut Value, status: &LimitStatus) {
+    for (name, value) in own_answer(status).iter().flat_map(|answer| &answer.fields) {
+        body[&**name] = match value {
+            FieldValue::Text(text) => json!(text),
+            FieldValue::Whole(number) => json!(number),
+            FieldValue::Flag(flag) => json!(flag),
+        };
+    }
 }
 
 /// Returns the body of a settlement: the members of a decision's body that describe its rule.
@@ -165,6 +203,21 @@ fn shown(decision: &Decision) -> Option<&LimitStatus> {
     decision.status.as_ref().filter(|status| !status.shadow)
 }
 
+fn own_answer(status: &LimitStatus) -> Option<&OwnAnswer> {
+    status.own_answer.as_deref()
+}
+
+/// Returns true if the body is that of a problem: of a denial whose rule has no other form.
+fn is_problem(decision: &Decision) -> bool {
+    let own = decision.status.as_ref().and_then(own_answer);
+    !decision.allowed && own.is_none_or(|answer| answer.body == DenialBody::Problem)
+}
+
+/// Returns true if a call that a rule denies may pass later.
+fn may_pass(status: &LimitStatus) -> bool {
+    status.cost_max.is_none() && status.kind != LimitKind::Denial(DenyStatus::Forbidden)
+}
+
 /// Returns the window, or the unit of calls in progress, as parameters of `RateLimit-Policy`.
 fn window(status: &LimitStatus) -> String {
     if status.kind == LimitKind::Slots {
@@ -178,8 +231,16 @@ fn window(status: &LimitStatus) -> String {
     }
 }
 
-/// Returns type, title and detail of a denial (RFC 9457).
-pub(crate) fn denial(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
+/// Returns type, title and detail of a denial (RFC 9457). Title and detail may be the rule's own.
+pub(crate) fn denial<'d>(decision: &Decision, status: &'d LimitStatus) -> (&'static str, &'d str, Cow<'d, str>) {
+    let (kind, title, detail) = reason(decision, status);
+    let own = own_answer(status);
+    let title = own.and_then(|answer| answer.title.as_deref()).unwrap_or(title);
+    (kind, title, own.and_then(|answer| answer.message.as_deref()).map_or(detail.into(), Cow::Borrowed))
+}
+
+/// Returns type, title and detail of a denial by the state of its limit.
+fn reason(decision: &Decision, status: &LimitStatus) -> (&'static str, &'static str, String) {
     if matches!(status.kind, LimitKind::Denial(_)) {
         let by = if &*status.rule == DENY_LIST { "the deny list" } else { &*status.rule };
         return ("about:blank", "Denied", format!("{by} denies this call regardless of its count"));

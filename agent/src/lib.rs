@@ -105,6 +105,7 @@ pub use unenforceable::Unenforceable;
 /// Parts of rules that are written in Rust, and the errors of rules.
 pub mod rules {
     pub use tollgate_core::algorithm::Algorithm;
+    pub use tollgate_core::own_answer::{DenialBody, ErrorStatus, FieldValue, OwnAnswer};
     pub use tollgate_core::rules::problem::{Problem, Problems};
     pub use tollgate_core::rules::{Charging, Consistency, LimitPolicy, OnFailure, PolicyError, QuotaError};
     pub use tollgate_core::window::Estimate;

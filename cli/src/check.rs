@@ -50,9 +50,9 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let Some((status, answer)) = client::post(&args.agent, args.ca.as_deref(), "/check", &body, args.timeout)? else {
         return Ok(Exit::Unanswered);
     };
-    let exit = match (status, answer["allowed"].as_bool()) {
-        (StatusCode::OK, Some(true)) => Exit::Done,
-        (StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN, Some(false)) => Exit::Denied,
+    let exit = match status {
+        StatusCode::OK if answer["allowed"] == true => Exit::Done,
+        _ if !status.is_success() && client::is_denial(&answer) => Exit::Denied,
         _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
     };
     output::say_as(args.format, text_of(&answer), &answer)?;
@@ -68,18 +68,22 @@ pub(crate) fn cost(text: &str) -> Result<u64, String> {
 fn text_of(body: &Value) -> String {
     let number = |name: &str| body[name].as_u64();
     let text = |name: &str| body[name].as_str().map(str::to_owned);
+    // A rule may have a nested body of denials, without its name and its counts.
+    let nested = body.get("error");
+    let message = || Some(nested?["message"].as_str()?.to_owned());
+    let nested_wait_ms = || Some(nested?["details"]["retry_after_seconds"].as_u64()? * 1_000);
     // The deny list has no units.
     let limit = number("limit").filter(|limit| *limit > 0);
     let remaining = number("remaining").zip(limit);
     let lines = [
-        ("rule", text("rule").or_else(|| Some("none limits this call".to_owned()))),
-        ("reason", text("detail")),
+        ("rule", text("rule").or_else(|| nested.is_none().then(|| "none limits this call".to_owned()))),
+        ("reason", text("detail").or_else(message)),
         (
             if body["slots"] == true { "free slots" } else { "remaining" },
             remaining.map(|(remaining, limit)| format!("{remaining} of {limit}")),
         ),
         ("its turn in", number("delay_ms").map(seconds)),
-        ("retry after", number("retry_after_ms").filter(|ms| *ms > 0).map(seconds)),
+        ("retry after", number("retry_after_ms").filter(|ms| *ms > 0).or_else(nested_wait_ms).map(seconds)),
         ("all free in", number("reset_ms").filter(|_| limit.is_some()).map(seconds)),
         ("source", text("source")),
         ("by", text("by")),
@@ -120,6 +124,10 @@ mod tests {
             ),
             (json!({ "allowed": true, "source": "store", "by": null }), "source       store"),
             (json!({ "allowed": true, "source": "store" }), "source       store"),
+            (
+                json!({ "error": { "message": "slow down", "details": { "retry_after_seconds": 36 } } }),
+                "denied\nreason       slow down\nretry after  36.000 s",
+            ),
         ] {
             let text = text_of(&body);
             assert!(text.ends_with(expected), "{text}");

@@ -109,6 +109,11 @@ pub(crate) fn ready(address: &str, ca: Option<&Path>, wait: Duration) -> anyhow:
     Ok(answer.map(|(_, body)| body))
 }
 
+/// Returns true if a body is that of a denial, in either form. Its status may be the rule's own.
+pub(crate) fn is_denial(body: &Value) -> bool {
+    body["allowed"] == false || body["error"]["code"] == "RATE_LIMIT_EXCEEDED"
+}
+
 fn ask(
     server: Server,
     (address, ca): (&str, Option<&Path>),
@@ -134,6 +139,7 @@ fn ask(
     let body: Option<Value> = serde_json::from_slice(&body).ok();
     let is_answer = |body: &Value| match status {
         StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN => true,
+        _ if is_denial(body) => true,
         StatusCode::SERVICE_UNAVAILABLE => body["ready"] == false,
         _ => false,
     };

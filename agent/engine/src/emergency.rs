@@ -93,7 +93,9 @@ impl Engine {
             self.publish(context, call, None, row, Some((Some(&*limit.name), Source::Fallback)));
             let id = self.decision_id(planned.number);
             let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
-            decision.status = Some(limit.status(verdict, context.now, call.cost()));
+            let mut status = limit.status(verdict, context.now, call.cost());
+            status.own_answer.clone_from(&context.active.set.own_answer);
+            decision.status = Some(status);
             decision.is_uncounted = true;
             decision
         };

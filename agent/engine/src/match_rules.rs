@@ -12,6 +12,7 @@ use tollgate_core::call::Call;
 use tollgate_core::counter::HashSlotId;
 use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
+use tollgate_core::own_answer::OwnAnswer;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
 use crate::enforce::{Authority, Enforcement, Facts, RuleVerdict};
@@ -34,6 +35,7 @@ pub(crate) struct Rejection {
     /// Name of the rule, or of the list.
     pub(crate) by: Name,
     pub(crate) deny_status: DenyStatus,
+    pub(crate) own_answer: Option<Arc<OwnAnswer>>,
     pub(crate) counts: Arc<RuleCounts>,
 }
 
@@ -41,6 +43,7 @@ impl Rejection {
     pub(crate) fn status(&self, cost: u64) -> LimitStatus {
         let mut status = LimitStatus::new(self.by.clone(), LimitKind::Denial(self.deny_status), cost);
         (status.reset_ms, status.retry_after_ms) = (REJECTED_RETRY_MS, REJECTED_RETRY_MS);
+        status.own_answer.clone_from(&self.own_answer);
         status
     }
 }
@@ -60,14 +63,15 @@ impl Engine {
     ) -> Result<(), Rejection> {
         let active = context.active;
         let resolved = active.set.resolved_within(call, scope);
-        let rejection = |by: &Name, counts: &Arc<RuleCounts>| Rejection {
+        let rejection = |by: &Name, counts: &Arc<RuleCounts>, own_answer: &Option<Arc<OwnAnswer>>| Rejection {
             by: by.clone(),
             deny_status: active.set.deny_status,
+            own_answer: own_answer.clone(),
             counts: counts.clone(),
         };
         let exempt = is_decided
             || match active.set.list_match(&resolved) {
-                ListMatch::Denied(_) => return Err(rejection(&self.deny_list, &self.listed)),
+                ListMatch::Denied(_) => return Err(rejection(&self.deny_list, &self.listed, &active.set.own_answer)),
                 list_match => list_match != ListMatch::Unlisted,
             };
         let key = &self.settings.digest_key;
@@ -79,7 +83,7 @@ impl Engine {
         for ApplicableRule { index, rule, policy, .. } in applicable {
             if rule.deny && !exempt {
                 if !rule.shadow {
-                    return Err(rejection(&active.names[index], &active.counts[index]));
+                    return Err(rejection(&active.names[index], &active.counts[index], &rule.own_answer));
                 }
                 shadowed.push(index);
             }

@@ -179,6 +179,7 @@ impl MatchedRule<'_> {
         let is_degraded = rule.source.is_degraded() && !(is_eventual && rule.source == Source::Signal);
         let mut status = status(&self.policy, rules.names[self.index].clone(), cost, rule, from);
         (status.shadow, status.is_eventual) = (self.rule.shadow, is_eventual);
+        status.own_answer.clone_from(&self.rule.own_answer);
         let is_unknown = is_degraded && rules.set.degraded_remaining == DegradedRemaining::Unknown;
         status.hides_remaining |= is_unknown || rule.by == Some(LocalAnswer::Late);
         status

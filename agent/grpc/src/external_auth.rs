@@ -69,7 +69,7 @@ fn headers_of(request: &HttpRequest) -> HeaderMap {
 fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decision) -> CheckResponse {
     let (code, answer) = if decision.allowed {
         let response_headers_to_add = options(&http_response::headers(decision, agent.node()));
-        let headers_to_remove = http_response::HEADER_NAMES.map(ToOwned::to_owned).to_vec();
+        let headers_to_remove = http_response::header_names().map(ToOwned::to_owned).collect();
         (Code::Ok, HttpResponse::OkResponse(OkHttpResponse { headers_to_remove, response_headers_to_add }))
     } else {
         let id = agent.decision_id(call, decision);

@@ -28,7 +28,7 @@ const WAIT_MAX: Duration = Duration::from_secs(30);
 /// Options of the query of `/check`.
 #[derive(Default)]
 struct CheckOptions {
-    /// Status of denials in place of 429.
+    /// Status of denials in place of any other.
     deny_status: Option<StatusCode>,
     /// True if the answer to an admitted call is held back until its turn.
     waits: bool,
@@ -101,8 +101,8 @@ async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, options: &Che
     }
     let id = agent.decision_id(call, &decision);
     let response = http_response::response(&decision, agent.node(), &id).map(Body::from);
-    match (response.status(), options.deny_status) {
-        (StatusCode::TOO_MANY_REQUESTS, Some(status)) => (status, response).into_response(),
-        _ => response,
+    match options.deny_status.filter(|_| !decision.allowed) {
+        Some(status) => (status, response).into_response(),
+        None => response,
     }
 }

@@ -16,7 +16,7 @@ use tollgate::envoy_rate_limit::{
     DescriptorStatus, LimitUnit, RateLimitAnswer, RateLimitCalls, RateLimitDescriptor, RateLimitError,
 };
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, http_response};
+use tollgate::{Agent, DenyStatus, LimitKind, LimitStatus, http_response};
 use tollgate_core::call::COST_MAX;
 
 use crate::body::BodyLimit;
@@ -130,10 +130,10 @@ fn respond(answer: &RateLimitAnswer, node: &str) -> Response {
     let fixed = [(CONTENT_TYPE, "application/json"), (CACHE_CONTROL, "no-store")];
     let decision = answer.deciding();
     // The protocol has one status for a descriptor over its limit. Its clients let a call pass after an answer that they do not know.
-    let never_passes = decision.and_then(|decision| decision.status.as_ref()?.cost_max).is_some();
-    let http = match decision.map_or(StatusCode::OK, http_response::status_code) {
-        StatusCode::FORBIDDEN if never_passes => StatusCode::TOO_MANY_REQUESTS,
-        status => status,
+    let http = match decision.filter(|decision| !decision.allowed).map(|denied| &denied.status) {
+        None => StatusCode::OK,
+        Some(Some(LimitStatus { kind: LimitKind::Denial(DenyStatus::Forbidden), .. })) => StatusCode::FORBIDDEN,
+        Some(_) => StatusCode::TOO_MANY_REQUESTS,
     };
     let headers = decision.map(|decision| http_response::headers(decision, node));
     (http, fixed, headers, body).into_response()

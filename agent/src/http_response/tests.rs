@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::DecisionId;
+use tollgate_core::own_answer::{BODY_MEMBERS, ErrorStatus};
 
 use super::*;
 
@@ -144,4 +145,56 @@ fn a_cost_above_a_lowered_limit_may_pass_later() {
 fn callers_denied_together_return_at_different_times() {
     let waits: std::collections::BTreeSet<u64> = (0..1_000).map(|call| retry_after_s(59_001, call)).collect();
     assert_eq!((waits.first(), waits.last(), waits.len()), (Some(&60), Some(&65), 6));
+}
+
+/// H3: a body has no member that a field of an own answer could have, and no header is set that a rule cannot hide.
+#[test]
+fn every_member_of_a_body_is_reserved() {
+    for source in Source::ALL {
+        for allowed in [true, false] {
+            let mut decision = decision(allowed, source);
+            (decision.is_over_quota, decision.delay_ms, decision.by) = (true, 1, Some(LocalAnswer::Part));
+            decision.status.as_mut().unwrap().kind = LimitKind::Slots;
+            let problem = members(&decision, "a-10-ff");
+            let nested = nested(&decision, decision.status.as_ref().unwrap());
+            let names = problem.as_object().unwrap().keys().chain(nested.as_object().unwrap().keys());
+            let free: Vec<_> = names.filter(|name| !BODY_MEMBERS.contains(&name.as_str())).collect();
+            assert!(free.is_empty(), "add to BODY_MEMBERS: {free:?}");
+        }
+    }
+}
+
+/// H3: an own status replaces 429 and that of calls that are always denied, but not that of a cost above the quota; the time of a
+/// retry depends on none of them.
+#[test]
+fn an_own_status_keeps_the_time_of_a_retry() {
+    let mut own_answer = OwnAnswer::default();
+    own_answer.status = ErrorStatus::new(403);
+    let status_of = |change: &dyn Fn(&mut LimitStatus)| {
+        let mut decision = decision(false, Source::Store);
+        let status = decision.status.as_mut().unwrap();
+        status.own_answer = Some(own_answer.clone().into());
+        change(status);
+        (status_code(&decision).as_u16(), headers(&decision, "n").contains_key("retry-after"))
+    };
+    assert_eq!(status_of(&|_| ()), (403, true));
+    assert_eq!(status_of(&|status| status.kind = LimitKind::Denial(DenyStatus::Forbidden)), (403, false));
+    assert_eq!(status_of(&|status| status.kind = LimitKind::Denial(DenyStatus::TooManyRequests)), (403, true));
+    assert_eq!(status_of(&|status| status.cost_max = NonZeroU64::new(1)), (403, false));
+}
+
+/// H3: windows and units of a nested body.
+#[test]
+fn a_nested_body_counts_in_seconds() {
+    for (window_ms, cost, window, message) in [
+        (60_000, 1, json!(60), "Rate limit of 100 requests per 60 seconds exceeded"),
+        (500, 7, json!(0.5), "Rate limit of 100 units per 0.5 seconds exceeded"),
+    ] {
+        let mut decision = decision(false, Source::Store);
+        let status = decision.status.as_mut().unwrap();
+        (status.window_ms, status.cost) = (window_ms, cost);
+        let error = nested(&decision, decision.status.as_ref().unwrap())["error"].take();
+        assert_eq!((&error["message"], &error["details"]["window_seconds"]), (&message.into(), &window));
+        assert_eq!(error["details"]["reset_at"], "1970-01-01T00:17:41Z");
+    }
 }

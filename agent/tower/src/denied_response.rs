@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::Full;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use tollgate::{Agent, Call, Denial, http_response};
@@ -30,8 +30,7 @@ pub(crate) fn response(agent: &Agent, call: &Call<'_>, denial: &Denial, grpc_typ
         let id = agent.decision_id(call, decision);
         return http_response::response(decision, agent.node(), &id).map(Full::from);
     };
-    let may_pass = http_response::status_code(decision) != StatusCode::FORBIDDEN;
-    let status = if may_pass { RESOURCE_EXHAUSTED } else { PERMISSION_DENIED };
+    let status = if http_response::may_pass_later(decision) { RESOURCE_EXHAUSTED } else { PERMISSION_DENIED };
     let message = utf8_percent_encode(&denial.to_string(), ESCAPED).to_string();
     let mut headers = http_response::headers(decision, agent.node());
     headers.insert(CONTENT_TYPE, grpc_type);

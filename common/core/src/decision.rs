@@ -6,9 +6,11 @@
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use crate::clock::Timestamp;
 use crate::name::Name;
+use crate::own_answer::OwnAnswer;
 
 /// Name reported in place of a rule for calls that the deny list denies.
 pub const DENY_LIST: &str = "lists.deny";
@@ -113,6 +115,8 @@ pub struct LimitStatus {
     /// Time in ms until the same call would be admitted if no other call arrives; 0 for an admitted call. With `cost_max`,
     /// it has no meaning.
     pub retry_after_ms: u64,
+    /// Own answer of the rule; none if it answers like all others.
+    pub own_answer: Option<Arc<OwnAnswer>>,
 }
 
 /// Kind of a limit.
@@ -273,6 +277,7 @@ impl LimitStatus {
             hides_remaining,
             reset_ms,
             retry_after_ms,
+            own_answer: None,
         }
     }
 }

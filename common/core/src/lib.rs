@@ -22,6 +22,7 @@ pub mod window;
 pub mod algorithm;
 pub mod counter;
 pub mod regions;
+pub mod own_answer;
 pub mod decision;
 pub mod decided_call;
 pub mod rules;

@@ -257,6 +257,12 @@ pub fn scalar<'y>(node: &'y Node<'y>) -> Option<&'y str> {
     }
 }
 
+/// Returns true for a scalar without quotes, which may be a number or a truth value.
+#[must_use]
+pub fn is_plain(node: &Node<'_>) -> bool {
+    matches!(&node.data, YamlData::Representation(_, ScalarStyle::Plain, _))
+}
+
 /// Returns true for the key `<<` of YAML 1.1, which stands for the keys of other mappings. In quotes, it is a key.
 fn is_merge(key: &Node<'_>) -> bool {
     matches!(&key.data, YamlData::Representation(text, ScalarStyle::Plain, _) if text == "<<")

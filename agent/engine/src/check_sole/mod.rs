@@ -120,7 +120,8 @@ impl Engine {
                 }
             }
         }
-        let status = status(&policy, active.names[index].clone(), cost, decided, from);
+        let mut status = status(&policy, active.names[index].clone(), cost, decided, from);
+        status.own_answer.clone_from(&rule.own_answer);
         let delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
         Some(Decision::of_rule(allowed, (source, by), at, self.decision_id(number), status, delay_ms))
     }

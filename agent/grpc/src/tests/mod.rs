@@ -1,6 +1,7 @@
 //! Services, asked with messages in the frames of gRPC.
 
 mod drop_in;
+mod own_answers;
 mod redis;
 
 use std::net::SocketAddr;

@@ -107,9 +107,13 @@ impl Contract {
                 Err(fault(told, ADD))
             };
         }
-        let response = format!("{}/responses/{status}", Self::pointer(name, method));
-        let described = self.document.pointer(&response);
-        let described = described.ok_or_else(|| fault(&format!("answers {status}"), "add it under `responses`"))?;
+        let responses = format!("{}/responses", Self::pointer(name, method));
+        // A class such as `4XX` describes the statuses that are not named.
+        let classes = [status.to_string(), format!("{}XX", status / 100)];
+        let mut responses = classes.map(|status| format!("{responses}/{status}")).into_iter();
+        let described = responses.find_map(|response| Some((self.document.pointer(&response)?, response)));
+        let (described, response) =
+            described.ok_or_else(|| fault(&format!("answers {status}"), "add it under `responses`"))?;
         Ok(described["$ref"].as_str().map_or(response, |reference| reference[1..].to_owned()))
     }
 

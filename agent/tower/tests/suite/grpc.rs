@@ -14,7 +14,7 @@ use tonic_health::pb::health_client::HealthClient;
 
 use crate::support::agent;
 
-async fn start(layer: RateLimitLayer) -> SocketAddr {
+pub(crate) async fn start(layer: RateLimitLayer) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (_reporter, health) = tonic_health::server::health_reporter();

@@ -6,6 +6,7 @@ mod slots;
 mod turns;
 mod redis;
 mod grpc;
+mod own_answers;
 mod log;
 mod allocations;
 mod examples;

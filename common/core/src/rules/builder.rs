@@ -4,6 +4,7 @@
 
 use super::{Consistency, LimitPolicy, Matches, Pattern, Quota, Rule, Scope};
 use crate::algorithm::Algorithm;
+use crate::own_answer::OwnAnswer;
 
 impl Rule {
     /// Creates a rule for all calls that have these descriptors; each combination of their values has its own counter.
@@ -64,6 +65,12 @@ impl Rule {
     pub fn in_shadow(mut self) -> Self {
         self.shadow = true;
         self
+    }
+
+    /// Returns the same rule with an answer of its own.
+    #[must_use]
+    pub fn answering(self, own_answer: OwnAnswer) -> Self {
+        Self { own_answer: Some(own_answer.into()), ..self }
     }
 
     /// Returns the same rule with the guarantee that no window exceeds the quota: strict, with the conservative estimate.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::limit_policy::LimitPolicy;
 use super::pattern::Pattern;
+use crate::own_answer::OwnAnswer;
 
 /// Conditions on descriptors; all of them must hold.
 pub type Matches = Vec<(Arc<str>, Pattern)>;
@@ -53,6 +54,8 @@ pub struct Rule {
     pub scope: Scope,
     /// Names of the rules that do not apply where this one does.
     pub replaces: Vec<Arc<str>>,
+    /// Own answer of the rule; none if it answers like all others.
+    pub own_answer: Option<Arc<OwnAnswer>>,
 }
 
 /// Condition for charging the counter of a rule.

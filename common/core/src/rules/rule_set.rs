@@ -7,6 +7,7 @@ use super::problem::Problem;
 use super::rule::{Matches, Rule};
 use crate::call::Call;
 use crate::decision::{DegradedRemaining, DenyStatus};
+use crate::own_answer::OwnAnswer;
 use crate::regions::RegionFloorRatio;
 
 /// Maximum number of rules in a set.
@@ -48,6 +49,8 @@ pub struct RuleSet {
     pub lists: Lists,
     /// HTTP status of denials by the deny list and by rules that deny every call.
     pub deny_status: DenyStatus,
+    /// Own answer of decisions without a rule of the set: by the deny list, and by the emergency switch.
+    pub own_answer: Option<Arc<OwnAnswer>>,
     /// Remaining units that clients see while the store does not decide.
     pub degraded_remaining: DegradedRemaining,
     /// Regions that share the quotas of rules with a global scope.
@@ -123,6 +126,7 @@ impl RuleSet {
             && self.slot_by == other.slot_by
             && self.lists == other.lists
             && self.deny_status == other.deny_status
+            && self.own_answer == other.own_answer
             && self.degraded_remaining == other.degraded_remaining
             && self.regions == other.regions
     }

@@ -121,7 +121,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         reader.refuse(1, "there is no `rules:`; write at least one rule under it");
     }
     let rules = top.get("rules").map(|node| read_rules(reader, node, &context)).unwrap_or_default();
-    let FileContext { descriptors, regions, .. } = context;
+    let FileContext { descriptors, rule_defaults, regions, .. } = context;
     let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
     let status_of = |text: &str| DENY_STATUSES.into_iter().find(|status| status.code().to_string() == text);
     let deny_status = top.get("deny_status");
@@ -137,6 +137,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     set.numbering = if generation.is_some() { Numbering::Version } else { Numbering::LoadTime };
     (set.descriptors, set.rules, set.slot_by, set.lists) = (descriptors, rules, slot_by, lists);
     (set.deny_status, set.degraded_remaining) = (deny_status, degraded_remaining);
+    set.own_answer = rule_defaults.own_answer;
     set.regions = regions.unwrap_or_default();
     set
 }

@@ -12,6 +12,7 @@ mod setting;
 mod policy_values;
 mod burst;
 mod costs;
+mod own_answer;
 mod table;
 mod shown;
 mod level;

@@ -11,6 +11,7 @@ use tollgate_core::window::SUB_WINDOWS_MAX;
 
 use super::burst::{multiplier_form, read_burst, read_multiplier};
 use super::costs::{cost_text, costs_form, costs_json, read_costs, read_units};
+use super::own_answer::{form, read_own_answer, show_own_answer};
 use super::policy_values::{
     ALGORITHMS, CONSISTENCIES, ESTIMATES, LEASES, ON_FAILURES, algorithm_name, algorithm_text, estimate_text,
     on_failure_text, quota_over_regions, quota_text, read_algorithm, read_consistency, read_deadline, read_estimate,
@@ -44,7 +45,7 @@ const LIMITING_RULE: &[Level] = &[Level::Rule];
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-pub(super) static TABLE: [Setting; 26] = [
+pub(super) static TABLE: [Setting; 27] = [
     Setting::new("name", ANY_RULE).schema("Name of the rule in answers, metrics and logs.", rule_name::form).of_rule(
         |rule, shown| {
             shown.json("name", &*rule.name);
@@ -267,6 +268,10 @@ pub(super) static TABLE: [Setting; 26] = [
             shown.json("replaces", names_json(&rule.replaces));
             shown.named(MORE_COLUMN, "replaces", (!rule.replaces.is_empty()).then(|| rule.replaces.join(", ")));
         }),
+    Setting::new("answer", ANY_RULE_BY_DEFAULT)
+        .schema("Own status, texts, fields and headers of answers.", form)
+        .parser(RuleValue(read_own_answer))
+        .of_rule(show_own_answer),
     Setting::new("scope", LIMITING_RULE)
         .schema("global: all regions share the quota. Default: regional, each has all of it.", || words(&SCOPES))
         .parser(RuleValue(|reader, node, _, rule| {

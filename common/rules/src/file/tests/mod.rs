@@ -8,6 +8,7 @@ mod eventual;
 mod refusals;
 mod regions;
 mod never_matches;
+mod own_answers;
 mod without_effect;
 
 use super::super::*;

@@ -13,9 +13,9 @@ use crate::json_schema;
 const FILES: [&str; 4] = [
     include_str!("sample.yaml"),
     include_str!("every_key.yaml"),
-    "defaults: { burst_multiplier: 2, shadow: false, quota_mode: false, refunds: false }
+    "defaults: { burst_multiplier: 2, shadow: false, quota_mode: false, refunds: false, answer: { body: nested } }
 tiers: { free: { burst_multiplier: 2 } }
-rules: [{ name: a, per: [ip], quota: 1/s, burst_multiplier: 1.5 }, { name: b, match: { ip: a }, deny: true }]",
+rules: [{ name: a, per: [ip], quota: 1/s, burst_multiplier: 1.5 }, { name: b, match: { ip: a }, deny: true, answer: { status: 451 } }]",
     "regions: { eu: { floor: 10% }, us: {} }
 rules: [{ name: a, per: [ip], quota: 100/min, scope: global }]",
 ];
@@ -147,6 +147,11 @@ fn a_value_of_another_form_is_refused() {
         "quota: 1/s, match: { ip: [] }",
         "quota: 1/s, deny: true",
         "quota: 1/s, tiers: { pro: { quota: tier } }",
+        "quota: 1/s, answer: { status: 200 }",
+        "quota: 1/s, answer: { body: flat }",
+        "quota: 1/s, answer: { fields: { a: [1] } }",
+        "quota: 1/s, answer: { hide: [x-gateway-node] }",
+        "quota: 1/s, answer: text",
     ] {
         let yaml = format!("rules: [{{ name: a, per: [ip], {settings} }}]");
         refusal(&yaml);
