@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::StatusCode;
+use http::{HeaderMap, StatusCode};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, http_response};
 
@@ -68,14 +68,14 @@ pub(crate) async fn check_request<S: ChargeStore>(
     let (parts, body) = request.into_parts();
     body::discard(body).await;
     let options = CheckOptions::read(parts.uri.query())?;
-    Ok(decide(&agent, &forwarded.call(&agent, &parts)?, &options).await)
+    Ok(decide(&agent, &forwarded.call(&agent, &parts)?, &options, &parts.headers).await)
 }
 
 /// `/check/PATH`: decides a request of the same method to `/PATH`. Headers with another path are from the client.
 pub(crate) async fn check_prefixed<S: ChargeStore>(State(agent): State<Agent<S>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     body::discard(body).await;
-    decide(&agent, &prefixed_call(&agent, &parts, CHECK_PATH), &CheckOptions::default()).await
+    decide(&agent, &prefixed_call(&agent, &parts, CHECK_PATH), &CheckOptions::default(), &parts.headers).await
 }
 
 /// `POST /check`: decides the call in the body.
@@ -89,16 +89,22 @@ pub(crate) async fn check_call<S: ChargeStore>(
     let options = CheckOptions::read(parts.uri.query())?;
     let parsed = call_request::parse(&body, &CHECK).map_err(ProblemDetails::bad_request)?;
     let call = agent.engine().with_rules(|rules| rules.as_requested(parsed.call));
-    Ok(decide(&agent, &call, &options).await)
+    Ok(decide(&agent, &call, &options, &parts.headers).await)
 }
 
-async fn decide<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, options: &CheckOptions) -> Response {
+async fn decide<S: ChargeStore>(
+    agent: &Agent<S>,
+    call: &Call<'_>,
+    options: &CheckOptions,
+    headers: &HeaderMap,
+) -> Response {
     let mut decision = agent.decide(call).await;
     if options.waits && decision.delay_ms > 0 {
         let wait = WAIT_MAX.min(Duration::from_millis(decision.delay_ms));
         tokio::time::sleep(wait).await;
         decision.delay_ms -= u64::try_from(wait.as_millis()).unwrap_or(decision.delay_ms);
     }
+    agent.log_answer(call, &decision, headers);
     let id = agent.decision_id(call, &decision);
     let response = http_response::response(&decision, agent.node(), &id).map(Body::from);
     match options.deny_status.filter(|_| !decision.allowed) {

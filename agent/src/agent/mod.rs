@@ -16,6 +16,7 @@ mod answer;
 mod check_future;
 mod check;
 mod settle_release;
+mod answer_log;
 mod start;
 mod tokens;
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod client_ip;
 mod raw_value;
 mod extract;
 mod claims;
+mod trace_parent;
 #[cfg(feature = "jwt")]
 pub mod jwt;
 
@@ -23,6 +24,7 @@ use tollgate_core::rules::{DescriptorSource, RuleSet};
 pub use claims::Claims;
 pub use client_ip::client_ip;
 pub use raw_value::SEVERAL;
+pub use trace_parent::trace_parent;
 
 use raw_value::RawValue;
 

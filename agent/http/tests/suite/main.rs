@@ -11,6 +11,7 @@ mod admin;
 mod emergency;
 mod check;
 mod headers;
+mod log;
 mod own_answers;
 mod refusals;
 mod shutdown;
