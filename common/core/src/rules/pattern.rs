@@ -156,6 +156,7 @@ impl Pattern {
         match self {
             Self::Exact(exact) => **exact == *value,
             Self::Prefix(prefix) => value.starts_with(&**prefix),
+            Self::Glob(..) if self.is_everything() => true,
             Self::Glob(_, regex) | Self::Regex(regex) => regex.regex.is_match(value),
             Self::Cidr(network) => network_of(value).is_some_and(|inner| network.contains(&inner)),
             Self::Any(patterns) => patterns.any_matches(value),
