@@ -10,17 +10,20 @@
 //!
 //! A rule may have an [`OwnAnswer`], which replaces parts of this form.
 
+mod members;
 mod nested_body;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source};
 use tollgate_core::own_answer::{DenialBody, FieldValue, LIMIT_HEADERS, OwnAnswer};
+
+use members::{Members, OwnField};
 
 /// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -34,6 +37,17 @@ const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
 
+/// Number of headers of a response, with content type and caching; more only with rare ones.
+const HEADERS_LEN_MAX: usize = 12;
+const NODE_NAME: HeaderName = HeaderName::from_static(NODE);
+const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const POLICY: HeaderName = HeaderName::from_static("x-ratelimit-policy");
+const DELAY_MS: HeaderName = HeaderName::from_static("x-ratelimit-delay-ms");
+
 /// Returns the names of all headers that [`headers`] may set. A backend must not see those that a client sends.
 pub fn header_names() -> impl Iterator<Item = &'static str> {
     LIMIT_HEADERS.into_iter().chain([NODE])
@@ -42,41 +56,41 @@ pub fn header_names() -> impl Iterator<Item = &'static str> {
 /// Returns the headers of a decision made by `node`.
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
-    let mut headers = HeaderMap::new();
+    let mut headers = HeaderMap::with_capacity(HEADERS_LEN_MAX);
     let hidden = shown(decision).and_then(own_answer).map_or(&[][..], |answer| &answer.hide);
-    let mut set = |name: &'static str, value: String| {
+    let mut set = |name: HeaderName, value: String| {
         debug_assert!(header_names().any(|known| known == name), "{name} is not in the list");
-        if hidden.contains(&name) {
+        if hidden.contains(&name.as_str()) {
             return;
         }
         if let Ok(value) = HeaderValue::try_from(value) {
             headers.insert(name, value);
         }
     };
-    set(NODE, node.to_owned());
+    set(NODE_NAME, node.to_owned());
     let Some(status) = shown(decision) else { return headers };
     let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
     // The draft wants no `Retry-After` before the end of `t`.
     let may_pass = !decision.allowed && status.cost_max.is_none();
     let more_in_ms = if may_pass { status.retry_after_ms } else { status.reset_ms };
-    set("x-ratelimit-limit", status.at_once.to_string());
+    set(LIMIT, status.at_once.to_string());
     let is_known = !status.hides_remaining;
-    set("x-ratelimit-remaining", if is_known { status.remaining.to_string() } else { "-1".to_owned() });
-    set("x-ratelimit-reset", reset_at_s.to_string());
+    set(REMAINING, if is_known { status.remaining.to_string() } else { "-1".to_owned() });
+    set(RESET, reset_at_s.to_string());
     let (limit, remaining) = (status.at_once.min(FIELD_NUMBER_MAX), status.remaining.min(FIELD_NUMBER_MAX));
-    set("ratelimit-policy", format!("\"{}\";q={limit}{}", status.rule, window(status)));
+    set(RATELIMIT_POLICY, format!("\"{}\";q={limit}{}", status.rule, window(status)));
     // The draft has no value for an unknown number.
     if is_known {
-        set("ratelimit", format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
+        set(RATELIMIT, format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
     }
     if decision.is_degraded() {
-        set("x-ratelimit-policy", "degraded".to_owned());
+        set(POLICY, "degraded".to_owned());
     }
     if decision.delay_ms > 0 {
-        set("x-ratelimit-delay-ms", decision.delay_ms.to_string());
+        set(DELAY_MS, decision.delay_ms.to_string());
     }
     if may_pass_later(decision) {
-        set("retry-after", retry_after_s(status.retry_after_ms, decision.id.call).to_string());
+        set(RETRY_AFTER, retry_after_s(status.retry_after_ms, decision.id.call).to_string());
     }
     headers
 }
@@ -118,43 +132,10 @@ pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
 /// ([`Agent::decision_id`](crate::Agent::decision_id)).
 #[must_use]
 pub fn body(decision: &Decision, id: &str) -> String {
-    let denied = decision.status.as_ref().filter(|_| !decision.allowed);
-    let body = match denied {
-        Some(status) if !is_problem(decision) => nested(decision, status),
-        _ => members(decision, id),
-    };
-    body.to_string()
-}
-
-fn members(decision: &Decision, id: &str) -> Value {
-    let status = shown(decision);
-    let mut body = status_body(status);
-    body["allowed"] = decision.allowed.into();
-    let status = status.filter(|_| decision.allowed || may_pass_later(decision));
-    body["retry_after_ms"] = status.map(|status| status.retry_after_ms).into();
-    body["source"] = decision.source.as_str().into();
-    if let Some(by) = decision.by {
-        body["by"] = by.as_str().into();
+    match decision.status.as_ref().filter(|_| !decision.allowed) {
+        Some(status) if !is_problem(decision) => nested(decision, status).to_string(),
+        _ => Members::of(decision, id).to_json(),
     }
-    if decision.is_over_quota {
-        body["over_quota"] = true.into();
-    }
-    // `/settle` and `/release` name the call by it.
-    body["id"] = id.into();
-    body["at_ms"] = decision.at.as_ms().into();
-    if decision.delay_ms > 0 {
-        body["delay_ms"] = decision.delay_ms.into();
-    }
-    if let (false, Some(status)) = (decision.allowed, &decision.status) {
-        let (kind, title, detail) = denial(decision, status);
-        body["type"] = kind.into();
-        body["title"] = title.into();
-        body["status"] = status_code(decision).as_u16().into();
-        body["detail"] = detail.into();
-        body["violated-policies"] = json!([*status.rule]);
-        add_fields(&mut body, status);
-    }
-    body
 }
 
 fn nested(decision: &Decision, status: &LimitStatus) -> Value {
@@ -167,19 +148,10 @@ fn nested(decision: &Decision, status: &LimitStatus) -> Value {
     };
     let retry_after_s = may_pass_later(decision).then(|| retry_after_s(status.retry_after_ms, decision.id.call));
     let mut body = nested_body::of(status, &message, retry_after_s, decision.at);
-    add_fields(&mut body, status);
-    body
-}
-
-/// Adds the fields of the rule's own answer to a body.
-fn add_fields(body: &mut Value, status: &LimitStatus) {
-    for (name, value) in own_answer(status).iter().flat_map(|answer| &answer.fields) {
-        body[&**name] = match value {
-            FieldValue::Text(text) => json!(text),
-            FieldValue::Whole(number) => json!(number),
-            FieldValue::Flag(flag) => json!(flag),
-        };
+    for (name, value) in own_fields(status) {
+        body[&**name] = json!(OwnField(value));
     }
+    body
 }
 
 /// Returns the body of a settlement: the members of a decision's body that describe its rule.
@@ -205,6 +177,10 @@ fn shown(decision: &Decision) -> Option<&LimitStatus> {
 
 fn own_answer(status: &LimitStatus) -> Option<&OwnAnswer> {
     status.own_answer.as_deref()
+}
+
+fn own_fields(status: &LimitStatus) -> &[(Box<str>, FieldValue)] {
+    own_answer(status).map_or(&[], |answer| &answer.fields)
 }
 
 /// Returns true if the body is that of a problem: of a denial whose rule has no other form.

@@ -200,13 +200,20 @@ impl AgentArgs {
         settings.body_bytes_max = self.body_bytes_max;
         if let Some(path) = &self.token_file {
             settings.token = Some(operator_token::load(path)?);
-        } else if !self.listen.tls.asks_for_certificates() && !self.http.is_local() {
+        } else if !self.listen.tls.asks_for_certificates()
+            && let Some(open) = self.open_address()
+        {
             tracing::warn!(
-                "{} has neither TLS with client certificates nor a token: everyone who reaches it can spend quotas; restrict the network or use --tls-client-ca, and operate from this machine or with --token-file",
-                self.http
+                "{open} has neither TLS with client certificates nor a token: everyone who reaches it can spend quotas; restrict the network or use --tls-client-ca, and operate from this machine or with --token-file"
             );
         }
         Ok(settings)
+    }
+
+    /// Returns an address that other machines can reach.
+    fn open_address(&self) -> Option<&Address> {
+        let grpc = self.grpc.as_ref().and_then(GrpcAddress::address);
+        [Some(&self.http), grpc, self.admin.as_ref()].into_iter().flatten().find(|address| !address.is_local())
     }
 }
 

@@ -15,6 +15,8 @@ use tollgate_listen::{Address, ListenGroup, Listener};
 
 use crate::listen::bind;
 
+/// Cap on the connections of operators, beside that of gateways. The process has descriptors left for them.
+const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Distance between the ports of two regions in one process.
 const PORTS_OF_REGION: u16 = 100;
 
@@ -62,6 +64,10 @@ impl GrpcAddress {
         }
     }
 
+    pub(crate) fn address(&self) -> Option<&Address> {
+        if let Self::At(address) = self { Some(address) } else { None }
+    }
+
     /// Parses an address or `off`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text == "off" {
@@ -105,7 +111,7 @@ impl Sockets {
             }
         };
         let admin = match admin {
-            Some(address) => Some(bind(group, address, "--admin").await?),
+            Some(address) => Some(bind(&group.apart(ADMIN_CONNECTIONS_MAX), address, "--admin").await?),
             None => None,
         };
         Ok(Self { http: listener, grpc, admin })

@@ -43,7 +43,7 @@ impl<S: ChargeStore> Authorization for ExternalAuth<S> {
         let described = request::Request { method: &http.method, path: &http.path, peer, headers: &headers };
         let call = self.0.describe(&described);
         let decision = self.0.decide(&call).await;
-        self.0.log_answer(&call, &decision, &headers);
+        self.0.log_answer(&call, &decision, http_response::status_code(&decision), &headers);
         Ok(Response::new(response(&self.0, &call, &decision)))
     }
 }

@@ -1,5 +1,7 @@
 //! `envoy.service.ratelimit.v3.RateLimitService`, which the rate limit filters of Envoy, Istio and Envoy Gateway ask.
 
+use std::borrow::Cow;
+
 use prost_types::Duration;
 use tollgate::envoy_rate_limit::{
     CurrentLimit, DescriptorStatus, LimitUnit, RateLimitAnswer, RateLimitCalls, RateLimitDescriptor, RateLimitError,
@@ -11,6 +13,7 @@ use tonic::{Request, Response, Status};
 use crate::headers::pairs;
 use crate::metadata::metadata;
 use crate::proto::envoy::config::core::v3::HeaderValue;
+use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor as Descriptor;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{self, Code, RateLimit};
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitService;
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -33,8 +36,9 @@ impl<S: ChargeStore> RateLimitService for RateLimits<S> {
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
         let request = request.into_inner();
-        let descriptors = request.descriptors.iter().map(|descriptor| RateLimitDescriptor {
-            entries: descriptor.entries.iter().map(|entry| (&*entry.key, &*entry.value)),
+        let texts: Vec<Vec<_>> = request.descriptors.iter().map(texts).collect();
+        let descriptors = request.descriptors.iter().zip(&texts).map(|(descriptor, texts)| RateLimitDescriptor {
+            entries: texts.iter().map(|(key, value)| (&**key, &**value)),
             hits: descriptor.hits_addend,
             is_negative_hits: descriptor.is_negative_hits,
             limit: descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, LimitUnit::numbered(limit.unit))),
@@ -44,6 +48,12 @@ impl<S: ChargeStore> RateLimitService for RateLimits<S> {
         let answer = calls.decide(&self.0).await.map_err(|error| refused(&error))?;
         Ok(Response::new(response(&answer, self.0.node())))
     }
+}
+
+/// Returns keys and values of the entries. Each byte that is no UTF-8 becomes the sign for it, as over HTTP.
+fn texts(descriptor: &Descriptor) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
+    let text = |entry| String::from_utf8_lossy(entry);
+    descriptor.entries.iter().map(|entry| (text(&entry.key), text(&entry.value))).collect()
 }
 
 fn refused(error: &RateLimitError) -> Status {

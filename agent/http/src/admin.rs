@@ -7,26 +7,14 @@
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::{CONNECTION, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::{Value, json};
 use tollgate::Agent;
-use tollgate::http_response::NODE;
 use tollgate::store::ChargeStore;
 use tollgate_metrics::Exposition;
 
 use crate::administration;
-
-/// Adds the header `X-Gateway-Node` to a response, so that a client can report which node responded. While the agent drains, the
-/// connection ends with the response; HTTP/2 has no such header, and its server leaves it out.
-pub(crate) async fn add_headers<S: ChargeStore>(State(agent): State<Agent<S>>, mut response: Response) -> Response {
-    if let Ok(node) = HeaderValue::from_str(&agent.engine().settings().node) {
-        response.headers_mut().insert(NODE, node);
-    }
-    if agent.is_draining() {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
-    response
-}
+use crate::problem_details::ProblemDetails;
 
 /// `GET /healthz`: the version, the rules in force, and known faults. The status is `degraded` while a part that the agent uses
 /// fails; `problems` names each one with its reason.
@@ -62,9 +50,13 @@ pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Res
 
 /// `GET /metrics`: all metrics of the process, in the format that the client accepts.
 pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>, headers: HeaderMap) -> Response {
-    let exposition = administration::in_turn(move || Exposition::new(&headers, agent.metrics())).await;
-    let Exposition { content_type, text } = exposition;
-    ([(CONTENT_TYPE, content_type)], text).into_response()
+    match administration::in_turn(move || Exposition::new(&headers, agent.metrics())).await {
+        Ok(Exposition { content_type, text }) => ([(CONTENT_TYPE, content_type)], text).into_response(),
+        Err(error) => {
+            let detail = format!("the metrics cannot be read: {error}; ask again, and report it if it happens again");
+            ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, detail).into_response()
+        }
+    }
 }
 
 /// Returns the parts that fail, with the reasons.

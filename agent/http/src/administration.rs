@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use tokio::sync::Mutex;
-use tokio::task::{spawn_blocking, yield_now};
+use tokio::task::{JoinError, spawn_blocking, yield_now};
 
 /// Held while a long text is made; clients wait in the order of their requests.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -19,11 +19,15 @@ pub(crate) async fn give_way(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-/// Runs a step that takes milliseconds, such as the text of all metrics.
-pub(crate) async fn in_turn<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'static) -> T {
-    let _turn = TURN.lock().await;
-    match spawn_blocking(step).await {
-        Ok(made) => made,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    }
+/// Runs a step that takes milliseconds, such as the text of all metrics. Its turn ends with the step, also if the client leaves.
+///
+/// # Errors
+/// If the step panics, or the process is about to end.
+pub(crate) async fn in_turn<T: Send + 'static>(step: impl FnOnce() -> T + Send + 'static) -> Result<T, JoinError> {
+    let turn = TURN.lock().await;
+    spawn_blocking(move || {
+        let _turn = turn;
+        step()
+    })
+    .await
 }

@@ -22,8 +22,9 @@ use crate::problem_details::{HandlerResult, ProblemDetails};
 
 pub(crate) const CHECK_PATH: &str = "/check";
 
-/// Maximum time for which an answer is held back. A longer delay leaves its rest in `delay_ms`.
-const WAIT_MAX: Duration = Duration::from_secs(30);
+/// Maximum time for which an answer is held back. A longer delay leaves its rest in `delay_ms`. It is shorter than the time for
+/// requests in progress at the end of an agent, and than the default time in which a request is answered.
+const WAIT_MAX: Duration = Duration::from_secs(4);
 
 /// Options of the query of `/check`.
 #[derive(Default)]
@@ -104,11 +105,11 @@ async fn decide<S: ChargeStore>(
         tokio::time::sleep(wait).await;
         decision.delay_ms -= u64::try_from(wait.as_millis()).unwrap_or(decision.delay_ms);
     }
-    agent.log_answer(call, &decision, headers);
     let id = agent.decision_id(call, &decision);
-    let response = http_response::response(&decision, agent.node(), &id).map(Body::from);
-    match options.deny_status.filter(|_| !decision.allowed) {
-        Some(status) => (status, response).into_response(),
-        None => response,
+    let mut response = http_response::response(&decision, agent.node(), &id).map(Body::from);
+    if let Some(status) = options.deny_status.filter(|_| !decision.allowed) {
+        *response.status_mut() = status;
     }
+    agent.log_answer(call, &decision, response.status(), headers);
+    response
 }

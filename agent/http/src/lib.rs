@@ -32,13 +32,15 @@ mod admin;
 mod emergency;
 mod openapi;
 mod unknown_route;
+mod common_headers;
 
 use axum::Router;
-use axum::extract::Request;
-use axum::middleware::{from_fn, from_fn_with_state, map_response_with_state};
+use axum::extract::{FromRef, Request};
+use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{any, get, post};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
+use tower::util::MapResponseLayer;
 
 pub use body::BODY_BYTES_MAX_DEFAULT;
 pub use gateway::Gateway;
@@ -110,8 +112,8 @@ fn admin<S: ChargeStore>(state: &HttpState<S>) -> Router<HttpState<S>> {
         .route("/readyz", get(admin::readyz::<S>))
         .route("/metrics", get(admin::metrics::<S>))
         .route("/openapi.yaml", get(openapi::openapi))
-        .route_layer(from_fn(administration::give_way))
         .merge(operators)
+        .route_layer(from_fn(administration::give_way))
 }
 
 /// Adds what all sockets have: answers to unknown paths, which name the known ones, and the header of the node.
@@ -125,6 +127,6 @@ fn complete<S: ChargeStore>(
     routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(unknown_route::wrong_method)
-        .layer(map_response_with_state(state.clone(), admin::add_headers::<S>))
+        .layer(MapResponseLayer::new(common_headers::add_to(Agent::from_ref(&state))))
         .with_state(state)
 }

@@ -47,7 +47,7 @@ impl OperatorToken {
         Ok(())
     }
 
-    /// Returns true if the headers have the token. The time does not tell how much of another token is right.
+    /// Returns true if the headers have the token, compared in constant time.
     fn is_in(&self, headers: &HeaderMap) -> bool {
         let token = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));

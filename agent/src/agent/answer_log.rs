@@ -2,13 +2,12 @@
 //!
 //! The level is debug. At other levels, an answer costs a look at the level, and no header is read.
 
-use http::HeaderMap;
+use http::{HeaderMap, StatusCode};
 use tollgate_core::call::Call;
 use tollgate_core::decision::Decision;
 use tracing::Level;
 
 use super::shared::Agent;
-use crate::http_response::status_code;
 use crate::request::trace_parent;
 use crate::store::ChargeStore;
 
@@ -16,16 +15,16 @@ use crate::store::ChargeStore;
 const TARGET: &str = "tollgate::answers";
 
 impl<S: ChargeStore> Agent<S> {
-    /// Logs the answer to a request with these headers.
+    /// Logs the answer of this status to a request with these headers.
     #[doc(hidden)]
-    pub fn log_answer(&self, call: &Call<'_>, decision: &Decision, headers: &HeaderMap) {
+    pub fn log_answer(&self, call: &Call<'_>, decision: &Decision, status: StatusCode, headers: &HeaderMap) {
         if tracing::enabled!(target: TARGET, Level::DEBUG) {
             tracing::debug!(
                 target: TARGET,
                 node = self.node(),
                 id = self.decision_id(call, decision),
                 allowed = decision.allowed,
-                status = status_code(decision).as_u16(),
+                status = status.as_u16(),
                 rule = decision.status.as_ref().map(|status| &*status.rule),
                 source = decision.source.as_str(),
                 traceparent = trace_parent(headers),

@@ -10,7 +10,7 @@ mod status;
 
 use std::sync::Arc;
 
-use tollgate_core::call::{COST_MAX, Call, DESCRIPTORS_LEN_MAX};
+use tollgate_core::call::{COST_MAX, Call, DESCRIPTORS_LEN_MAX, truncated};
 use tollgate_core::counter::StoreError;
 use tollgate_core::decision::{Decision, LimitStatus};
 use tollgate_core::rules::{ApplicableRule, MatchScope, Origin};
@@ -246,7 +246,8 @@ impl<'r, E: ExactSizeIterator<Item = (&'r str, &'r str)> + Clone> RateLimitDescr
         call.add(DOMAIN.into(), domain.into()).map_err(refused)?;
         let names = envoy_names(self.entries.clone().map(|(key, _)| key));
         for (name, (_, value)) in names.into_iter().zip(self.entries.clone()) {
-            call.add(name, value.into()).map_err(refused)?;
+            // Gateways copy headers of clients into values, so a long one must not keep the others from being counted.
+            call.add(name, truncated(value.into())).map_err(refused)?;
         }
         if self.is_negative_hits && self.limit.is_some() {
             return Err("it has negative hits and brings a `limit`; leave one out".to_owned());

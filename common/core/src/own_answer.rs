@@ -1,7 +1,6 @@
 //! Own answer of a rule: the parts of an answer that the rules file chooses in place of Tollgate's.
 //!
-//! A decision has the own answer of the rule that it shows, so an answer fits its rule also while rules are reloaded. Rules
-//! without one have none to point to, and cost nothing.
+//! A decision has the own answer of the rule that it shows, so an answer fits its rule also while rules are reloaded.
 
 /// Maximum length of a title, of a message and of a text among the fields, in bytes.
 pub const ANSWER_TEXT_LEN_MAX: usize = 1_024;
@@ -48,7 +47,7 @@ pub const BODY_MEMBERS: [&str; 20] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OwnAnswer {
-    /// Status of denials, except of a call that no retry lets pass because of its cost.
+    /// Status of denials. A call that costs more than the quota keeps 403.
     pub status: Option<ErrorStatus>,
     /// Title of denials, in place of such as "Too many requests". A nested body has none.
     pub title: Option<Box<str>>,

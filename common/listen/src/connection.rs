@@ -36,6 +36,8 @@ pub(crate) struct Connection {
     waits: bool,
     /// Number of ticks since the connection waits.
     waited: u32,
+    /// True while written bytes wait for the client in a buffer of TLS.
+    is_flushing: bool,
     /// True if the server has written since the last tick.
     has_written: bool,
     /// Protocol by the first bytes; none before them. Later bytes do not change it, so no client can choose other rules.
@@ -54,6 +56,7 @@ impl Connection {
             idle_periods_max: u32::try_from(idle_periods).unwrap_or(u32::MAX),
             waits: true,
             waited: 0,
+            is_flushing: false,
             has_written: false,
             is_http2: None,
         }
@@ -140,7 +143,12 @@ impl AsyncWrite for Connection {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = self.stream().poll_flush(cx);
-        if result.is_pending() { self.blocked(cx) } else { result }
+        // The HTTP library also flushes where nothing is left.
+        if std::mem::replace(&mut self.is_flushing, result.is_pending()) || result.is_pending() {
+            self.written(cx, result)
+        } else {
+            result
+        }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -28,6 +28,12 @@ impl ListenGroup {
         let max = within_descriptors(settings.connections_max);
         Self { settings, connections: Arc::new(Connections::new(max)), tls }
     }
+
+    /// Returns the group with a cap of its own, so that clients of its other sockets do not keep those of this one out.
+    #[must_use]
+    pub fn apart(&self, connections_max: usize) -> Self {
+        Self { connections: Arc::new(Connections::new(connections_max)), ..self.clone() }
+    }
 }
 
 /// Returns the cap on connections that the limit of open files has room for. That limit is raised as far as the process may.

@@ -135,18 +135,26 @@ impl Tls {
         if self.0.is_quiet.swap(true, Ordering::Relaxed) {
             return;
         }
-        let failures = self.0.failures.swap(0, Ordering::Relaxed);
-        tracing::warn!(
-            failures,
-            "TLS handshakes failed, the last one with {}: {error}; check the client's protocol, its CA and its certificate; further ones are reported together after {} s",
-            peer.ip(),
-            REPORT_PAUSE.as_secs()
-        );
-        let tls = self.clone();
+        self.report(peer, &error.to_string());
+        let (tls, error) = (self.clone(), error.to_string());
         tokio::spawn(async move {
             tokio::time::sleep(REPORT_PAUSE).await;
             tls.0.is_quiet.store(false, Ordering::Relaxed);
+            tls.report(peer, &error);
         });
+    }
+
+    /// Reports the failed handshakes since the last report, if there are any.
+    fn report(&self, peer: SocketAddr, error: &str) {
+        let failures = self.0.failures.swap(0, Ordering::Relaxed);
+        if failures > 0 {
+            tracing::warn!(
+                failures,
+                "TLS handshakes failed, such as one with {}: {error}; check the client's protocol, its CA and its certificate; further ones are reported together after {} s",
+                peer.ip(),
+                REPORT_PAUSE.as_secs()
+            );
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 
 use anyhow::Context;
 use prost::Message;
+use prost_types::FileDescriptorSet;
+use prost_types::field_descriptor_proto::Type;
 
 /// Services that an agent offers to gateways. Their schemas are those of Envoy and of gRPC, without the fields that are neither
 /// read nor written.
@@ -37,11 +39,23 @@ fn generate_wire(out: &Path) -> anyhow::Result<()> {
 
 /// Writes a module for each package, and the schemas in the form that a server describes itself with.
 fn generate_services(out: &Path) -> anyhow::Result<()> {
-    let descriptors = protox::compile(SERVICES, [env!("CARGO_MANIFEST_DIR")])?;
+    let mut descriptors = protox::compile(SERVICES, [env!("CARGO_MANIFEST_DIR")])?;
     fs::write(out.join("services.bin"), descriptors.encode_to_vec())?;
+    take_any_bytes(&mut descriptors);
     let services = tonic_prost_build::configure().build_client(false).build_transport(false).out_dir(out);
     Ok(services.include_file("mod.rs").compile_fds(descriptors)?)
 }
+
+/// Makes bytes of the texts of a descriptor's entries, in the code alone. Envoy copies headers into them, and a header may have bytes
+/// that are no UTF-8. A message with such a text cannot be decoded, and Envoy lets a request pass that gets no decision.
+fn take_any_bytes(descriptors: &mut FileDescriptorSet) {
+    let messages = descriptors.file.iter_mut().flat_map(|file| &mut file.message_type);
+    let nested = messages.filter(|message| message.name() == "RateLimitDescriptor").flat_map(|of| &mut of.nested_type);
+    for field in nested.filter(|message| message.name() == "Entry").flat_map(|entry| &mut entry.field) {
+        field.set_type(Type::Bytes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

@@ -70,7 +70,7 @@ fn builder(config: &str, settings: EnvoySettings) -> Builder {
 }
 
 fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
-    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).to_owned(), value: (*value).to_owned() };
+    let entry = |(key, value): &(&str, &str)| Entry { key: (*key).into(), value: (*value).into() };
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..RateLimitDescriptor::default() }
 }
 
@@ -141,12 +141,33 @@ async fn descriptors_without_a_rule_pass() {
     assert_eq!(response.overall_code(), Code::OverLimit);
 }
 
+/// P1: Envoy copies headers of clients into descriptors. Bytes that are no UTF-8 and long values select counters as any other value,
+/// because Envoy lets a request pass that gets no decision.
+#[tokio::test]
+async fn no_value_of_a_client_keeps_a_request_from_its_limits() {
+    let bytes = |value: &[u8]| {
+        let entries = vec![Entry { key: "user".into(), value: value.to_vec() }];
+        RateLimitDescriptor { entries, ..RateLimitDescriptor::default() }
+    };
+    for value in [&b"k\xff"[..], &[0xff; 2_000], "é".repeat(1_000).as_bytes()] {
+        let router = router();
+        let of_client = request(vec![bytes(value), descriptor(&[("user", "u1")])]);
+        let mut last = limit(&router, &of_client).await.unwrap();
+        let quota = last.statuses[0].current_limit.as_ref().expect("the value has a counter").requests_per_unit;
+        for _ in 0..quota {
+            last = limit(&router, &of_client).await.unwrap();
+        }
+        let codes: Vec<_> = last.statuses.iter().map(|status| status.code()).collect();
+        assert_eq!(codes, [Code::OverLimit; 2], "after {quota} calls of {value:?}");
+    }
+}
+
 /// K7: an invalid request is told what is wrong with it.
 #[tokio::test]
 async fn an_invalid_request_is_refused_with_a_remedy() {
     let router = router();
     let many = |len| request(vec![descriptor(&[("user", "u1")]); len]);
-    let wide: Vec<_> = (0..32).map(|number| Entry { key: format!("k{number}"), value: "v".to_owned() }).collect();
+    let wide: Vec<_> = (0..32).map(|number| Entry { key: format!("k{number}").into(), value: "v".into() }).collect();
     let hour = RateLimitOverride { requests_per_unit: 5, unit: RateLimitUnit::Hour.into() };
     let with_hour = RateLimitDescriptor { limit: Some(hour), ..descriptor(&[("user", "u1")]) };
     let negative = RateLimitDescriptor { is_negative_hits: true, ..descriptor(&[("user", "u1")]) };
@@ -157,7 +178,6 @@ async fn an_invalid_request_is_refused_with_a_remedy() {
         (many(65), "it has 65 descriptors"),
         (request(vec![descriptor(&[])]), "descriptor 1: it has 0 entries; it must have 1 to 31"),
         (request(vec![RateLimitDescriptor { entries: wide, ..descriptor(&[]) }]), "it has 32 entries"),
-        (request(vec![descriptor(&[("user", &"x".repeat(1_025))])]), "the value of `user` has 1025 bytes"),
         (request(vec![descriptor(&[("", "x")])]), "the name of a descriptor has 0 bytes"),
         (request(vec![with_limit]), "it brings a limit of 0 requests per UNKNOWN; it must have"),
         (

@@ -14,18 +14,26 @@ const PIPELINED: usize = 20;
 /// Decisions that another client asks for meanwhile, one after the other.
 const CHECKS: usize = 20;
 
-/// Returns the number of answers that have arrived, without waiting for others.
-fn arrived(stream: &mut TcpStream) -> usize {
-    stream.set_nonblocking(true).unwrap();
-    let (mut text, mut chunk) = (Vec::new(), vec![0; 1 << 16]);
-    loop {
-        match stream.read(&mut chunk) {
-            Ok(len) if len > 0 => text.extend_from_slice(&chunk[..len]),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-            ended => panic!("the connection has ended: {ended:?}"),
+/// Client that asks for metrics, and what it has received.
+struct Scraper {
+    stream: TcpStream,
+    received: Vec<u8>,
+}
+
+impl Scraper {
+    /// Returns the number of answers that have arrived, without waiting for others.
+    fn arrived(&mut self) -> usize {
+        self.stream.set_nonblocking(true).unwrap();
+        let mut chunk = vec![0; 1 << 16];
+        loop {
+            match self.stream.read(&mut chunk) {
+                Ok(len) if len > 0 => self.received.extend_from_slice(&chunk[..len]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                ended => panic!("the connection has ended: {ended:?}"),
+            }
         }
+        String::from_utf8_lossy(&self.received).matches("HTTP/1.1 200 OK").count()
     }
-    String::from_utf8_lossy(&text).matches("HTTP/1.1 200 OK").count()
 }
 
 /// The routes of gateways are on `--http`, those of operators on `--admin`, and readiness on both.
@@ -57,20 +65,17 @@ fn operators_have_an_address_of_their_own() {
 fn requests_for_metrics_hold_up_no_check() {
     let up = Up::start(&["--limit", "1000000/min per api_key"]);
     let request = "GET /metrics HTTP/1.1\r\nhost: t\r\n\r\n".repeat(PIPELINED);
-    let mut scrapers: Vec<_> = (0..scaled(SCRAPERS)).map(|_| TcpStream::connect(up.address).unwrap()).collect();
+    let connect = |_| Scraper { stream: TcpStream::connect(up.address).unwrap(), received: Vec::new() };
+    let mut scrapers: Vec<_> = (0..scaled(SCRAPERS)).map(connect).collect();
     let mut client = up.client();
     for scraper in &mut scrapers {
-        scraper.write_all(request.as_bytes()).unwrap();
+        scraper.stream.write_all(request.as_bytes()).unwrap();
     }
     for _ in 0..CHECKS {
         assert_eq!(client.check("k1").status, 200);
     }
-    let early: usize = scrapers.iter_mut().map(arrived).sum();
+    let early: usize = scrapers.iter_mut().map(Scraper::arrived).sum();
     let all = scrapers.len() * PIPELINED;
     assert!(early < all / 2, "{early} of {all} answers came before {CHECKS} decisions");
-    let mut late = early;
-    wait_for("all answers", || {
-        late += scrapers.iter_mut().map(arrived).sum::<usize>();
-        (late == all).then_some(())
-    });
+    wait_for("all answers", || (scrapers.iter_mut().map(Scraper::arrived).sum::<usize>() == all).then_some(()));
 }

@@ -161,7 +161,7 @@ fn certificates_are_reloaded_under_load_without_a_failed_request() {
     newer.write("both.pem", &[certificates.issuer.pem(), newer.issuer.pem()].concat());
     let url = format!("{}?[1-{REQUESTS}]", healthz(up.address));
     let load = std::thread::spawn(move || {
-        curl(&both, &["-H", "connection: close", "-o", "/dev/null", "-w", "%{http_code}\n", &url])
+        curl(&both, &["--http1.1", "-H", "connection: close", "-o", "/dev/null", "-w", "%{http_code}\n", &url])
     });
     certificates.write("server.pem", "broken");
     let told = log.find(|line| line.contains("certificates rejected")).expect("the broken file is told");

@@ -77,6 +77,13 @@ fn calls_pass_up_to_the_limit(front: Front, _: &mut Stage) {
         assert_denied(front, &client.get(path, &[("x-api-key", "k1")]));
     }
     assert_eq!(client.get("/search", &[("x-api-key", "k2")]).status, 200, "another key has its own quota");
+    // Nor does a long key, or one that is no text, pass without a limit.
+    for key in ["k".repeat(2_000), "\u{ff}".to_owned()] {
+        for _ in 0..3 {
+            assert_eq!(client.get("/search", &[("x-api-key", &key)]).status, 200);
+        }
+        assert_denied(front, &client.get("/search", &[("x-api-key", &key)]));
+    }
 }
 
 fn assert_denied(front: Front, denied: &Answer) {

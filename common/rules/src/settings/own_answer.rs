@@ -15,7 +15,7 @@ use crate::schema::{Key, list_of, map_of, names, object, pattern, text, whole, w
 use crate::yaml::{Node, YamlReader, is_plain, line_of};
 
 const KEYS: [Key; 6] = [
-    Key::new("status", "Status of denials. Default: 429.", || whole(400, 599)),
+    Key::new("status", "Status of denials. Default: that of deny_status, or 429.", || whole(400, 599)),
     Key::new("title", "Title of denials.", text),
     Key::new("message", "Text of denials in place of the reason.", text),
     Key::new("fields", "Further members of the body of denials.", || map_of(&text())),
@@ -31,7 +31,7 @@ pub(super) fn form() -> Value {
     object(KEYS)
 }
 
-/// Returns the form of a header's name. A schema has no names in any case: one with a capital letter is left to the reader.
+/// Returns the form of a header's name. A schema cannot ignore case, so it takes any name with a capital letter, which the parser checks.
 fn hidden_form() -> Value {
     json!({ "anyOf": [{ "enum": LIMIT_HEADERS }, pattern("[A-Za-z-]*[A-Z][A-Za-z-]*")] })
 }
