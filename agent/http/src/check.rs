@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, http_response};

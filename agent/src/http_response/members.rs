@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ops::Not;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
-use tollgate_core::decision::{Decision, LimitKind};
+use tollgate_core::decision::{Decision, LimitKind, LocalAnswer};
 use tollgate_core::own_answer::FieldValue;
 
 use super::{denial, may_pass_later, own_fields, shown, status_code};
@@ -61,7 +61,7 @@ impl<'d> Members<'d> {
         Self {
             allowed: decision.allowed,
             at_ms: decision.at.as_ms(),
-            by: decision.by.map(|by| by.as_str()),
+            by: decision.by.map(LocalAnswer::as_str),
             delay_ms: Some(decision.delay_ms).filter(|ms| *ms > 0),
             detail,
             id,

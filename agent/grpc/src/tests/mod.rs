@@ -21,8 +21,8 @@ use tower::ServiceExt;
 
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{Entry, RateLimitOverride};
-use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::Code;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
+use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus};
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use crate::proto::envoy::r#type::v3::RateLimitUnit;
 use crate::proto::grpc::health::v1::health_check_response::ServingStatus;
@@ -157,7 +157,7 @@ async fn no_value_of_a_client_keeps_a_request_from_its_limits() {
         for _ in 0..quota {
             last = limit(&router, &of_client).await.unwrap();
         }
-        let codes: Vec<_> = last.statuses.iter().map(|status| status.code()).collect();
+        let codes: Vec<_> = last.statuses.iter().map(DescriptorStatus::code).collect();
         assert_eq!(codes, [Code::OverLimit; 2], "after {quota} calls of {value:?}");
     }
 }

@@ -73,14 +73,14 @@ pub async fn run(
     let answer = agent.ask(request::of(0, &mut fastrand::Rng::with_seed(0))).await?;
     let echo = Target::connect(echo::start(answer).await?).await?;
     let load = Load { agent, echo, rate: plan.rate };
-    load.run(WARM_UP, || Ok(())).await?;
+    load.run(WARM_UP, || ()).await?;
     let mut states = Vec::new();
     for state in RedisState::ALL {
         progress.set_message(format!("Redis {}", state.name()));
         let measured = load.run(Duration::from_secs(plan.seconds.get().into()), || servers.bring(state)).await?;
         states.push(StateLatency::of(state, &measured));
         servers.restore(state)?;
-        load.run(WARM_UP, || Ok(())).await?;
+        load.run(WARM_UP, || ()).await?;
         progress.inc(1);
     }
     Ok(RlsReport::new(plan, states))

@@ -46,13 +46,12 @@ impl RlsServers {
     }
 
     /// Brings Redis into a state.
-    pub(super) fn bring(&mut self, state: RedisState) -> Result<(), ServerError> {
+    pub(super) fn bring(&mut self, state: RedisState) {
         match state {
             RedisState::Running => {}
             RedisState::Stopped => self.redis.pause(),
             RedisState::Killed => self.redis.kill(),
         }
-        Ok(())
     }
 
     /// Lets Redis run again.
