@@ -10,7 +10,7 @@
 //!
 //! A rule may have an [`OwnAnswer`], which replaces parts of this form.
 
-mod members;
+mod decision_body;
 mod nested_body;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source};
 use tollgate_core::own_answer::{DenialBody, FieldValue, LIMIT_HEADERS, OwnAnswer};
 
-use members::{Members, OwnField};
+use decision_body::{DecisionBody, OwnField, OwnFields};
 
 /// Content type of a denial.
 pub const PROBLEM_JSON: &str = "application/problem+json";
@@ -134,7 +134,38 @@ pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
 pub fn body(decision: &Decision, id: &str) -> String {
     match decision.status.as_ref().filter(|_| !decision.allowed) {
         Some(status) if !is_problem(decision) => nested(decision, status).to_string(),
-        _ => Members::of(decision, id).to_json(),
+        _ => members(decision, id).to_json(),
+    }
+}
+
+fn members<'d>(decision: &'d Decision, id: &'d str) -> DecisionBody<'d> {
+    let limit = shown(decision);
+    let denied = decision.status.as_ref().filter(|_| !decision.allowed);
+    let (kind, title, detail) = match denied.map(|status| denial(decision, status)) {
+        Some((kind, title, detail)) => (Some(kind), Some(title), Some(detail)),
+        None => (None, None, None),
+    };
+    let may_pass = |_: &&_| decision.allowed || may_pass_later(decision);
+    DecisionBody {
+        allowed: decision.allowed,
+        at_ms: decision.at.as_ms(),
+        by: decision.by.map(LocalAnswer::as_str),
+        delay_ms: Some(decision.delay_ms).filter(|ms| *ms > 0),
+        detail,
+        id,
+        limit: limit.map(|limit| limit.at_once),
+        over_quota: decision.is_over_quota,
+        remaining: limit.filter(|limit| !limit.hides_remaining).map(|limit| limit.remaining),
+        reset_ms: limit.map(|limit| limit.reset_ms),
+        retry_after_ms: limit.filter(may_pass).map(|limit| limit.retry_after_ms),
+        rule: limit.map(|limit| &*limit.rule),
+        slots: limit.is_some_and(|limit| limit.kind == LimitKind::Slots),
+        source: decision.source.as_str(),
+        status: denied.map(|_| status_code(decision).as_u16()),
+        title,
+        kind,
+        violated_policies: denied.map(|status| [&*status.rule]),
+        own: OwnFields(denied.map_or(&[], own_fields)),
     }
 }
 

@@ -15,13 +15,11 @@ use tollgate_command::{command_line, threads};
 use crate::live::accuracy::{self, AccuracyPlan};
 use crate::live::failure::{self, Programs, ServerFault};
 use crate::live::lag::{self, LagPlan};
-use crate::live::rls::{self, RlsPlan};
 use crate::report::LiveMeasurements;
 
 /// Folder in which `scripts/servers` installs Kafka.
 const KAFKA_DIR: &str = "target/servers/kafka";
 const CALLS_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} calls";
-const STATES_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} states";
 const FAULTS_BAR: &str = "{msg:18} {bar:40} {human_pos} of {human_len} faults";
 /// Size of the measurements for the report.
 const REPORTED_AGENTS: NonZeroU32 = NonZeroU32::new(3).unwrap();
@@ -73,19 +71,11 @@ Bounds:
     its own requests.
   * Agents use Redis a second after its return.";
 
-const ABOUT_RLS: &str = "\
-The service is the one that Envoy's rate limit filter asks over gRPC. Redis and
-the agent run in processes of their own, and end with this process. An echo in
-this process gets the same calls. The command exits with 1 if a call gets no
-answer, or the 99.9th percentile exceeds that of the echo by more than the
-deadline of the rules and 2 ms. Measure on a machine without other work.";
-
 #[derive(Subcommand)]
 pub(crate) enum LiveCommand {
     Lag(LagArgs),
     Accuracy(AccuracyArgs),
     Failure(FailureArgs),
-    Rls(RlsArgs),
 }
 
 /// Measures the time from a call at one agent to its signal at others
@@ -159,33 +149,11 @@ pub(crate) struct FailureArgs {
     format: Format,
 }
 
-/// Measures the latency of Envoy's rate limit service while Redis runs, stops and dies
-#[derive(Args)]
-#[command(after_help = ABOUT_RLS)]
-pub(crate) struct RlsArgs {
-    /// Calls per second
-    #[arg(long, value_name = "N", default_value = "2000", value_parser = command_line::positive)]
-    rate: NonZeroU32,
-    /// Seconds in each state of Redis
-    #[arg(long, value_name = "N", default_value = "20", value_parser = command_line::positive)]
-    seconds: NonZeroU32,
-    /// Program of Redis
-    #[arg(long, value_name = "PROGRAM", default_value = "redis-server")]
-    redis_server: String,
-    /// Program of the agent [default: `tollgate` beside this program]
-    #[arg(long, value_name = "PROGRAM")]
-    tollgate: Option<PathBuf>,
-    /// Form of the report
-    #[arg(long, value_enum, default_value = "text", env = "TOLLGATE_FORMAT")]
-    format: Format,
-}
-
 pub(super) fn run(command: &LiveCommand) -> anyhow::Result<Exit> {
     match command {
         LiveCommand::Lag(args) => threads::block_on(lag(args)),
         LiveCommand::Accuracy(args) => threads::block_on(accuracy(args)),
         LiveCommand::Failure(args) => threads::block_on(failure(args)),
-        LiveCommand::Rls(args) => threads::block_on(rls(args)),
     }
 }
 
@@ -261,17 +229,6 @@ async fn failure(args: &FailureArgs) -> anyhow::Result<Exit> {
     Ok(if report.broken.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
-async fn rls(args: &RlsArgs) -> anyhow::Result<Exit> {
-    let tollgate = program_tollgate(args.tollgate.as_deref())?;
-    let plan = RlsPlan { rate: args.rate, seconds: args.seconds };
-    let bar = progress_bar(STATES_BAR)?;
-    let report = rls::run(&args.redis_server, &tollgate, plan, &bar).await;
-    bar.finish_and_clear();
-    let report = report?;
-    say_as(args.format, &report, report.json())?;
-    Ok(if report.is_kept() { Exit::Done } else { Exit::Failed })
-}
-
 pub(super) fn servers(redis: &RedisArgs, kafka: &KafkaArgs) -> anyhow::Result<(RedisSettings, KafkaSettings)> {
     let Some(settings) = redis.settings().zip(kafka.settings()) else {
         bail!(Usage("this is measured on real servers: name them with --redis URL and --kafka BROKERS".to_owned()));
@@ -280,23 +237,17 @@ pub(super) fn servers(redis: &RedisArgs, kafka: &KafkaArgs) -> anyhow::Result<(R
 }
 
 fn programs(redis_server: &str, kafka: &Path, tollgate: Option<&Path>) -> anyhow::Result<Programs> {
-    let tollgate = program_tollgate(tollgate)?;
-    Ok(Programs { redis_server: redis_server.to_owned(), kafka: kafka.to_owned(), tollgate })
-}
-
-/// Returns the program `tollgate`, by default the one beside this program.
-fn program_tollgate(named: Option<&Path>) -> anyhow::Result<PathBuf> {
-    let tollgate = match named {
+    let tollgate = match tollgate {
         Some(tollgate) => tollgate.to_owned(),
         None => std::env::current_exe()?.with_file_name("tollgate"),
     };
     if !tollgate.is_file() {
         let path = tollgate.display();
         bail!(Usage(format!(
-            "there is no program {path}, which the experiment starts; build it with `cargo build --release`, or name it with --tollgate"
+            "there is no program {path}, which runs as aggregator; build it with `cargo build --release`, or name it with --tollgate"
         )));
     }
-    Ok(tollgate)
+    Ok(Programs { redis_server: redis_server.to_owned(), kafka: kafka.to_owned(), tollgate })
 }
 
 fn fault(name: &str) -> Result<ServerFault, String> {

@@ -6,4 +6,3 @@ mod result;
 pub mod lag;
 pub mod failure;
 pub mod accuracy;
-pub mod rls;
