@@ -10,7 +10,7 @@ use http_body_util::BodyExt;
 
 use crate::problem_details::ProblemDetails;
 
-/// Default of [`BodyLimit`].
+/// Default of [`HttpSettings::body_bytes_max`](crate::HttpSettings::body_bytes_max).
 pub const BODY_BYTES_MAX_DEFAULT: u32 = 64 << 10;
 /// Maximum length, in bytes, up to which a longer body is read and discarded. Beyond it the connection is closed.
 const DISCARD_LEN_MAX: usize = 1 << 20;
