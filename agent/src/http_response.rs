@@ -37,8 +37,8 @@ const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
 
-/// Number of headers of a response, with content type and caching; more only with rare ones.
-const HEADERS_LEN_MAX: usize = 12;
+/// Capacity for all headers of a response, with content type and caching.
+const HEADERS_CAPACITY: usize = 12;
 const NODE_NAME: HeaderName = HeaderName::from_static(NODE);
 const LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
@@ -56,7 +56,7 @@ pub fn header_names() -> impl Iterator<Item = &'static str> {
 /// Returns the headers of a decision made by `node`.
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(HEADERS_LEN_MAX);
+    let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
     let hidden = shown(decision).and_then(own_answer).map_or(&[][..], |answer| &answer.hide);
     let mut set = |name: HeaderName, value: String| {
         debug_assert!(header_names().any(|known| known == name), "{name} is not in the list");

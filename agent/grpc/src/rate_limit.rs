@@ -50,7 +50,7 @@ impl<S: ChargeStore> RateLimitService for RateLimits<S> {
     }
 }
 
-/// Returns keys and values of the entries. Each byte that is no UTF-8 becomes the sign for it, as over HTTP.
+/// Returns keys and values of the entries. Bytes that are no UTF-8 become U+FFFD, as over HTTP.
 fn texts(descriptor: &Descriptor) -> Vec<(Cow<'_, str>, Cow<'_, str>)> {
     let text = |entry| String::from_utf8_lossy(entry);
     descriptor.entries.iter().map(|entry| (text(&entry.key), text(&entry.value))).collect()
