@@ -34,6 +34,7 @@ use crate::sketch::Sketches;
 use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
 use crate::time_bounds::{ServerClock, TimeBounds};
+use crate::told_resets::ToldResets;
 use crate::unsynced_queue::UnsyncedQueue;
 
 /// Time between an agent's first heartbeat and the first one that counts, in ms. It is shorter than one interval, and
@@ -77,6 +78,7 @@ pub struct Engine {
     pub(crate) metrics: EngineMetrics,
     /// Latest change of the emergency switch. A thread holds the lock while it puts rules in force.
     pub(crate) emergency: Mutex<LearnedEmergency>,
+    pub(crate) resets: Mutex<ToldResets>,
     pub(crate) registry: RegistryNews,
     rejection: Mutex<Option<String>>,
     /// True if no source of published rules can be read.
@@ -132,6 +134,7 @@ impl Engine {
             deny_list: DENY_LIST.into(),
             metrics,
             emergency: Mutex::default(),
+            resets: Mutex::default(),
             rejection: Mutex::default(),
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),

@@ -17,7 +17,7 @@ use std::time::Duration;
 use smallvec::smallvec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResults, StoreError};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
@@ -29,10 +29,10 @@ use crate::leases::Sending;
 use crate::matched_rule::Charges;
 use crate::planned_call::PlannedCall;
 use crate::renewed_request::results_of;
+use crate::reset::ResetRule;
 use crate::settle_release::Correction;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
-use tollgate_core::counter::StoreError;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
 pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
@@ -72,6 +72,11 @@ pub enum Operation<'a, 'c> {
         /// Decision on the call, whose instant identifies the slots.
         decided: &'a DecidedCall,
     },
+    /// Empties the counters of all rules that apply to a call, slots excepted.
+    Reset {
+        /// The call, whose cost does not matter.
+        call: &'a Call<'c>,
+    },
     /// Charges the next few unsynced units to a store that has recovered. To be repeated until it is done.
     Backfill,
     /// Opens the next few counters again whose units the store has lost. To be repeated until it is done.
@@ -97,6 +102,8 @@ pub enum Output {
     /// Of [`Operation::Settle`], [`Operation::Refund`] and [`Operation::Release`]: the status of the tightest rule concerned
     /// afterwards, none if no rule is concerned; or the reason for which nothing was refunded.
     Adjusted(Result<Option<LimitStatus>, StoreError>),
+    /// Of [`Operation::Reset`]: the rules that apply to the call, or the reason for which no counter of the store was emptied.
+    Reset(Result<Vec<ResetRule>, StoreError>),
     /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
     Backfilled(Result<(), StoreError>),
     /// Of [`Operation::Reopen`]: the reason for which the counters are not open, if they are not.
@@ -178,16 +185,13 @@ impl Engine {
                 (calls, charges, deadline, Pending::Check(planned))
             }
             Operation::Settle { call, units, decided } => {
-                let (charges, adjustment) = self.begin_adjustment(&context, call, Correction::Settle(units, decided));
-                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
+                self.begin_correction(&context, call, Correction::Settle(units, decided))
             }
-            Operation::Refund { call, scope } => {
-                let (charges, adjustment) = self.begin_adjustment(&context, call, Correction::Refund(scope));
-                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
-            }
-            Operation::Release { call, decided } => {
-                let (charges, adjustment) = self.begin_adjustment(&context, call, Correction::Release(decided));
-                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
+            Operation::Refund { call, scope } => self.begin_correction(&context, call, Correction::Refund(scope)),
+            Operation::Release { call, decided } => self.begin_correction(&context, call, Correction::Release(decided)),
+            Operation::Reset { call } => {
+                let (charges, reset) = self.begin_reset(&context, call);
+                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Reset(reset))
             }
             Operation::Backfill => {
                 let (charges, counters) = self.begin_backfill();
@@ -216,16 +220,7 @@ impl Engine {
             pending: pending.into_owned(),
         };
         if self.has_unsynced() {
-            let generation = request.active.order;
-            let carried = match &request.pending {
-                Pending::Check(planned) => {
-                    let asking = planned.iter().filter(|planned| planned.asks_store());
-                    self.carried(generation, asking.flat_map(|planned| &planned.matched))
-                }
-                // A refund at the store follows the units that it refunds.
-                Pending::Adjustment(adjustment) => self.carried(generation, adjustment.matched.iter()),
-                Pending::Backfill(_) | Pending::Reopen(_) => Charges::new(),
-            };
+            let carried = self.carried_by(&request);
             request.carried = carried.len();
             request.charges.insert_many(0, carried);
         }
@@ -234,6 +229,16 @@ impl Engine {
             Some(decisions) => Progress::Deferred(Output::Decisions(decisions), request),
             None => Progress::NeedsStore(request),
         }
+    }
+
+    fn begin_correction<'a, 'o, 'c>(
+        &self,
+        context: &Context<'a>,
+        call: &'o Call<'c>,
+        correction: Correction<'_>,
+    ) -> (&'o [Call<'c>], Charges, Duration, Pending<'a>) {
+        let (charges, adjustment) = self.begin_adjustment(context, call, correction);
+        (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
@@ -253,7 +258,7 @@ impl Engine {
         match (&*pending, &answer) {
             (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
             (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),
-            (Pending::Adjustment(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
+            (Pending::Adjustment(_) | Pending::Reset(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
             (_, Err(error)) => self.unanswered(sent.at, *deadline, now, *error),
         }
         let (carried, charges) = charges.split_at(*carried);
@@ -283,6 +288,7 @@ impl Engine {
             Pending::Adjustment(adjustment) => {
                 Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
             }
+            Pending::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, answer)),
             Pending::Backfill(counters) => {
                 Output::Backfilled(self.finish_backfill(mem::take(counters), charges, &answer))
             }

@@ -150,6 +150,7 @@ impl Engine {
         if let Some(switch) = presence.emergency {
             self.learn_emergency(now, switch);
         }
+        self.learn_resets(now, &presence.resets);
         self.fleet.presence(now, presence);
     }
 

@@ -13,10 +13,12 @@ use tollgate_core::decision::{LocalAnswer, Source};
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
 use crate::enforce::RuleVerdict;
+use crate::engine::Engine;
 use crate::leases::Sending;
 use crate::losses::LostCounter;
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::planned_call::PlannedCall;
+use crate::reset::Reset;
 use crate::settle_release::Adjustment;
 use crate::unsynced_queue::UnsyncedCounter;
 
@@ -61,6 +63,7 @@ pub(crate) struct PendingRequest {
 pub(crate) enum Pending<'a> {
     Check(PlannedCalls<'a>),
     Adjustment(Adjustment<'a>),
+    Reset(Reset<'a>),
     Backfill(Vec<UnsyncedCounter>),
     Reopen(Vec<LostCounter>),
 }
@@ -75,8 +78,26 @@ impl Pending<'_> {
         match self {
             Self::Check(planned) => Pending::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
             Self::Adjustment(adjustment) => Pending::Adjustment(adjustment.into_owned()),
+            Self::Reset(reset) => Pending::Reset(reset.into_owned()),
             Self::Backfill(counters) => Pending::Backfill(counters),
             Self::Reopen(counters) => Pending::Reopen(counters),
+        }
+    }
+}
+
+impl Engine {
+    /// Returns the charges of unsynced units that a request carries to the store.
+    pub(crate) fn carried_by(&self, request: &PendingRequest) -> Charges {
+        let generation = request.active.order;
+        match &request.pending {
+            Pending::Check(planned) => {
+                let asking = planned.iter().filter(|planned| planned.asks_store());
+                self.carried(generation, asking.flat_map(|planned| &planned.matched))
+            }
+            // A refund at the store follows the units that it refunds.
+            Pending::Adjustment(adjustment) => self.carried(generation, adjustment.matched.iter()),
+            // Units that the store does not know are dropped with the reset.
+            Pending::Reset(_) | Pending::Backfill(_) | Pending::Reopen(_) => Charges::new(),
         }
     }
 }

@@ -38,5 +38,6 @@ pub(crate) fn heartbeat(id: &str, epoch: Timestamp) -> Presence {
         partitions: Vec::new(),
         coordinates: false,
         emergency: None,
+        resets: Vec::new(),
     }
 }

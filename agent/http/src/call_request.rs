@@ -30,6 +30,8 @@ pub(crate) const RELEASE: CallSchema = CallSchema {
     example: r#"{"descriptors": {"api_key": "k1"}, "id": "(the id of the answer)"}"#,
 };
 
+pub(crate) const RESET: CallSchema =
+    CallSchema { fields: &["descriptors", "unverified"], example: r#"{"descriptors": {"api_key": "k1"}}"# };
 pub(crate) const EXPLAIN: CallSchema = CallSchema {
     fields: &["descriptors", "unverified", "cost"],
     example: r#"{"descriptors": {"api_key": "k1"}, "unverified": {"tier": "pro"}}"#,

@@ -10,7 +10,7 @@ use crate::problem_details::ProblemDetails;
 pub(crate) const TRAFFIC: &[&str] = &["/check", "/batch", "/json"];
 /// Paths of the routes for operators.
 pub(crate) const ADMIN: &[&str] =
-    &["/explain", "/settle", "/release", "/emergency", "/healthz", "/readyz", "/metrics", "/openapi.yaml"];
+    &["/explain", "/settle", "/release", "/reset", "/emergency", "/healthz", "/readyz", "/metrics", "/openapi.yaml"];
 
 /// Answers a path that is not among these.
 pub(crate) async fn unknown_path(request: Request, known: &[&str], elsewhere: &str) -> ProblemDetails {
@@ -26,7 +26,7 @@ pub(crate) async fn wrong_method(request: Request) -> ProblemDetails {
     body::discard(request.into_body()).await;
     let supported = match &*path {
         "/check" | "/explain" | "/emergency" => "GET, HEAD or POST",
-        "/batch" | "/json" | "/settle" | "/release" => "POST",
+        "/batch" | "/json" | "/settle" | "/release" | "/reset" => "POST",
         _ => "GET or HEAD",
     };
     ProblemDetails::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not support {method}; use {supported}"))

@@ -27,6 +27,7 @@ fn heartbeat(agent: u32, now: Timestamp) -> Presence {
         open_breakers: Vec::new(),
         coordinates: false,
         emergency: None,
+        resets: Vec::new(),
         dropped_rows: 0,
         leaving: false,
         http: "".into(),

@@ -122,7 +122,7 @@ macro_rules! twin {
     };
 }
 
-twin!(Outcome { Admitted, Charged, Denied, Spared }, "a row has an unknown outcome");
+twin!(Outcome { Admitted, Charged, Denied, Spared, Reset }, "a row has an unknown outcome");
 twin!(Source { Local, Store, Signal, Fallback }, "a row has an unknown source");
 twin!(Role { Agent, Aggregator }, "the member has an unknown role");
 

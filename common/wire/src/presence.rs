@@ -2,8 +2,9 @@
 
 use super::{Twin, VERSION, WireError, v1};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 use tollgate_core::messages::emergency::EmergencySwitch;
-use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::messages::presence::{CounterReset, Presence, Role};
 use tollgate_core::rules::Quota;
 
 pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
@@ -22,6 +23,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         partitions: presence.partitions.clone(),
         coordinates: presence.coordinates,
         emergency: presence.emergency.as_ref().map(emergency_to_wire),
+        resets: presence.resets.iter().map(reset_to_wire).collect(),
     }
 }
 
@@ -40,6 +42,7 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         partitions: wire.partitions,
         coordinates: wire.coordinates,
         emergency: wire.emergency.map(|wire| emergency_from_wire(&wire)).transpose()?,
+        resets: wire.resets.iter().map(reset_from_wire).collect(),
     })
 }
 
@@ -55,4 +58,15 @@ fn emergency_from_wire(wire: &v1::Emergency) -> Result<EmergencySwitch, WireErro
     let quota = (wire.units > 0).then(|| Quota::new(wire.units, wire.width_ms));
     let quota = quota.transpose().map_err(|_| WireError::Invalid("the quota of an emergency is out of range"))?;
     Ok(EmergencySwitch { quota, changed_at: Timestamp::from_ms(wire.changed_at_ms) })
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the digest is split into its two halves")]
+fn reset_to_wire(reset: &CounterReset) -> v1::CounterReset {
+    let id = reset.counter.as_u128();
+    v1::CounterReset { id_high: (id >> 64) as u64, id_low: id as u64, at_ms: reset.at.as_ms() }
+}
+
+fn reset_from_wire(wire: &v1::CounterReset) -> CounterReset {
+    let id = (u128::from(wire.id_high) << 64) | u128::from(wire.id_low);
+    CounterReset { counter: CounterId::from_u128(id), at: Timestamp::from_ms(wire.at_ms) }
 }

@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{BatchName, Home, Outcome, Row};
 use tollgate_core::messages::emergency::EmergencySwitch;
-use tollgate_core::messages::presence::Role;
+use tollgate_core::messages::presence::{CounterReset, Role};
 use tollgate_core::messages::signals::{AgentUnits, Signal};
 use tollgate_core::messages::texts::Texts;
 use tollgate_core::window::Ring;
@@ -103,6 +103,7 @@ fn presence() -> Presence {
             quota: Some("10/s".parse().expect("a quota")),
             changed_at: Timestamp::from_ms(9),
         }),
+        resets: vec![CounterReset { counter: CounterId::from_u128((1 << 64) + 2), at: Timestamp::from_ms(3) }],
     }
 }
 
@@ -229,7 +230,7 @@ fn the_bytes_of_version_1_are_stable() {
     );
     pinned(
         &presence(),
-        "080112026131180422026575280230053806420d31302e302e302e313a36333739480750016a070809100a18e8077001",
+        "080112026131180422026575280230053806420d31302e302e302e313a36333739480750016a070809100a18e80770017a140901000000000000001102000000000000001803",
     );
     pinned(&published(), "0801120a72756c65732e79616d6c1a0972756c65733a205b5d");
 }

@@ -128,7 +128,7 @@ pub struct Signal {
     pub charged_at_ms: u64,
 }
 /// One record of `presence`.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Presence {
     #[prost(uint32, tag = "1")]
     pub version: u32,
@@ -162,6 +162,18 @@ pub struct Presence {
     /// True if an aggregator may coordinate the budgets of regions.
     #[prost(bool, tag = "14")]
     pub coordinates: bool,
+    /// Counters that an agent has emptied in the last seconds.
+    #[prost(message, repeated, tag = "15")]
+    pub resets: ::prost::alloc::vec::Vec<CounterReset>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CounterReset {
+    #[prost(fixed64, tag = "1")]
+    pub id_high: u64,
+    #[prost(fixed64, tag = "2")]
+    pub id_low: u64,
+    #[prost(uint64, tag = "3")]
+    pub at_ms: u64,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Emergency {
@@ -364,6 +376,8 @@ pub enum Outcome {
     Spared = 3,
     /// Admitted, and the store has acknowledged the charge.
     Charged = 4,
+    /// No call: an operator has emptied the counter.
+    Reset = 5,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -228,13 +228,8 @@ impl OpenBatch {
 }
 
 fn entry(counter: &ChargedCounter, set: &RuleSet, call: &Call<'_>, key: &DigestKey) -> CounterEntry {
-    let (rule, call) = (&set.rules[counter.rule], set.resolved(call));
-    let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), set.is_secret(name));
-    let label = if rule.per.is_empty() {
-        "(all calls)".to_owned()
-    } else {
-        rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")
-    };
+    let rule = &set.rules[counter.rule];
+    let label = set.label(rule, call, key);
     let ChargedCounter { id, quota, window, .. } = *counter;
     CounterEntry { id, rule: rule.name.clone(), label: label.into(), generation: set.generation, quota, window }
 }

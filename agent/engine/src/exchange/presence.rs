@@ -9,11 +9,12 @@ use super::{Exchange, ExchangeEffect};
 const ANNOUNCE_AGAIN_MS: u64 = 100;
 
 impl Exchange {
-    /// Announces the agent each second, and at once when it loses the store or finds it. Aggregators adapt to an outage
-    /// of the store once it is announced.
+    /// Announces the agent each second, and at once when it loses the store or finds it, and when it has emptied a counter.
+    /// Aggregators adapt to an outage of the store once it is announced.
     pub(super) fn announce_if_due(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
         let is_degraded = self.engine.is_degraded();
-        if now >= self.announce_at || is_degraded != self.announced_degraded {
+        let has_reset = self.engine.resets.lock().is_new();
+        if now >= self.announce_at || is_degraded != self.announced_degraded || has_reset {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             self.announced_degraded = is_degraded;
             effects.push(ExchangeEffect::Announce(self.presence(now)));
@@ -41,6 +42,7 @@ impl Exchange {
             partitions: Vec::new(),
             coordinates: false,
             emergency: engine.emergency(),
+            resets: engine.resets.lock().for_heartbeat(now),
         }
     }
 }

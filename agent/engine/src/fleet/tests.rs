@@ -63,6 +63,7 @@ pub(super) fn heartbeat(id: &str) -> Presence {
         partitions: Vec::new(),
         coordinates: false,
         emergency: None,
+        resets: Vec::new(),
     }
 }
 

@@ -40,12 +40,12 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let PendingRequest { active, calls, charges, carried, sent, is_deferred, pending, .. } = *request.0;
+        let PendingRequest { active, calls, charges, carried, sent, is_deferred, mut pending, .. } = *request.0;
         self.note_time_of(sent.at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, &pending, results));
         let generation = active.order;
-        let outcome = match &pending {
+        let outcome = match &mut pending {
             Pending::Check(planned) => {
                 self.give_back_left(generation, planned);
                 let context = Context { now, bounds: self.store_time(now), active: &active };
@@ -57,6 +57,12 @@ impl Engine {
                 self.late_check(now, &active, planned, charges, &answer, sent)
             }
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
+            Pending::Reset(reset) => {
+                // The operator has heard of an error; the store has emptied the counters nevertheless.
+                let context = Context { now, bounds: self.store_time(now), active: &active };
+                let _ = self.finish_reset(&context, &calls[0], reset, answer);
+                return;
+            }
             // The units are sent again: under their ids, or to counters that have them already.
             Pending::Backfill(_) | Pending::Reopen(_) => return,
         };

@@ -32,5 +32,6 @@ pub(crate) use uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 pub(crate) use unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 pub(crate) use update::{
-    carry_unsynced, end_backfill, end_denial, rebase, send_unsynced, spend_lease, take_leased, update, update_in_step,
+    carry_unsynced, end_backfill, end_denial, forget, rebase, send_unsynced, spend_lease, take_leased, update,
+    update_in_step,
 };

@@ -190,6 +190,11 @@ pub(crate) fn end_denial(view: &mut CounterView) {
     view.denial = None;
 }
 
+/// Forgets all that a view knows of a counter which was emptied. Slots do not come here: they are never emptied.
+pub(crate) fn forget(view: &mut CounterView) {
+    *view = CounterView::default();
+}
+
 /// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next
 /// step, and the store enters unsynced units at its own time if theirs is later.
 pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {

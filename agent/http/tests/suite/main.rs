@@ -5,6 +5,7 @@ mod support;
 mod openapi;
 mod examples;
 mod settle_release;
+mod reset;
 mod json;
 mod batch;
 mod admin;

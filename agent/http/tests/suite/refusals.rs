@@ -93,7 +93,7 @@ async fn unknown_paths_and_methods_are_answered_with_the_existing_ones() {
     let detail = client.ask("POST", "/chekc", &[], CALL).await.problem(404);
     assert_eq!(
         detail,
-        "unknown path `/chekc`; use /check, /batch, /json, /explain, /settle, /release, /emergency, /healthz, /readyz, /metrics or /openapi.yaml"
+        "unknown path `/chekc`; use /check, /batch, /json, /explain, /settle, /release, /reset, /emergency, /healthz, /readyz, /metrics or /openapi.yaml"
     );
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
     assert_eq!(answer.problem(405), "/check does not support DELETE; use GET, HEAD or POST");

@@ -160,7 +160,7 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
     // Mostly the first of each, so that a counter lives for a while before its rule changes.
     let changed = prop_oneof![4 => Just(None), 1 => limits.prop_map(Some)];
     let id = prop_oneof![6 => Just(None), 1 => (0..REQUESTS.len()).prop_map(|id| Some(REQUESTS[id]))];
-    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..17_u8, id).prop_map(
+    (0..COUNTERS, changed, 0..4_u64, 0..1_200_u64, 0..120_000_i64, 0..18_u8, id).prop_map(
         move |(counter, changed, generation, part, ago_ms, kind, id)| {
             let which = usize::try_from(counter).expect("a few");
             let limit = changed.unwrap_or(limit((first + which) % KINDS.len(), QUOTAS[which + 1], WINDOWS[0]));
@@ -183,10 +183,12 @@ fn charges(first: usize) -> impl Strategy<Value = PlannedCharge> {
                 13 => (|at| ChargeMode::Refund { at, whole: None }, 2_000 - ago_ms),
                 14 => (|at| ChargeMode::Refund { at, whole: Some(CallCorrection::Settlement) }, 0),
                 15 => (|at| ChargeMode::Refund { at, whole: Some(CallCorrection::Release) }, 0),
+                16 => (|_| ChargeMode::Reset, 0),
                 _ => (|at| ChargeMode::Reopen { at }, 2_000 - ago_ms),
             };
             let id = match mode(START) {
                 ChargeMode::Refund { whole: Some(kind), .. } => id.map(|id: RequestId| id.correction(kind)),
+                ChargeMode::Reset => None,
                 _ => id,
             };
             let generation = if changed.is_some() { generation } else { generation.min(1) };

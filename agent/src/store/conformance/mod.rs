@@ -98,6 +98,7 @@ pub(super) fn run<S: Loses>(container: Container, make: impl Fn(Arc<HandClock>) 
     the_previous_window_is_weighted(fresh(60_000_000));
     a_whole_quota_passes_at_once_and_the_next_call_waits(&fresh(1_000_000).0);
     a_retry_of_a_request_that_was_refunded_whole_is_charged_again(&fresh);
+    a_reset_removes_all_units_but_slots(&fresh);
     no_unit_leaves_early_after_the_clock_stepped_back(&fresh);
     histories::equal_the_reference(container, fresh);
 }
@@ -235,6 +236,29 @@ fn a_retry_of_a_request_that_was_refunded_whole_is_charged_again<S: Loses>(
             let whole = Charge { mode, ..whole };
             assert_eq!([step(&whole), step(&whole)], [(false, 0), (true, 0)], "the retry has a release of its own");
         }
+    }
+}
+
+/// The counter stays that of before, so that agents do not take it for lost. A counter that is absent stays absent.
+fn a_reset_removes_all_units_but_slots<S: Loses>(fresh: &impl Fn(u64) -> (S, Arc<HandClock>)) {
+    const NOW: u64 = 1_000_000;
+    let (store, clock) = fresh(NOW);
+    for (counter, kind) in (1..).zip(0..histories::KINDS.len()) {
+        let limit = histories::limit(kind, 100, (60_000, 12));
+        let step = |ms, mode, cost| {
+            clock.set(NOW + ms);
+            let charge = Charge { limit, cost, mode, ..ask(counter, 100) };
+            let result = self::charge(&store, &[charge])[0];
+            (limit.capacity() - result.verdict.remaining, result.born.as_ms())
+        };
+        let (enforce, quarter) = (ask(counter, 100).mode, limit.capacity() / 4);
+        assert_eq!(step(0, ChargeMode::Reset, 0), (0, NOW), "{limit:?}: absent");
+        assert_eq!(step(1, enforce, quarter), (quarter, NOW + 1), "{limit:?}");
+        let held = step(6_000, enforce, quarter).0;
+        let left = if limit.algorithm == Algorithm::Concurrency { held } else { 0 };
+        assert_eq!(step(6_001, ChargeMode::Reset, 0), (left, NOW + 1), "{limit:?}");
+        assert_eq!(step(6_001, enforce, quarter), (left + quarter, NOW + 1), "{limit:?}");
+        assert_eq!(step(6_002, ChargeMode::Reset, 0).0.min(left), left, "{limit:?}: a second time");
     }
 }
 

@@ -48,9 +48,15 @@ local function shift(c, by)
   end
 end
 
--- Refunds units that were charged at `at`, as far as they are still there; of a log only those of that very instant.
+-- Refunds units that were charged at `at`, as far as they are still there; of a log only those of that very instant. A reset
+-- refunds all units: its instant is the largest that a charge can have.
 local function refund(c, at, units)
-  if c.count then
+  if at == COUNT_MAX - 1 then
+    if c.kind == SLOTS then return end -- Their calls run.
+    if c.count then c.text, c.added, c.gone, c.count, c.newest = '', '', 0, 0, 0 end
+    if c.level then c.at, c.level = 0, 0 end
+    if c.ring then c.ring, c.spent = {}, c.spent and 0 end
+  elseif c.count then
     log.read_all(c)
     local from = log.after(c, at - 1)
     units = math.min(units, log.after(c, at) - from)

@@ -164,6 +164,7 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
         ChargeMode::Evaluate { expires_at } => (2, expires_at),
         ChargeMode::Backfill { at } => (3, at),
         ChargeMode::Refund { at, .. } => (4, at),
+        ChargeMode::Reset => (4, Timestamp::from_ms(EXACT_MAX)),
         ChargeMode::Reopen { at } => (6, at),
         ChargeMode::Lease { expires_at, .. } => (7, expires_at),
     };
@@ -194,12 +195,12 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
     let charge = charges.last()?;
     let flags = rest.try_get_u8().ok()?;
     let len = usize::try_from(number(rest, 2)?).ok()?;
-    // Only the first charge, a refund or another policy changes what the charges after it find: hundreds of backfilled
+    // Only the first charge, one that removes units, or another policy changes what the charges after it find: hundreds of backfilled
     // ones need no repetition.
     let first = charges.iter().find(|first| first.counter == charge.counter)?;
     let affects = |earlier: &Charge| {
         let is_same_policy = (earlier.limit, earlier.generation) == (charge.limit, charge.generation);
-        matches!(earlier.mode, ChargeMode::Refund { .. })
+        earlier.mode.removes_units()
             || !is_same_policy
             || [first, charge].into_iter().any(|kept| std::ptr::eq(earlier, kept))
     };
@@ -223,7 +224,7 @@ fn result(rest: &mut &[u8], charges: &[Charge], now: Timestamp, all_charged: boo
             (earlier.limit, earlier.generation) = (Limit { units: earlier.limit.units, ..limit }, generation);
         }
         // The script shows the values as it read them, and the runs of a log as they are after refunds.
-        let is_free = repeated || is_log && matches!(earlier.mode, ChargeMode::Refund { .. });
+        let is_free = repeated || is_log && earlier.mode.removes_units();
         if is_free {
             earlier.cost = 0;
         }

@@ -29,6 +29,8 @@ pub struct CountedCounter {
     pub denied: Ring,
     /// The time of the newest charge.
     pub newest_at: Timestamp,
+    /// Instant at which an operator emptied the counter last; time 0 if nobody has.
+    pub reset_at: Timestamp,
     /// Time of the newest charge that the store has acknowledged under this window. The store held the counter for a
     /// window from there on. The time ends with the window.
     pub(super) charged_at: Timestamp,
@@ -53,6 +55,7 @@ impl CountedCounter {
             admitted: Ring::new(counter.window),
             denied: Ring::new(counter.window),
             newest_at: Timestamp::default(),
+            reset_at: Timestamp::default(),
             charged_at: Timestamp::default(),
             written_at: Timestamp::default(),
             by_agent: UnitsByAgent::default(),
@@ -65,6 +68,12 @@ impl CountedCounter {
     pub(super) fn count(&mut self, row: &Row, writer: &Arc<str>) -> bool {
         self.newest_at = self.newest_at.max(row.at);
         let ring = match row.outcome {
+            Outcome::Reset => {
+                self.empty(row);
+                return true;
+            }
+            // The units were in the store when it was emptied; their batch came later than that of the reset.
+            Outcome::Admitted | Outcome::Charged if row.at < self.reset_at => return true,
             Outcome::Admitted | Outcome::Charged => {
                 self.by_agent.count(writer, row.cost, self.admitted.window(), row.sub_window);
                 &mut self.admitted
@@ -77,6 +86,16 @@ impl CountedCounter {
             return true;
         }
         ring.add(row.sub_window, row.cost.unsigned_abs())
+    }
+
+    /// Removes the admitted units up to the sub-window of a reset.
+    fn empty(&mut self, row: &Row) {
+        self.reset_at = self.reset_at.max(row.at);
+        self.by_agent.clear();
+        let held: Vec<_> = self.admitted.counts().filter(|(sub_window, _)| *sub_window <= row.sub_window).collect();
+        for (sub_window, units) in held {
+            self.admitted.subtract(sub_window, units);
+        }
     }
 
     /// Remembers the instant of a row if it is that of a charge which the store has acknowledged under this window.

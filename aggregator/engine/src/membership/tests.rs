@@ -23,6 +23,7 @@ fn heartbeat(id: &str, leaving: bool) -> Presence {
         partitions: vec![7],
         coordinates: false,
         emergency: None,
+        resets: Vec::new(),
     }
 }
 

@@ -263,6 +263,7 @@ impl Worker {
             partitions: self.partitions_where(counts).collect(),
             coordinates: self.settings.coordinates,
             emergency: None,
+            resets: Vec::new(),
         }));
     }
 

@@ -90,6 +90,7 @@ fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
         partitions,
         coordinates: false,
         emergency: None,
+        resets: Vec::new(),
     }
     .encode()
 }

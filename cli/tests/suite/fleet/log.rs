@@ -58,7 +58,7 @@ pub(crate) fn count(bus: &KafkaBus) -> Counted {
             match row.outcome {
                 Outcome::Admitted | Outcome::Charged => units.admitted += row.cost.unsigned_abs(),
                 Outcome::Denied => units.denied += row.cost.unsigned_abs(),
-                Outcome::Spared => {}
+                Outcome::Spared | Outcome::Reset => {}
             }
         }
     }

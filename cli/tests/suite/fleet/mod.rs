@@ -21,6 +21,7 @@ mod processes;
 mod parts;
 mod cookbook;
 mod settlements;
+mod resets;
 mod busy;
 mod refused;
 mod eventual;

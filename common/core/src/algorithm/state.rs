@@ -114,6 +114,13 @@ impl CounterState {
         in_each_form!(self, form => form.refund(at, units));
     }
 
+    /// Removes all units. The instant of the last step stays.
+    pub fn empty(&mut self, limit: &Limit) {
+        let last = self.last();
+        *self = Self::new(limit);
+        self.move_to(last);
+    }
+
     /// Performs one whole step on one counter: fits, advances, evaluates, and charges if admitted.
     pub fn step(&mut self, limit: &Limit, now: Timestamp, cost: u64) -> Verdict {
         self.fit(limit);

@@ -75,6 +75,8 @@ pub enum ChargeMode {
         /// retry of that request again.
         whole: Option<CallCorrection>,
     },
+    /// Removes all units that the counter holds, and creates none. Slots stay, because their calls run.
+    Reset,
     /// Enters units that the store has lost: raises the count of the sub-window of `at` to at least the cost; of a
     /// bucket, the level. A second time it changes nothing.
     Reopen {
@@ -140,7 +142,7 @@ impl ChargeMode {
             | Self::Lease { expires_at, .. }
             | Self::CountOnly { expires_at }
             | Self::Evaluate { expires_at } => Some(expires_at),
-            Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => None,
+            Self::Backfill { .. } | Self::Refund { .. } | Self::Reset | Self::Reopen { .. } => None,
         }
     }
 
@@ -152,7 +154,7 @@ impl ChargeMode {
             Self::Lease { units_max, agents, .. } => Self::Lease { expires_at, units_max, agents },
             Self::CountOnly { .. } => Self::CountOnly { expires_at },
             Self::Evaluate { .. } => Self::Evaluate { expires_at },
-            Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => self,
+            Self::Backfill { .. } | Self::Refund { .. } | Self::Reset | Self::Reopen { .. } => self,
         }
     }
 
@@ -180,7 +182,18 @@ impl ChargeMode {
         match self {
             Self::Enforce { .. } | Self::Lease { .. } => has_room,
             Self::Evaluate { .. } => false,
-            Self::CountOnly { .. } | Self::Backfill { .. } | Self::Refund { .. } | Self::Reopen { .. } => true,
+            Self::CountOnly { .. }
+            | Self::Backfill { .. }
+            | Self::Refund { .. }
+            | Self::Reset
+            | Self::Reopen { .. } => true,
         }
+    }
+
+    /// Returns true if the charge takes units out of the counter. It is applied before the other charges of its request are
+    /// evaluated, and creates no counter.
+    #[must_use]
+    pub const fn removes_units(self) -> bool {
+        matches!(self, Self::Refund { .. } | Self::Reset)
     }
 }

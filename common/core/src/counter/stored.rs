@@ -107,8 +107,8 @@ impl StoredCounter {
         u64::MAX - state.evaluate(&limit, now, 0).remaining
     }
 
-    /// Evaluates a charge before anything of its request is charged. A refund is applied at once, so its result and those
-    /// of later charges show the counter after it.
+    /// Evaluates a charge before anything of its request is charged. A refund or a reset is applied at once, so its result and
+    /// those of later charges show the counter after it.
     #[inline]
     pub fn evaluate(&mut self, charge: &Charge, now: Timestamp) -> ChargeResult {
         if charge.generation >= self.generation {
@@ -140,7 +140,10 @@ impl StoredCounter {
                 self.state.refund(held_at.unwrap_or(at), charge.cost);
             }
         }
-        let is_free = repeated || matches!(charge.mode, ChargeMode::Refund { .. } | ChargeMode::Reopen { .. });
+        if charge.mode == ChargeMode::Reset && self.limit.algorithm != Algorithm::Concurrency {
+            self.state.empty(&self.limit);
+        }
+        let is_free = repeated || charge.mode.removes_units() || matches!(charge.mode, ChargeMode::Reopen { .. });
         let verdict = self.state.evaluate(&self.limit, now, if is_free { 0 } else { charge.cost });
         let mut verdict = Verdict { admitted: verdict.admitted || repeated, ..verdict };
         let leased = match charge.mode {
@@ -194,7 +197,7 @@ impl StoredCounter {
                 self.state.charge(at, charge.cost.saturating_sub(self.state.held_around(at)));
             }
             ChargeMode::Refund { .. } => {}
-            ChargeMode::Evaluate { .. } => return,
+            ChargeMode::Reset | ChargeMode::Evaluate { .. } => return,
         }
         if let Some(id) = charge.request {
             // A release returns the slot of this instant.

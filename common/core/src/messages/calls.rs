@@ -108,6 +108,8 @@ pub enum Outcome {
     Denied,
     /// Another counter denied the call, so this one was not charged.
     Spared,
+    /// No call: an operator has emptied the counter.
+    Reset,
 }
 
 impl Outcome {

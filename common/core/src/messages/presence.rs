@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::counter::Partition;
+use crate::counter::{CounterId, Partition};
 use crate::messages::emergency::EmergencySwitch;
 use crate::rules::{Generation, Numbering};
 
@@ -46,6 +46,17 @@ pub struct Presence {
     pub coordinates: bool,
     /// Latest change of the emergency switch that the member knows; none from an aggregator.
     pub emergency: Option<EmergencySwitch>,
+    /// Counters that the member has emptied in the last seconds; none from an aggregator.
+    pub resets: Vec<CounterReset>,
+}
+
+/// Counter that an operator has emptied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CounterReset {
+    /// The counter.
+    pub counter: CounterId,
+    /// Instant of the reset, in store time.
+    pub at: Timestamp,
 }
 
 /// Role of a fleet member.

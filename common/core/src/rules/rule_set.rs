@@ -6,6 +6,7 @@ use super::descriptor::{DescriptorSpec, MatchScope, ResolvedCall};
 use super::problem::Problem;
 use super::rule::{Matches, Rule};
 use crate::call::Call;
+use crate::counter::DigestKey;
 use crate::decision::{DegradedRemaining, DenyStatus};
 use crate::own_answer::OwnAnswer;
 use crate::regions::RegionFloorRatio;
@@ -129,6 +130,17 @@ impl RuleSet {
             && self.own_answer == other.own_answer
             && self.degraded_remaining == other.degraded_remaining
             && self.regions == other.regions
+    }
+
+    /// Returns the values by which a rule counts a call, as people see them: secrets are digested.
+    #[must_use]
+    pub fn label(&self, rule: &Rule, call: &Call<'_>, key: &DigestKey) -> String {
+        if rule.per.is_empty() {
+            return "(all calls)".to_owned();
+        }
+        let call = self.resolved(call);
+        let value = |name: &str| key.shown(call.get(name).unwrap_or_default(), self.is_secret(name));
+        rule.per.iter().map(|name| format!("{name}={}", value(name))).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns true if the value of a descriptor must not be shown. An undeclared descriptor is treated as secret.

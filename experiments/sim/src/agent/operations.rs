@@ -76,7 +76,7 @@ impl<'c> AgentLife<'c> {
         self.follow_wakers(env);
     }
 
-    /// A call is settled or released.
+    /// A call is settled or released, or its caller is reset.
     pub(crate) fn correct(&mut self, env: &mut Environment<'c>, call: Call<'c>, correction: &Correction) {
         use_stripe(env.stripe());
         let generation = self.engine.with_rules(|rules| rules.generation);
@@ -86,6 +86,7 @@ impl<'c> AgentLife<'c> {
                 (Operation::Settle { call: &call, units: *units, decided }, Some(*units), decided)
             }
             Correction::Release(decided) => (Operation::Release { call: &call, decided }, None, Some(decided)),
+            Correction::Reset => (Operation::Reset { call: &call }, None, None),
         };
         let decided = decided.map(DecidedCall::at);
         let progress = self.engine.begin(self.now(env), operation);

@@ -16,6 +16,8 @@ pub enum Correction {
     Settle(i64, Option<DecidedCall>),
     /// The call of this decision has ended.
     Release(DecidedCall),
+    /// An operator gives the caller its quotas back.
+    Reset,
 }
 
 /// Calls that were asked together, or one alone.

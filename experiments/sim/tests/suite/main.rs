@@ -25,6 +25,7 @@ mod outage;
 mod random_world;
 mod regions;
 mod replay;
+mod resets;
 mod settlements;
 mod slots;
 mod starting;

@@ -130,5 +130,5 @@ fn result_of_absent(charge: &Charge, now: Timestamp) -> ChargeResult {
 }
 
 const fn creates(charge: &Charge) -> bool {
-    !matches!(charge.mode, ChargeMode::Evaluate { .. } | ChargeMode::Refund { .. })
+    !charge.mode.removes_units() && !matches!(charge.mode, ChargeMode::Evaluate { .. })
 }
