@@ -70,8 +70,8 @@ fn told<S: ChargeStore>(agent: &Agent<S>) -> &'static str {
     let engine = agent.engine();
     match (engine.settings().publishes, engine.is_bus_connected(), engine.settings().owns_table) {
         (true, true, _) => "all agents, within a second",
-        (true, false, _) => "this agent; others once the bus is back, or when their cached denials end: within 10 s",
+        (true, false, _) => "this agent; others once the bus is back, or when they ask Redis again, within 10 s",
         (false, _, true) => "this agent only, because it has neither Redis nor a bus; send the request to each agent",
-        (false, _, false) => "this agent; others when their cached denials end, within 10 s, because there is no bus",
+        (false, _, false) => "this agent; others when they ask Redis again, within 10 s, because there is no bus",
     }
 }

@@ -8,11 +8,11 @@ use tollgate_core::clock::Stopwatch;
 use super::fleet_of_processes::{Fleet, Member};
 use crate::support::{Answer, wait_for};
 
-/// Cached denials of these rules last for 10 s.
+/// No call of the second rule can be settled, so its cached denials last for 10 s.
 const RULES: &str = "
 rules:
   - { name: tenant, per: [tenant], quota: 10000/h, deadline: 1s }
-  - { name: per-key, per: [api_key], quota: 30/h, deadline: 1s }
+  - { name: per-key, per: [api_key], quota: 30/h, cost: 1, deadline: 1s }
 ";
 
 /// Less than a cached denial lasts, so that only the reset can have ended it.

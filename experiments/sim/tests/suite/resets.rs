@@ -6,12 +6,12 @@ use tollgate_sim::{Correction, Faults, Observation, SimSettings, Simulation, Sto
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 const AGENTS: usize = 3;
-/// Two rules in each call, whose cached denials last for 10 s.
+/// Two rules in each call. No call of the second can be settled, so its cached denials last for 10 s.
 const RULES: &str = "
 version: 1
 rules:
   - { name: tenant, per: [tenant], quota: 10_000/h }
-  - { name: key, per: [api_key], quota: 60/h }
+  - { name: key, per: [api_key], quota: 60/h, cost: 1 }
 ";
 const EVENTUAL: &str = "
 version: 1
