@@ -1,6 +1,6 @@
 //! HTTP form of a decision: headers and bodies.
 //!
-//! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-10. The body of a denial is
+//! `RateLimit` and `RateLimit-Policy` follow draft-ietf-httpapi-ratelimit-headers-11. The body of a denial is
 //! `application/problem+json` (RFC 9457) with the members of an admission in addition to its own.
 //!
 //! The limit of a response is the number of units that can be left: the quota, or the burst of the rule. Clients thus never
@@ -10,6 +10,7 @@
 //!
 //! A rule may have an [`OwnAnswer`], which replaces parts of this form.
 
+mod limit_fields;
 mod decision_body;
 mod nested_body;
 #[cfg(test)]
@@ -31,8 +32,6 @@ pub const PROBLEM_JSON: &str = "application/problem+json";
 const COST_EXCEEDS_QUOTA: &str = "cost-exceeds-quota";
 /// Minimum jitter of `Retry-After` in s; longer waits have a jitter of a tenth of the wait.
 const JITTER_S_MIN: u64 = 2;
-/// Maximum integer of a structured field (RFC 9651).
-const FIELD_NUMBER_MAX: u64 = 999_999_999_999_999;
 
 /// Header with the name of the node that responded.
 pub const NODE: &str = "x-gateway-node";
@@ -70,18 +69,13 @@ pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     set(NODE_NAME, node.to_owned());
     let Some(status) = shown(decision) else { return headers };
     let reset_at_s = decision.at.plus_ms(status.reset_ms).as_ms().div_ceil(1_000);
-    // The draft wants no `Retry-After` before the end of `t`.
-    let may_pass = !decision.allowed && status.cost_max.is_none();
-    let more_in_ms = if may_pass { status.retry_after_ms } else { status.reset_ms };
     set(LIMIT, status.at_once.to_string());
     let is_known = !status.hides_remaining;
     set(REMAINING, if is_known { status.remaining.to_string() } else { "-1".to_owned() });
     set(RESET, reset_at_s.to_string());
-    let (limit, remaining) = (status.at_once.min(FIELD_NUMBER_MAX), status.remaining.min(FIELD_NUMBER_MAX));
-    set(RATELIMIT_POLICY, format!("\"{}\";q={limit}{}", status.rule, window(status)));
-    // The draft has no value for an unknown number.
-    if is_known {
-        set(RATELIMIT, format!("\"{}\";r={remaining};t={}", status.rule, more_in_ms.div_ceil(1_000)));
+    set(RATELIMIT_POLICY, limit_fields::policies(decision, status));
+    if let Some(limits) = limit_fields::limits(decision, status) {
+        set(RATELIMIT, limits);
     }
     if decision.is_degraded() {
         set(POLICY, "degraded".to_owned());
@@ -223,19 +217,6 @@ fn is_problem(decision: &Decision) -> bool {
 /// Returns true if a call that a rule denies may pass later.
 fn may_pass(status: &LimitStatus) -> bool {
     status.cost_max.is_none() && status.kind != LimitKind::Denial(DenyStatus::Forbidden)
-}
-
-/// Returns the window, or the unit of calls in progress, as parameters of `RateLimit-Policy`.
-fn window(status: &LimitStatus) -> String {
-    if status.kind == LimitKind::Slots {
-        return r#";qu="concurrent-requests""#.to_owned();
-    }
-    let width_ms = u128::from(status.window_ms) * u128::from(status.at_once);
-    match width_ms.checked_div(u128::from(status.limit)) {
-        Some(width_ms) => format!(";w={}", width_ms.div_ceil(1_000).clamp(1, FIELD_NUMBER_MAX.into())),
-        // A deny list has no window.
-        None => String::new(),
-    }
 }
 
 /// Returns type, title and detail of a denial (RFC 9457). Title and detail may be the rule's own.

@@ -49,7 +49,7 @@ impl Engine {
         scope: MatchScope<'_>,
         may_ask: bool,
     ) -> CheckedAlone<'a> {
-        let mut planned = self.unplanned(context, call);
+        let mut planned = self.unplanned(context, call, scope);
         // A request that may have been charged asks the store.
         let may_lease = planned.request.is_none() && !self.settings.owns_table;
         let mut table = self.plan_call(context, call, scope, &mut planned, may_lease, may_ask);
@@ -82,7 +82,7 @@ impl Engine {
         let excluded = excluded(context.active, calls, scope);
         let scope = MatchScope { excluded: &excluded, ..scope };
         let plan = |call| {
-            let mut planned = self.unplanned(context, call);
+            let mut planned = self.unplanned(context, call, scope);
             // Another call of the request may hold back this one, so it spends no lease.
             drop(self.plan_call(context, call, scope, &mut planned, false, true));
             planned
@@ -239,9 +239,9 @@ impl Engine {
     }
 
     /// Returns a call before its plan: its number and its request.
-    fn unplanned<'a>(&self, context: &Context<'a>, call: &Call<'_>) -> PlannedCall<'a> {
+    fn unplanned<'a>(&self, context: &Context<'a>, call: &Call<'_>, scope: MatchScope<'_>) -> PlannedCall<'a> {
         let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost(), call.descriptors()));
-        PlannedCall { request, ..PlannedCall::new(self.next_call(), context.bounds) }
+        PlannedCall { request, tells_all: scope.tells_all, ..PlannedCall::new(self.next_call(), context.bounds) }
     }
 
     #[inline]

@@ -114,14 +114,20 @@ impl Engine {
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = results.first().map_or(bounds.earliest, |result| result.at);
         let shown = shown.or_else(|| combine(verdicts).shown);
-        let status = shown
-            .and_then(|shown| Some(matched[shown].status(context.active, matched[shown].cost, verdicts[shown]?, from)));
+        let status_of = |place: usize| {
+            let (matched, verdict) = (matched.get(place)?, verdicts.get(place).copied().flatten()?);
+            Some(matched.status(context.active, matched.cost, verdict, from))
+        };
+        let status = shown.and_then(status_of);
         // A rule that cannot deny makes no call wait.
         let waits = matched.iter().zip(verdicts).filter(|(matched, _)| !matched.never_denies());
         let delays = waits.filter_map(|(_, rule)| Some(rule.as_ref()?.verdict.delay_ms));
         let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
+        if planned.tells_all {
+            decision.others = (0..matched.len()).filter(|place| shown != Some(*place)).filter_map(status_of).collect();
+        }
         decision.is_over_quota = planned.is_over_quota;
         if let (true, Some(status)) = (planned.is_over_quota, &mut decision.status) {
             status.retry_after_ms = 0;

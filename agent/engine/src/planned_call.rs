@@ -38,6 +38,8 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) request: Option<RequestId>,
     /// True if the call is decided and charged afterwards.
     pub(crate) is_deferred: bool,
+    /// True if the decision tells the state of every rule.
+    pub(crate) tells_all: bool,
 }
 
 impl PlannedCall<'_> {
@@ -58,6 +60,7 @@ impl PlannedCall<'_> {
             error: None,
             request: None,
             is_deferred: false,
+            tells_all: false,
         }
     }
 

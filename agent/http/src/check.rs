@@ -33,6 +33,8 @@ struct CheckOptions {
     deny_status: Option<StatusCode>,
     /// True if the answer to an admitted call is held back until its turn.
     waits: bool,
+    /// True if `RateLimit` and `RateLimit-Policy` have every rule that applies.
+    tells_all: bool,
 }
 
 impl CheckOptions {
@@ -56,7 +58,16 @@ impl CheckOptions {
                 return refused(format!("wait={other} is not known; write wait=true, or leave it out for no wait"));
             }
         };
-        Ok(Self { deny_status, waits })
+        let tells_all = match field("policies=") {
+            None => false,
+            Some("all") => true,
+            Some(other) => {
+                return refused(format!(
+                    "policies={other} is not known; write policies=all, or leave it out for the deciding rule alone"
+                ));
+            }
+        };
+        Ok(Self { deny_status, waits, tells_all })
     }
 }
 
@@ -99,7 +110,7 @@ async fn decide<S: ChargeStore>(
     options: &CheckOptions,
     headers: &HeaderMap,
 ) -> Response {
-    let mut decision = agent.decide(call).await;
+    let mut decision = if options.tells_all { agent.decide_telling_all(call).await } else { agent.decide(call).await };
     if options.waits && decision.delay_ms > 0 {
         let wait = WAIT_MAX.min(Duration::from_millis(decision.delay_ms));
         tokio::time::sleep(wait).await;

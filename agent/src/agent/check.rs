@@ -87,6 +87,17 @@ impl<S: ChargeStore> Agent<S> {
         sole_decision(output)
     }
 
+    /// Decides a call as [`decide`](Self::decide) does. The decision tells the state of every rule that applies.
+    #[doc(hidden)]
+    pub async fn decide_telling_all(&self, call: &Call<'_>) -> Decision {
+        let (calls, scope) = (std::slice::from_ref(call), MatchScope { tells_all: true, ..MatchScope::default() });
+        let output = match self.shared.run_at_once(self.shared.clock.now(), Operation::Check { calls, scope }) {
+            Ok(output) => output,
+            Err(request) => self.shared.ask_store_timed(request).await,
+        };
+        sole_decision(output)
+    }
+
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its
     /// own. Only the rules of the scope may apply.
     #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! Agents through the public interface of the library, in memory and over real servers.
 
 mod allocations;
+mod any_resource;
 mod busy_machine;
 mod cached_denials;
 mod clock_skew;

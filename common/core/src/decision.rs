@@ -66,6 +66,9 @@ pub struct Decision {
     /// The denying rule, or else the rule with the smallest part left of what may pass at once. A rule in shadow is here
     /// only if all rules that apply are in shadow. `None` if no rule applies.
     pub status: Option<LimitStatus>,
+    /// The other rules that apply, in their order, if [`MatchScope::tells_all`](crate::rules::MatchScope::tells_all) asks for them.
+    /// Rules that were not evaluated, because an earlier answer of the store denies the call, are missing.
+    pub others: Box<[LimitStatus]>,
     /// True if the call is over the limit of a rule in quota mode, and is allowed all the same.
     pub is_over_quota: bool,
     /// Delay in ms before the caller may forward the call: its turn under a `leaky_bucket`, else 0.
@@ -226,7 +229,20 @@ impl Decision {
     #[doc(hidden)]
     pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
         let (is_over_quota, holds_slots, is_uncounted, by) = (false, false, false, None);
-        Self { allowed, status: None, is_over_quota, delay_ms: 0, holds_slots, is_uncounted, source, by, at, id }
+        let others = Box::default();
+        Self {
+            allowed,
+            status: None,
+            others,
+            is_over_quota,
+            delay_ms: 0,
+            holds_slots,
+            is_uncounted,
+            source,
+            by,
+            at,
+            id,
+        }
     }
 
     /// Returns true if a part of the deployment that should have decided does not answer: the store, or under
@@ -251,7 +267,8 @@ impl Decision {
     ) -> Self {
         let (is_over_quota, holds_slots, is_uncounted) = (false, false, false);
         let status = Some(status);
-        Self { allowed, status, is_over_quota, delay_ms, holds_slots, is_uncounted, source, by, at, id }
+        let others = Box::default();
+        Self { allowed, status, others, is_over_quota, delay_ms, holds_slots, is_uncounted, source, by, at, id }
     }
 }
 

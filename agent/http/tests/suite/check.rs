@@ -225,3 +225,47 @@ async fn an_answer_is_held_back_until_the_turn_of_its_call() {
     let detail = client.ask("POST", "/check?wait=1s", &[], call.to_owned()).await.problem(400);
     assert!(detail.contains("wait=1s is not known; write wait=true"), "{detail}");
 }
+
+/// Two rules that count and one in shadow: by default the deciding rule is told, and with `policies=all` both that clients see.
+#[tokio::test]
+async fn all_policies_are_told_when_asked_for() {
+    const RULES: &str = "rules: [{ name: tenant, per: [tenant], quota: 10/h }, { name: key, per: [api_key], quota: 2/min }, { name: trial, per: [api_key], quota: 1/min, shadow: true }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    let call = r#"{"descriptors": {"tenant": "t", "api_key": "k"}}"#;
+    let mut ask = async |query: &str| client.ask("POST", &format!("/check{query}"), &[], call).await;
+    let (key, tenant) = (r#""key";q=2;w=60"#, r#""tenant";q=10;w=3600"#);
+    assert_eq!(ask("").await.header("ratelimit-policy"), key);
+    let answer = ask("?policies=all").await;
+    assert_eq!(answer.header("ratelimit-policy"), format!("{key}, {tenant}"));
+    let limits: Vec<_> =
+        answer.header("ratelimit").split(", ").map(|limit| limit.split(";t=").next().unwrap()).collect();
+    assert_eq!(limits, [r#""key";r=0"#, r#""tenant";r=8"#]);
+    assert_eq!(answer.header("x-ratelimit-limit"), "2");
+    let denied = ask("?policies=all").await;
+    assert_eq!((denied.status.as_u16(), denied.header("ratelimit-policy")), (429, &*format!("{key}, {tenant}")));
+    let full_again_s = denied.header("ratelimit").rsplit(";t=").next().and_then(|s| s.parse::<u64>().ok());
+    assert!(full_again_s.is_some_and(|s| s > 3_000), "{}", denied.header("ratelimit"));
+    let detail = ask("?policies=key").await.problem(400);
+    assert!(detail.contains("policies=key is not known; write policies=all"), "{detail}");
+}
+
+/// H6: the usage of a user and of a tenant is read without a charge; over time, aggregators and metrics show it.
+#[tokio::test]
+async fn current_usage_is_read_without_a_charge() {
+    const RULES: &str =
+        "rules: [{ name: tenant, per: [tenant], quota: 10/h }, { name: user, per: [user], quota: 5/h }]";
+    let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
+    let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
+    for user in ["a", "a", "b"] {
+        let call = format!(r#"{{"descriptors": {{"tenant": "t", "user": "{user}"}}}}"#);
+        assert_eq!(client.post(call).await.status, StatusCode::OK);
+    }
+    for _ in 0..10 {
+        for (caller, used) in [(r#""user": "a""#, 2), (r#""user": "b""#, 1), (r#""tenant": "t""#, 3)] {
+            let usage = client.post(format!(r#"{{"descriptors": {{{caller}}}, "cost": 0}}"#)).await.json();
+            let count = |name: &str| usage[name].as_u64().unwrap();
+            assert_eq!(count("limit") - count("remaining"), used, "{caller}: {usage}");
+        }
+    }
+}

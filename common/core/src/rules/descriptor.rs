@@ -76,6 +76,8 @@ pub struct MatchScope<'a> {
     pub ordered_entries: bool,
     /// Names of rules that do not apply.
     pub excluded: &'a [Arc<str>],
+    /// True if the decision tells the state of every rule that applies, and not only of the one that it shows.
+    pub tells_all: bool,
 }
 
 /// A call together with the descriptors that a rule set derives from it.

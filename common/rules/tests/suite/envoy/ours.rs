@@ -54,7 +54,7 @@ impl Ours {
 
 /// Scope of the entries of one Envoy descriptor.
 fn entries(excluded: &[Arc<str>]) -> MatchScope<'_> {
-    MatchScope { ordered_entries: true, excluded }
+    MatchScope { ordered_entries: true, excluded, tells_all: false }
 }
 
 fn says(applicable: &ApplicableRule<'_>) -> String {
