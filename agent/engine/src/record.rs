@@ -70,6 +70,8 @@ impl Engine {
             return false;
         }
         let CallRow { call: number, at, outcome, .. } = row;
+        // Rows of known calls have no place for a trace.
+        let place = place.filter(|_| call.trace().is_none());
         if let Some(place) = place.as_deref().copied().flatten() {
             let admitted = outcome.is_admitted();
             if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source: home.1 }) {
@@ -97,7 +99,19 @@ fn buffered(
     let descriptors = buffer.add_descriptors(number, call);
     let home = home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([decider]).0)));
     let rules = buffer.index_of_rules(active);
-    BufferedRow { call: number, at, cost, outcome, counter, home, rules, descriptors, order: RowOrder::default() }
+    let trace = home.and_then(|_| buffer.add_trace(call.trace()?));
+    BufferedRow {
+        call: number,
+        at,
+        cost,
+        outcome,
+        counter,
+        home,
+        rules,
+        descriptors,
+        trace,
+        order: RowOrder::default(),
+    }
 }
 
 /// Returns units as a row holds them.

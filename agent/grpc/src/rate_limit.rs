@@ -35,7 +35,8 @@ impl<S: ChargeStore> RateLimitService for RateLimits<S> {
         &self,
         request: Request<RateLimitRequest>,
     ) -> Result<Response<RateLimitResponse>, Status> {
-        let request = request.into_inner();
+        let (metadata, _, request) = request.into_parts();
+        let headers = metadata.into_headers();
         let texts: Vec<Vec<_>> = request.descriptors.iter().map(texts).collect();
         let descriptors = request.descriptors.iter().zip(&texts).map(|(descriptor, texts)| RateLimitDescriptor {
             entries: texts.iter().map(|(key, value)| (&**key, &**value)),
@@ -44,8 +45,9 @@ impl<S: ChargeStore> RateLimitService for RateLimits<S> {
             limit: descriptor.limit.as_ref().map(|limit| (limit.requests_per_unit, LimitUnit::numbered(limit.unit))),
         });
         let calls = RateLimitCalls::new(&request.domain, request.hits_addend.into(), descriptors)
-            .map_err(|error| refused(&error))?;
-        let answer = calls.decide(&self.0).await.map_err(|error| refused(&error))?;
+            .map_err(|error| refused(&error))?
+            .traced(&headers);
+        let answer = calls.decide(&self.0, &headers).await.map_err(|error| refused(&error))?;
         Ok(Response::new(response(&answer, self.0.node())))
     }
 }

@@ -5,6 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use futures_util::future::join_all;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use tollgate::request::trace_context;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, http_response};
 
@@ -21,16 +22,21 @@ pub(crate) async fn check<S: ChargeStore>(
     State(limit): State<BodyLimit>,
     request: Request,
 ) -> HandlerResult {
-    let body = limit.read(request.into_body()).await?;
+    let (parts, body) = request.into_parts();
+    let body = limit.read(body).await?;
     let calls = call_request::parse_all(&body).map_err(ProblemDetails::bad_request)?;
     if calls.is_empty() || calls.len() > CALLS_LEN_MAX {
         let detail = format!("there are {} `calls`; send 1 to {CALLS_LEN_MAX} of them in one request", calls.len());
         return Err(ProblemDetails::bad_request(detail));
     }
-    let calls: Vec<_> =
+    let mut calls: Vec<_> =
         agent.engine().with_rules(|rules| calls.into_iter().map(|call| rules.as_requested(call)).collect());
+    if let Some(trace) = trace_context(&parts.headers) {
+        calls.iter_mut().for_each(|call| call.set_trace(trace));
+    }
     let answers = join_all(calls.iter().map(async |call| {
         let decision = agent.decide(call).await;
+        agent.log_answer(call, &decision, http_response::status_code(&decision), &parts.headers);
         http_response::body(&decision, &agent.decision_id(call, &decision))
     }));
     let body = format!(r#"{{"answers":[{}]}}"#, answers.await.join(","));

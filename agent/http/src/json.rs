@@ -70,11 +70,12 @@ pub(crate) async fn check<S: ChargeStore>(
     State(limit): State<BodyLimit>,
     request: Request,
 ) -> HandlerResult {
-    let body = limit.read(request.into_body()).await?;
+    let (parts, body) = request.into_parts();
+    let body = limit.read(body).await?;
     let refused =
         |why| ProblemDetails::bad_request(format!("the body is not a valid rate limit request: {why}; send {EXAMPLE}"));
     let request = read(&body).map_err(refused)?;
-    let answer = async { request.calls()?.decide(&agent).await }.await;
+    let answer = async { request.calls()?.traced(&parts.headers).decide(&agent, &parts.headers).await }.await;
     let answer = answer.map_err(|error| match error {
         RateLimitError::Invalid(why) => refused(why),
         RateLimitError::NotRefunded(_) => ProblemDetails::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),

@@ -10,6 +10,7 @@ mod status;
 
 use std::sync::Arc;
 
+use http::HeaderMap;
 use tollgate_core::call::{COST_MAX, Call, DESCRIPTORS_LEN_MAX, truncated};
 use tollgate_core::counter::StoreError;
 use tollgate_core::decision::{Decision, LimitStatus};
@@ -19,6 +20,8 @@ use tollgate_rules::import::envoy_names;
 pub use status::{CurrentLimit, DescriptorStatus, LimitUnit};
 
 use crate::agent::Agent;
+use crate::http_response::status_code;
+use crate::request::trace_context;
 use crate::store::ChargeStore;
 
 /// Maximum number of descriptors in a request.
@@ -112,12 +115,25 @@ impl<'r> RateLimitCalls<'r> {
         Ok(request)
     }
 
-    /// Decides the request.
+    /// Takes over the trace of the request that has these headers.
+    #[must_use]
+    pub fn traced(mut self, headers: &HeaderMap) -> Self {
+        if let Some(trace) = trace_context(headers) {
+            self.calls.iter_mut().for_each(|call| call.set_trace(trace));
+        }
+        self
+    }
+
+    /// Decides the request, and logs each answer with the trace in these headers.
     ///
     /// # Errors
     /// The reason and the remedy, if a rule does not give back units or takes no limit of a request, or the store
     /// does not confirm the refunds of a request that has nothing else.
-    pub async fn decide<S: ChargeStore>(&self, agent: &Agent<S>) -> Result<RateLimitAnswer, RateLimitError> {
+    pub async fn decide<S: ChargeStore>(
+        &self,
+        agent: &Agent<S>,
+        headers: &HeaderMap,
+    ) -> Result<RateLimitAnswer, RateLimitError> {
         let mut scope = MatchScope { ordered_entries: true, ..MatchScope::default() };
         let replaced = if self.refunds.is_empty() { Vec::new() } else { self.replaced(agent, scope) };
         scope.excluded = &replaced;
@@ -125,6 +141,9 @@ impl<'r> RateLimitCalls<'r> {
             self.check_rules(agent, scope)?;
         }
         let decisions = if self.calls.is_empty() { Vec::new() } else { agent.decide_all(&self.calls, scope).await };
+        for (call, decision) in self.calls.iter().zip(&decisions) {
+            agent.log_answer(call, decision, status_code(decision), headers);
+        }
         let (mut refunded, mut failed) = (Vec::with_capacity(self.refunds.len()), None);
         for (place, call) in &self.refunds {
             // A store that does not answer is asked once.

@@ -4,6 +4,7 @@
 //! one, is ignored.
 
 use http::HeaderMap;
+use tollgate_core::trace_context::TraceContext;
 
 const NAME: &str = "traceparent";
 /// Length of a value of version 00, in bytes.
@@ -15,6 +16,18 @@ pub fn trace_parent(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(NAME).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     valid(value.to_str().ok()?.trim())
+}
+
+/// Returns the trace of a request if it is sampled. The record of its call then has it.
+#[must_use]
+pub fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
+    const SAMPLED: u8 = 1;
+    let (_, ids) = trace_parent(headers)?.split_once('-')?;
+    let digits: Vec<u8> = ids.chars().filter_map(|digit| digit.to_digit(16)?.try_into().ok()).collect();
+    let mut bytes = digits.chunks_exact(2).map(|pair| 16 * pair[0] + pair[1]);
+    let mut trace = [0; TraceContext::LEN];
+    trace.iter_mut().zip(&mut bytes).for_each(|(byte, read)| *byte = read);
+    (bytes.next()? & SAMPLED != 0).then_some(TraceContext::new(trace))
 }
 
 fn valid(text: &str) -> Option<&str> {
@@ -69,5 +82,21 @@ mod tests {
         }
         assert_eq!(taken(&[VALID, VALID]), None);
         assert_eq!(taken(&[]), None);
+    }
+
+    #[test]
+    fn the_trace_of_a_sampled_request_is_taken() {
+        let read = |value: &str| {
+            let headers = HeaderMap::from_iter([(http::HeaderName::from_static(NAME), value.parse().unwrap())]);
+            trace_context(&headers).map(|trace| *trace.bytes())
+        };
+        let trace = u128::from_str_radix(&VALID[3..35], 16).unwrap().to_be_bytes();
+        let span = u64::from_str_radix(&VALID[36..52], 16).unwrap().to_be_bytes();
+        let expected = [&trace[..], &span].concat();
+        assert_eq!(read(VALID).map(Vec::from), Some(expected.clone()));
+        assert_eq!(read(&VALID.replace("-01", "-ff")).map(Vec::from), Some(expected));
+        for not_sampled in [&VALID.replace("-01", "-00"), &VALID.replace("-01", "-02"), "00-1-1-01"] {
+            assert_eq!(read(not_sampled), None, "{not_sampled}");
+        }
     }
 }

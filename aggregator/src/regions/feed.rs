@@ -102,6 +102,7 @@ mod tests {
             home: None,
         };
         let batch = Batch {
+            traces: Vec::new(),
             name: BatchName::default(),
             region: "eu".into(),
             complete_through: Timestamp::from_ms(1),

@@ -32,6 +32,7 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
         home: None,
     };
     Batch {
+        traces: Vec::new(),
         name: BatchName { agent: "gw".into(), epoch: 1, partition: 1, sequence: 1 },
         region: "r".into(),
         complete_through: now,

@@ -8,6 +8,8 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
+use crate::trace_context::TraceContext;
+
 /// Maximum length of a descriptor's name, in bytes.
 pub const NAME_LEN_MAX: usize = 64;
 /// Maximum length of a descriptor's value, in bytes.
@@ -55,12 +57,14 @@ pub struct Call<'a> {
     unverified: u64,
     cost: u64,
     id: Option<Cow<'a, str>>,
+    /// In memory of its own: few calls are sampled.
+    trace: Option<Box<TraceContext>>,
 }
 
 impl Default for Call<'_> {
     #[inline]
     fn default() -> Self {
-        Self { descriptors: SmallVec::new(), unverified: 0, cost: 1, id: None }
+        Self { descriptors: SmallVec::new(), unverified: 0, cost: 1, id: None, trace: None }
     }
 }
 
@@ -135,6 +139,18 @@ impl<'a> Call<'a> {
         self.id.as_deref()
     }
 
+    /// Sets the trace of the request, by which its record in the log of calls is found.
+    pub fn set_trace(&mut self, trace: TraceContext) {
+        self.trace = Some(Box::new(trace));
+    }
+
+    /// Returns the trace of the request.
+    #[must_use]
+    #[inline]
+    pub fn trace(&self) -> Option<TraceContext> {
+        self.trace.as_deref().copied()
+    }
+
     /// Returns the descriptors and the bit set of those that are unverified.
     #[inline]
     pub(crate) fn parts(&self) -> (&Descriptors<'a>, u64) {
@@ -150,6 +166,7 @@ impl<'a> Call<'a> {
             unverified: self.unverified,
             cost: self.cost,
             id: self.id.map(owned),
+            trace: self.trace,
         }
     }
 

@@ -15,6 +15,7 @@ pub mod log_throttle;
 pub mod newcomers;
 pub mod request_path;
 pub mod client_network;
+pub mod trace_context;
 pub mod call;
 #[doc(hidden)]
 pub mod call_key;

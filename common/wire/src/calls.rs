@@ -5,6 +5,7 @@ use super::{BATCH_ROWS_LEN_MAX, Twin, VERSION, WireError, check, counter_from_wi
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
+use tollgate_core::trace_context::TraceContext;
 
 pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
     let len = batch.rows.len();
@@ -44,6 +45,12 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
             wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
             wire.home_source.push(home.source.to_wire());
         }
+    }
+    let mut before = 0;
+    for (row, trace) in &batch.traces {
+        wire.trace_row_delta.push(row.wrapping_sub(before));
+        wire.traces.extend(trace.bytes());
+        before = *row;
     }
     wire.counters = batch.counters.iter().map(counter_to_wire).collect();
     for set in &batch.descriptor_sets {
@@ -103,6 +110,7 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
             home: home.transpose()?,
         });
     }
+    let traces = traces_from_wire(&wire.trace_row_delta, &wire.traces, &rows)?;
     let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
     Ok(Batch {
         name: BatchName {
@@ -117,7 +125,21 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         descriptor_sets,
         texts: wire.texts.iter().collect(),
         rows,
+        traces,
     })
+}
+
+fn traces_from_wire(deltas: &[u32], bytes: &[u8], rows: &[Row]) -> Result<Vec<(u32, TraceContext)>, WireError> {
+    let (traces, rest) = bytes.as_chunks::<{ TraceContext::LEN }>();
+    check(rest.is_empty() && traces.len() == deltas.len(), "the columns of traces differ in length")?;
+    let mut index = 0_u32;
+    let mut trace = |(delta, bytes): (&u32, &[u8; TraceContext::LEN])| {
+        index = index.wrapping_add(*delta);
+        let is_of_home = rows.get(index as usize).is_some_and(|row| row.home.is_some());
+        check(is_of_home, "a trace is of no home row")?;
+        Ok((index, TraceContext::new(*bytes)))
+    };
+    deltas.iter().zip(traces).map(&mut trace).collect()
 }
 
 /// Decodes an optional index, which is written as index + 1, or 0 for none.

@@ -53,6 +53,12 @@ pub struct CallBatch {
     /// Home rows only, in their order.
     #[prost(enumeration = "Source", repeated, tag = "19")]
     pub home_source: ::prost::alloc::vec::Vec<i32>,
+    /// Home rows of sampled requests: their indexes, as differences from the one before, and for each the identifiers of the trace
+    /// (16 bytes) and of the span that sent the request (8 bytes).
+    #[prost(uint32, repeated, tag = "21")]
+    pub trace_row_delta: ::prost::alloc::vec::Vec<u32>,
+    #[prost(bytes = "vec", tag = "22")]
+    pub traces: ::prost::alloc::vec::Vec<u8>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Counter {

@@ -56,8 +56,9 @@ impl Batcher {
         row: OwnValues,
         batched: &mut BatchedSubject,
     ) -> Result<(), Partition> {
+        let trace = row.trace.and_then(|index| buffer.trace(index));
         match self.partitions.get_mut(batched.partition as usize) {
-            Some(open) if open.has_room_for_row_of(batched) => open.push(round, subject, row, batched),
+            Some(open) if open.has_room_for_row_of(batched) => open.push(round, subject, row, trace, batched),
             _ => self.add_subject(round, buffer, subject, row, batched)?,
         }
         Ok(())
@@ -86,7 +87,7 @@ impl Batcher {
             return Err(partition);
         }
         *batched = open.batched(buffer, subject, &rules.set, &self.key);
-        open.push(round, subject, row, batched);
+        open.push(round, subject, row, row.trace.and_then(|index| buffer.trace(index)), batched);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
 use tollgate_core::messages::texts::Texts;
 use tollgate_core::rules::RuleSet;
+use tollgate_core::trace_context::TraceContext;
 use tollgate_core::window::SubWindow;
 
 use super::closed_batch::{BatchRounds, ClosedBatch};
@@ -19,7 +20,7 @@ use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, 
 
 /// Interval after which a partition gets a batch even if it is empty, in ms.
 const SILENCE_MS_MAX: u64 = 1_000;
-/// Maximum number of rows in one batch. Each takes at most 49 bytes of its record.
+/// Maximum number of rows in one batch. Each takes at most 49 bytes of its record, and 29 more with a trace.
 const BATCH_ROWS_MAX: usize = 4_096;
 /// Length of the dictionaries after which a batch gets no further subject, in bytes. Brokers refuse records of more than a
 /// megabyte.
@@ -42,6 +43,7 @@ pub(super) struct OpenBatch {
     /// By the digests of their descriptors.
     descriptor_sets: Dictionary<u64, Vec<DescriptorSet>>,
     rows: Vec<Row>,
+    traces: Vec<(u32, TraceContext)>,
     /// Sub-window of the newest row, which is mostly that of the next one.
     sub_window: SubWindow,
     waiting: VecDeque<ClosedBatch>,
@@ -74,7 +76,14 @@ impl OpenBatch {
 
     /// Adds a row of a subject that the batch describes.
     #[inline]
-    pub(super) fn push(&mut self, round: u64, subject: &BufferedRow, row: OwnValues, batched: &BatchedSubject) {
+    pub(super) fn push(
+        &mut self,
+        round: u64,
+        subject: &BufferedRow,
+        row: OwnValues,
+        trace: Option<TraceContext>,
+        batched: &BatchedSubject,
+    ) {
         if self.rows.is_empty() {
             self.opened_in = round;
         }
@@ -90,6 +99,8 @@ impl OpenBatch {
             }
             self.sub_window
         });
+        let index = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
+        self.traces.extend(trace.map(|trace| (index, trace)));
         self.rows.push(Row { call: row.call, counter, at, sub_window, cost: subject.cost, outcome, home });
     }
 
@@ -221,6 +232,7 @@ impl OpenBatch {
             texts: self.texts.take(),
             descriptor_sets: self.descriptor_sets.take(),
             rows: mem::replace(&mut self.rows, rows),
+            traces: mem::take(&mut self.traces),
         };
         self.waiting.push_back(ClosedBatch { batch, rounds });
         self.name.sequence += 1;

@@ -9,6 +9,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, Outcome, Row};
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, RuleSet};
+use tollgate_core::trace_context::TraceContext;
 
 use super::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::engine::{Context, Engine};
@@ -171,4 +172,39 @@ fn rows_of_several_threads_are_published_once() {
     assert_eq!(rows.len() as u64 + publisher.engine.dropped_rows(), 4 * CALLS);
     let held = publisher.engine.held();
     assert_eq!((held.waiting_rows, held.waiting_batches), (0, 0));
+}
+
+/// H3: the home row of each sampled call has its trace, also of a caller whose other calls its thread knows.
+#[test]
+fn a_sampled_call_has_its_trace_in_the_record() {
+    let mut publisher =
+        Publisher::new(RuleSet::new(1, [rule(), Rule::per("all", &[], "9/min".parse().expect("a quota"))]));
+    let trace = |number: u8| TraceContext::new([number; TraceContext::LEN]);
+    for number in 0..6 {
+        let mut call = Call::new().with("key", "k");
+        if number % 2 == 1 {
+            call.set_trace(trace(number));
+        }
+        let _ = publisher.engine.decide(publisher.now, &call, Some, || {
+            let Progress::Done(output) = publisher.engine.begin(publisher.now, Operation::check(&call)) else {
+                return None;
+            };
+            output.into_decisions().pop()
+        });
+    }
+    let batches = publisher.batches();
+    let rows: usize = batches.iter().map(|batch| batch.rows.len()).sum();
+    let mut traces = Vec::new();
+    for batch in &batches {
+        for (index, trace) in &batch.traces {
+            let row = &batch.rows[*index as usize];
+            assert!(row.home.is_some(), "{row:?}");
+            traces.push((row.call, *trace));
+        }
+    }
+    traces.sort_unstable_by_key(|(call, _)| *call);
+    assert_eq!(
+        (rows, traces.iter().map(|(_, trace)| *trace).collect::<Vec<_>>()),
+        (12, vec![trace(1), trace(3), trace(5)])
+    );
 }

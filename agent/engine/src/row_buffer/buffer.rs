@@ -8,6 +8,7 @@ use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::LimitPolicy;
+use tollgate_core::trace_context::TraceContext;
 use tollgate_core::window::Window;
 
 use crate::active_rules::ActiveRules;
@@ -25,6 +26,7 @@ pub(crate) struct RowBuffer {
     /// Texts of all rows, one behind the other, and where each ends.
     text: String,
     ends: Vec<usize>,
+    traces: Vec<TraceContext>,
     pub(super) opened_at: Option<Timestamp>,
 }
 
@@ -41,6 +43,8 @@ pub(crate) struct BufferedRow {
     pub(crate) rules: usize,
     /// Indexes of the first name and behind the last value of the call's descriptors among the texts.
     pub(crate) descriptors: (usize, usize),
+    /// On the home row of a sampled request, the index of its trace.
+    pub(crate) trace: Option<u32>,
     pub(crate) order: RowOrder,
 }
 
@@ -72,6 +76,8 @@ pub(crate) struct OwnValues {
     pub(crate) outcome: Outcome,
     /// On the home row, the authority.
     pub(crate) source: Option<Source>,
+    /// On the home row of a sampled request, the index of its trace in the buffer of the row.
+    pub(crate) trace: Option<u32>,
 }
 
 /// Counter of a row, with what its description needs.
@@ -92,8 +98,8 @@ impl ChargedCounter {
 
 impl From<&BufferedRow> for OwnValues {
     fn from(row: &BufferedRow) -> Self {
-        let BufferedRow { call, at, outcome, home, .. } = *row;
-        Self { call, at, outcome, source: home.map(|(source, _)| source) }
+        let BufferedRow { call, at, outcome, home, trace, .. } = *row;
+        Self { call, at, outcome, source: home.map(|(source, _)| source), trace }
     }
 }
 
@@ -102,7 +108,7 @@ impl From<KnownRow> for OwnValues {
     fn from(row: KnownRow) -> Self {
         let KnownRow { call, at, admitted, source } = row;
         let outcome = if admitted { Outcome::Admitted } else { Outcome::Denied };
-        Self { call, at, outcome, source: Some(source) }
+        Self { call, at, outcome, source: Some(source), trace: None }
     }
 }
 
@@ -123,6 +129,17 @@ impl RowBuffer {
             Some(last) if last.call == number => last.descriptors,
             _ => self.add_texts(call.descriptors().flat_map(|(name, value)| [name, value])),
         }
+    }
+
+    /// Adds a trace and returns its index; nothing past the last index.
+    pub(crate) fn add_trace(&mut self, trace: TraceContext) -> Option<u32> {
+        let index = u32::try_from(self.traces.len()).ok()?;
+        self.traces.push(trace);
+        Some(index)
+    }
+
+    pub(crate) fn trace(&self, index: u32) -> Option<TraceContext> {
+        self.traces.get(index as usize).copied()
     }
 
     pub(crate) fn index_of_rules(&mut self, rules: &Arc<ActiveRules>) -> usize {
@@ -148,7 +165,7 @@ impl RowBuffer {
         let decider = |index| self.add_texts([buffer.text(index)]).0;
         let home = row.home.map(|(source, index)| (source, index.map(decider)));
         let rules = self.index_of_rules(&buffer.rules[row.rules]);
-        self.rows.push(BufferedRow { home, rules, descriptors, ..*row });
+        self.rows.push(BufferedRow { home, rules, descriptors, trace: None, ..*row });
     }
 
     pub(super) fn text_bytes(&self) -> usize {
@@ -164,6 +181,8 @@ impl RowBuffer {
         self.text.shrink_to(ROWS_LEN_KEPT * TEXT_BYTES_PER_ROW_KEPT);
         self.ends.clear();
         self.ends.shrink_to(ROWS_LEN_KEPT * TEXTS_PER_ROW_KEPT);
+        self.traces.clear();
+        self.traces.shrink_to(ROWS_LEN_KEPT);
         self.opened_at = None;
     }
 }

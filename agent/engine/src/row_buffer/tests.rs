@@ -29,6 +29,7 @@ fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> Option<u64
         home: None,
         rules: 0,
         descriptors: buffer.add_descriptors(call, &Call::new().with("name", text)),
+        trace: None,
         order: RowOrder::default(),
     })
 }
@@ -46,6 +47,7 @@ fn add_subject(buffers: &RowBuffers) -> SubjectNumber {
         home: None,
         rules: buffer.index_of_rules(&active),
         descriptors: buffer.add_descriptors(1, &Call::new().with("name", "a")),
+        trace: None,
         order: RowOrder::default(),
     });
     place.expect("the stripe is its own")

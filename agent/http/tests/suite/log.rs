@@ -24,7 +24,7 @@ impl io::Write for Log {
     }
 }
 
-/// Returns the lines of a node of this name about answers to requests with this `traceparent`, one for each way to ask `/check`. The
+/// Returns the lines of a node of this name about answers to requests with this `traceparent`, one for each way to ask. The
 /// subscriber is that of the process, because one of a thread may miss lines that another thread has met before.
 async fn lines(node: &str, trace: &str) -> Vec<String> {
     static LOG: LazyLock<Log> = LazyLock::new(|| {
@@ -38,8 +38,16 @@ async fn lines(node: &str, trace: &str) -> Vec<String> {
     let agent = Agent::builder().node(node).rule(Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()));
     let mut client = Sidecar::of(agent.start().unwrap()).await.client().await;
     let headers = [("traceparent", trace), ("x-api-key", "k1")];
-    for (method, path, body) in [("GET", "/check", ""), ("GET", "/check/path", ""), ("POST", "/check", CALL)] {
-        assert_eq!(client.ask(method, path, &headers, body).await.status, 200);
+    let batch = format!(r#"{{"calls": [{CALL}]}}"#);
+    let envoy = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "api_key", "value": "k1"}]}]}"#;
+    for (method, path, body) in [
+        ("GET", "/check", ""),
+        ("GET", "/check/path", ""),
+        ("POST", "/check", CALL),
+        ("POST", "/batch", &*batch),
+        ("POST", "/json", envoy),
+    ] {
+        assert_eq!(client.ask(method, path, &headers, body.to_owned()).await.status, 200);
     }
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     let is_of_node = |line: &&str| line.contains("tollgate::answers") && line.contains(&format!("node=\"{node}\""));
@@ -50,7 +58,7 @@ async fn lines(node: &str, trace: &str) -> Vec<String> {
 #[tokio::test]
 async fn an_answer_is_logged_with_the_trace_of_its_request() {
     let logged = lines("traced", TRACE).await;
-    assert_eq!(logged.len(), 3, "{logged:?}");
+    assert_eq!(logged.len(), 5, "{logged:?}");
     for line in &logged {
         for part in ["allowed=true", "status=200", "id=\"traced-", &format!("traceparent=\"{TRACE}\"")] {
             assert!(line.contains(part), "{part} is missing: {line}");
@@ -64,5 +72,5 @@ async fn an_answer_is_logged_with_the_trace_of_its_request() {
 #[tokio::test]
 async fn an_invalid_trace_is_left_out() {
     let logged = lines("untraced", &TRACE.to_uppercase()).await;
-    assert!(logged.len() == 3 && logged.iter().all(|line| !line.contains("traceparent")), "{logged:?}");
+    assert!(logged.len() == 5 && logged.iter().all(|line| !line.contains("traceparent")), "{logged:?}");
 }

@@ -87,6 +87,7 @@ impl Region {
             home: None,
         };
         let batch = Batch {
+            traces: Vec::new(),
             name: BatchName { agent: "gw".into(), epoch: 1, partition, sequence: self.batches },
             region: self.name.into(),
             complete_through: now,

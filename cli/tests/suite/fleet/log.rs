@@ -89,6 +89,14 @@ pub(crate) fn signals(bus: &KafkaBus) -> Vec<(BusRecord, SignalBatch)> {
     all(bus, Topic::Signals, &ends).into_iter().map(decoded).collect()
 }
 
+/// Returns the traces in `calls`, as the identifiers of trace and span in hexadecimal digits.
+pub(crate) fn traces(bus: &KafkaBus) -> HashSet<String> {
+    let records = all(bus, Topic::Calls, &ends(bus));
+    let batches = records.iter().filter_map(|record| Batch::decode(&record.payload).ok());
+    let digits = |byte: &u8| format!("{byte:02x}");
+    batches.flat_map(|batch| batch.traces).map(|(_, trace)| trace.bytes().iter().map(digits).collect()).collect()
+}
+
 fn all(bus: &KafkaBus, topic: Topic, ends: &[u64]) -> Vec<BusRecord> {
     let mut records = Vec::new();
     for (partition, end) in (0..).zip(ends).filter(|(_, end)| **end > 0) {

@@ -22,6 +22,7 @@ mod parts;
 mod cookbook;
 mod settlements;
 mod resets;
+mod traces;
 mod busy;
 mod refused;
 mod eventual;

@@ -13,6 +13,7 @@ use crate::counter::{CounterId, Partition};
 use crate::decision::Source;
 use crate::messages::texts::Texts;
 use crate::rules::Generation;
+use crate::trace_context::TraceContext;
 use crate::window::{SubWindow, Window};
 
 /// Identity of a batch. Two batches with equal names are the same batch, delivered twice.
@@ -45,6 +46,8 @@ pub struct Batch {
     pub descriptor_sets: Vec<DescriptorSet>,
     /// Charges.
     pub rows: Vec<Row>,
+    /// Traces of sampled requests, with the indexes of their home rows, in the order of the rows.
+    pub traces: Vec<(u32, TraceContext)>,
 }
 
 /// Dictionary entry of a counter: the data with which an aggregator counts it without knowing the rules.

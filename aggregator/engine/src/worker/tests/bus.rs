@@ -30,6 +30,7 @@ pub(super) fn batch(partition: Partition, sequence: u64, units: i64) -> Batch {
         home: None,
     };
     Batch {
+        traces: Vec::new(),
         name: BatchName { agent: "gw".into(), epoch: 1, partition, sequence },
         region: "r".into(),
         complete_through: at(0),
