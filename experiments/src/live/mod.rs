@@ -6,3 +6,4 @@ mod result;
 pub mod lag;
 pub mod failure;
 pub mod accuracy;
+pub mod rls;

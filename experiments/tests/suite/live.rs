@@ -13,6 +13,7 @@ use crate::support::lab;
 const LAG: [&str; 2] = ["live", "lag"];
 const ACCURACY: [&str; 2] = ["live", "accuracy"];
 const FAILURE: [&str; 2] = ["live", "failure"];
+const RLS: [&str; 2] = ["live", "rls"];
 /// Folder in which `scripts/servers` installs Kafka.
 const KAFKA_DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/servers/kafka");
 
@@ -195,6 +196,29 @@ fn the_help_names_every_fault_and_the_bounds() {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
     }
     assert!(done.exit == 0 && done.out.lines().all(|line| line.len() <= 100), "{}", done.out);
+}
+
+/// P1: each call of Envoy's filter gets an answer, whatever Redis does. The exit code tells if the slowest ones came in time.
+#[test]
+fn the_rate_limit_service_is_measured_beside_an_echo() {
+    let small = ["--rate", "200", "--seconds", "2", "--format", "json"];
+    let done = finish(lab(&RLS).args(small));
+    let report: Value = serde_json::from_str(&done.out).unwrap_or_else(|error| panic!("{error}: {}", done.err));
+    let states = report["states"].as_array().expect("states of Redis");
+    let names: Vec<_> = states.iter().map(|state| state["redis"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["running", "stopped", "killed"]);
+    let mut are_kept = true;
+    for state in states {
+        let (agent, echo) = (&state["agent"], &state["echo"]);
+        let number = |name: &str| agent[name].as_f64().unwrap_or_else(|| panic!("{name}: {agent}"));
+        assert!(agent["calls"] == echo["calls"] && number("calls") > 200.0, "{state}");
+        assert_eq!((&agent["failed"], &echo["failed"]), (&0.into(), &0.into()), "{state}");
+        assert!(number("p50_ms") <= number("p999_ms") && number("p999_ms") <= number("max_ms"), "{state}");
+        are_kept &= number("p999_ms") <= state["bound_ms"].as_f64().expect("a time");
+    }
+    assert_eq!(done.exit, i32::from(!are_kept), "{report:#}");
+    let missing = finish(lab(&RLS).args(["--redis-server", "/nowhere/redis"]));
+    assert!(missing.exit == 1 && missing.err.contains("apt-get install redis-server"), "{}", missing.err);
 }
 
 #[test]
