@@ -9,7 +9,8 @@
 //! from the limits of other depths. Its names have no order.
 //!
 //! A descriptor that is counted although another one is over its limit becomes a rule with `charge: each`, because users
-//! of that project rely on it. A limit of 0 becomes `deny: true`, because a rules file refuses a quota of 0.
+//! of that project rely on it. The rules are `bounded`: a `strict` rule denies a call that Redis answers late, while Envoy admits the
+//! calls of a rate limit service that is late. A limit of 0 becomes `deny: true`, because a rules file refuses a quota of 0.
 //!
 //! Three things differ, because envoyproxy/ratelimit joins a key and a value before it looks them up. Here the key
 //! `a_b` with the value `c` differs from the key `a` with the value `b_c` (with a warning), a `*` in a key is refused,

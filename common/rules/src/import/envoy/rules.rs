@@ -131,7 +131,7 @@ impl LimitedPath<'_> {
                 let per = entries().filter(|(_, (entry, _))| own_counter(entry)).map(|(name, _)| name);
                 lines.push(format!("    per: {}", list(per)));
                 lines.push(format!("    quota: {requests}/{width}"));
-                lines.extend(["    algorithm: fixed_window", "    consistency: strict"].map(str::to_owned));
+                lines.push("    algorithm: fixed_window".to_owned());
                 // A request may pass over a limit in quota mode, which therefore counts all of them.
                 let each = quota_mode || !is_of(&settings.all_or_none);
                 lines.push(format!("    charge: {}", if each { "each" } else { "all_or_none" }));

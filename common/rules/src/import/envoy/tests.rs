@@ -48,7 +48,6 @@ descriptors:
     per: [foo]
     quota: 2/min
     algorithm: fixed_window
-    consistency: strict
     charge: each
   # 1.yaml:6
   - name: \"rl/foo/bar:a--z.DIGEST\"
@@ -60,7 +59,6 @@ descriptors:
     per: [foo, bar]
     quota: 7/30d
     algorithm: fixed_window
-    consistency: strict
     charge: each
     shadow: true
   # 1.yaml:7
@@ -79,7 +77,6 @@ descriptors:
     per: []
     quota: 1/d
     algorithm: fixed_window
-    consistency: strict
     charge: each
     replaces: [\"rl/foo:x\"]
 ";

@@ -64,7 +64,7 @@ fn says(applicable: &ApplicableRule<'_>) -> String {
     let Some(policy) = &applicable.policy else {
         return "unlimited".to_owned();
     };
-    assert_eq!((policy.algorithm, policy.consistency), (Algorithm::FixedWindow, Consistency::Strict));
+    assert_eq!((policy.algorithm, policy.consistency), (Algorithm::FixedWindow, Consistency::Bounded));
     assert_eq!(applicable.rule.charge, Charging::Each);
     let shadow = if applicable.rule.shadow { " shadow" } else { "" };
     format!("{}/{}s{shadow}", policy.quota.units(), policy.quota.width_ms() / 1_000)
