@@ -32,7 +32,9 @@ pub(crate) async fn check<S: ChargeStore>(
     let mut calls: Vec<_> =
         agent.engine().with_rules(|rules| calls.into_iter().map(|call| rules.as_requested(call)).collect());
     if let Some(trace) = trace_context(&parts.headers) {
-        calls.iter_mut().for_each(|call| call.set_trace(trace));
+        for call in &mut calls {
+            call.set_trace(trace);
+        }
     }
     let answers = join_all(calls.iter().map(async |call| {
         let decision = agent.decide(call).await;
