@@ -100,7 +100,7 @@ pub use tollgate_core::decision::{
 };
 pub use tollgate_core::name::Name;
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};
-pub use tollgate_engine::{ResetEffect, ResetRule};
+pub use tollgate_engine::{CallerReset, ResetEffect, ResetRule};
 pub use unenforceable::Unenforceable;
 
 /// Parts of rules that are written in Rust, and the errors of rules.

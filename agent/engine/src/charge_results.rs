@@ -30,6 +30,7 @@ impl Engine {
             let learned = next_denial(result).unwrap_or(*result);
             let keeps_units = pending.rule_of(charge).is_some_and(|matched| self.keeps_units(matched));
             self.table.with(charge.counter, |view| update_in_step(view, charge, &learned, sent, keeps_units));
+            self.forget_outdated(sent, charge.counter, result.at);
         }
         results
     }

@@ -195,6 +195,9 @@ impl Engine {
             _ => return,
         };
         self.update_counter(matched, generation, event);
+        if let Some(result) = result {
+            self.forget_outdated(context.now, matched.counter, result.at);
+        }
     }
 
     /// Returns units of a call that was admitted without the store. A call with an id is backfilled under it. If the

@@ -28,13 +28,13 @@ use crate::losses::{Losses, NOTICE_INTERVAL_MS};
 use crate::metrics::{EngineMetrics, RuleCounts};
 use crate::notice::{Notice, NoticeQueue};
 use crate::registry_news::RegistryNews;
+use crate::reset_announcements::ResetAnnouncements;
 use crate::row_buffer::RowBuffers;
 use crate::signals::Signals;
 use crate::sketch::Sketches;
 use crate::stripes::CallNumbers;
 use crate::table::AgentTable;
 use crate::time_bounds::{ServerClock, TimeBounds};
-use crate::told_resets::ToldResets;
 use crate::unsynced_queue::UnsyncedQueue;
 
 /// Time between an agent's first heartbeat and the first one that counts, in ms. It is shorter than one interval, and
@@ -78,7 +78,9 @@ pub struct Engine {
     pub(crate) metrics: EngineMetrics,
     /// Latest change of the emergency switch. A thread holds the lock while it puts rules in force.
     pub(crate) emergency: Mutex<LearnedEmergency>,
-    pub(crate) resets: Mutex<ToldResets>,
+    pub(crate) resets: Mutex<ResetAnnouncements>,
+    /// False while no reset is known, as mostly.
+    pub(crate) knows_resets: AtomicBool,
     pub(crate) registry: RegistryNews,
     rejection: Mutex<Option<String>>,
     /// True if no source of published rules can be read.
@@ -135,6 +137,7 @@ impl Engine {
             metrics,
             emergency: Mutex::default(),
             resets: Mutex::default(),
+            knows_resets: AtomicBool::new(false),
             rejection: Mutex::default(),
             rules_unreachable: AtomicBool::default(),
             rules_accepted_ms: AtomicU64::new(rules_accepted_ms),

@@ -32,7 +32,7 @@ mod matched_rule;
 mod gather;
 mod unsynced_queue;
 mod corrections;
-mod told_resets;
+mod reset_announcements;
 mod losses;
 mod engine_settings;
 mod engine;
@@ -86,7 +86,7 @@ pub use metrics::{
 pub use notice::Notice;
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use receive::{Incoming, Receipt};
-pub use reset::{ResetEffect, ResetRule};
+pub use reset::{CallerReset, ResetEffect, ResetRule};
 pub use rule_ranks::RuleRanks;
 pub use sketch::{SKETCH_BYTES_DEFAULT, SKETCH_BYTES_RANGE};
 pub use store_request::{DecidedRule, StoreRequest};

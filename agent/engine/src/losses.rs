@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
 use tollgate_core::rules::Generation;
 
 use crate::matched_rule::MatchedRule;
@@ -143,6 +144,13 @@ impl Losses {
         }
         let is_due = waiting.opened.front()?.second_pass_at.is_none_or(|at| now >= at);
         if is_due { waiting.opened.pop_front() } else { None }
+    }
+
+    /// Drops a counter that waits, because it was emptied.
+    pub(crate) fn forget(&self, counter: CounterId) {
+        let mut waiting = self.waiting.lock();
+        waiting.counters.retain(|lost| lost.matched.counter != counter);
+        waiting.opened.retain(|lost| lost.matched.counter != counter);
     }
 
     /// Records that counters are open. Each is due once more, unless it was the second time.

@@ -29,7 +29,7 @@ use crate::leases::Sending;
 use crate::matched_rule::Charges;
 use crate::planned_call::PlannedCall;
 use crate::renewed_request::results_of;
-use crate::reset::ResetRule;
+use crate::reset::{CallerReset, RESET_DEADLINE};
 use crate::settle_release::Correction;
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 use crate::thread_rules::ThreadRules;
@@ -102,8 +102,8 @@ pub enum Output {
     /// Of [`Operation::Settle`], [`Operation::Refund`] and [`Operation::Release`]: the status of the tightest rule concerned
     /// afterwards, none if no rule is concerned; or the reason for which nothing was refunded.
     Adjusted(Result<Option<LimitStatus>, StoreError>),
-    /// Of [`Operation::Reset`]: the rules that apply to the call, or the reason for which no counter of the store was emptied.
-    Reset(Result<Vec<ResetRule>, StoreError>),
+    /// Of [`Operation::Reset`].
+    Reset(CallerReset),
     /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
     Backfilled(Result<(), StoreError>),
     /// Of [`Operation::Reopen`]: the reason for which the counters are not open, if they are not.
@@ -191,7 +191,7 @@ impl Engine {
             Operation::Release { call, decided } => self.begin_correction(&context, call, Correction::Release(decided)),
             Operation::Reset { call } => {
                 let (charges, reset) = self.begin_reset(&context, call);
-                (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Reset(reset))
+                (slice::from_ref(call), charges, RESET_DEADLINE, Pending::Reset(reset))
             }
             Operation::Backfill => {
                 let (charges, counters) = self.begin_backfill();
@@ -288,7 +288,7 @@ impl Engine {
             Pending::Adjustment(adjustment) => {
                 Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
             }
-            Pending::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, answer)),
+            Pending::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, &answer)),
             Pending::Backfill(counters) => {
                 Output::Backfilled(self.finish_backfill(mem::take(counters), charges, &answer))
             }

@@ -1,13 +1,15 @@
 //! Resets: an operator gives one caller its quotas back at once.
 //!
-//! The store empties the counters, and this agent forgets what it remembers of them. It tells the other agents by its next
-//! heartbeats; each forgets its cached denial, its lease and its counts. The aggregator empties its count by a row of the log. A
-//! reset is no set of refunds, because a refund must know the instant and the units of each charge.
+//! The store empties the counters, and this agent forgets what it remembers of them. It announces the reset in its next heartbeats;
+//! each other agent forgets its cached denial, its lease and its counts. The aggregator empties its count by a row of the log. A
+//! reset is a charge mode of its own, because a refund needs the instant and the units of each charge.
 //!
-//! Slots stay, because the calls that hold them run. Units that an agent was about to tell the store are dropped. A lease that
-//! another agent holds is spent until it has heard of the reset, so the caller may have that many units more.
+//! Slots stay, because the calls that hold them run. A counter that all callers share stays, too. Another agent may spend its lease
+//! until it receives the reset. A settlement of an earlier call may refund units that were used since.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
@@ -20,7 +22,24 @@ use crate::engine::{Context, Engine};
 use crate::match_rules::{ShadowedRules, has_place};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::record::CallRow;
+use crate::reset_announcements::ResetAnnouncements;
 use crate::view::forget;
+
+/// Deadline of the request to the store, for which an operator waits.
+pub(crate) const RESET_DEADLINE: Duration = Duration::from_secs(1);
+/// Age in store time from which a reset is ignored that another agent announces, in ms: its record was delayed for so long that every
+/// cached denial of before has ended.
+const OUTDATED_MS: u64 = 10_000;
+
+/// Result of a reset.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CallerReset {
+    /// Rules that apply to the caller.
+    pub rules: Vec<ResetRule>,
+    /// Error of the store, if it did not confirm the reset.
+    pub error: Option<StoreError>,
+}
 
 /// Rule of a reset, for one caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +58,10 @@ pub struct ResetRule {
 pub enum ResetEffect {
     /// The counter holds nothing.
     Emptied,
+    /// The store did not confirm the reset: it may have emptied the counter, or may do so yet.
+    Unconfirmed,
+    /// The counter is as it was, because all callers share it.
+    Shared,
     /// The counter is as it was: its units are slots, which running calls hold.
     HoldsSlots,
     /// The counter holds nothing in the store; but this agent has no place for it, and limits the caller by a sketch.
@@ -63,18 +86,22 @@ impl Engine {
         let mut charges = Charges::new();
         for matched in matched {
             let has_place = has_place(context, &mut self.table.lock([matched.counter].into_iter()), &matched);
-            let effect = match (matched.is_slot(), has_place) {
-                (true, _) => ResetEffect::HoldsSlots,
-                (false, true) => ResetEffect::Emptied,
-                (false, false) => ResetEffect::Sketched,
+            let effect = if matched.is_slot() {
+                ResetEffect::HoldsSlots
+            } else if matched.rule.per.is_empty() {
+                ResetEffect::Shared
+            } else if has_place {
+                ResetEffect::Emptied
+            } else {
+                ResetEffect::Sketched
             };
             let label = context.active.set.label(&matched.rule, call, &self.settings.digest_key);
             reset.rules.push(ResetRule { rule: matched.rule.name.clone(), label, effect });
-            if effect == ResetEffect::HoldsSlots {
+            if matches!(effect, ResetEffect::HoldsSlots | ResetEffect::Shared) {
                 continue;
             }
             if self.is_eventual(&matched.policy) {
-                self.emptied(context, call, &matched, reset.number, context.bounds.latest);
+                self.emptied(context, call, &matched, reset.number, context.bounds.earliest);
             } else {
                 charges.push(matched.charge(context.active.order, 0, ChargeMode::Reset));
                 reset.matched.push(matched);
@@ -83,42 +110,94 @@ impl Engine {
         (charges, reset)
     }
 
-    /// Finishes a reset with the answer of the store; returns the rules that apply to the caller.
+    /// Finishes a reset with the answer of the store. Without one, the agents forget what they remember all the same, because the
+    /// counters may be empty.
     pub(crate) fn finish_reset(
         &self,
         context: &Context<'_>,
         call: &Call<'_>,
         reset: &mut Reset<'_>,
-        answer: Result<ChargeResults, StoreError>,
-    ) -> Result<Vec<ResetRule>, StoreError> {
-        for (matched, result) in reset.matched.iter().zip(answer?) {
-            self.emptied(context, call, matched, reset.number, result.at);
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> CallerReset {
+        let mut rules = std::mem::take(&mut reset.rules);
+        match answer {
+            Ok(results) => {
+                for (matched, result) in reset.matched.iter().zip(results) {
+                    self.emptied(context, call, matched, reset.number, result.at);
+                }
+            }
+            Err(_) => {
+                for matched in &reset.matched {
+                    self.announce_reset(context, matched.counter, context.bounds.earliest);
+                    let of_rule = rules.iter_mut().filter(|rule| rule.rule == matched.rule.name);
+                    of_rule.for_each(|rule| rule.effect = ResetEffect::Unconfirmed);
+                }
+            }
         }
-        Ok(std::mem::take(&mut reset.rules))
+        CallerReset { rules, error: answer.as_ref().err().copied() }
     }
 
-    /// Applies resets that another agent has told.
+    /// Applies resets that another agent has announced.
     pub(crate) fn learn_resets(&self, now: Timestamp, resets: &[CounterReset]) {
-        for reset in resets {
-            if self.resets.lock().is_news(now, reset) {
-                self.forget_counter(reset.counter);
+        let store_now = self.store_time(now).earliest;
+        for reset in resets.iter().filter(|reset| reset.at.plus_ms(OUTDATED_MS) > store_now) {
+            if self.remember_reset(|resets| resets.learn(now, reset)) {
+                self.forget_counter(reset.counter, reset.at);
             }
         }
     }
 
-    /// Publishes that a counter was emptied at `at`, and forgets what this agent remembers of it.
-    fn emptied(&self, context: &Context<'_>, call: &Call<'_>, matched: &MatchedRule<'_>, number: u64, at: Timestamp) {
-        let row = CallRow { call: number, at, cost: 0, outcome: Outcome::Reset };
-        self.publish(context, call, Some(matched.charged_counter()), row, None);
-        self.forget_counter(matched.counter);
-        if self.settings.publishes {
-            self.resets.lock().tell(context.now, CounterReset { counter: matched.counter, at });
+    /// Returns true if a counter was emptied after `at`, an instant of store time, as far as this agent knows.
+    #[inline]
+    pub(crate) fn is_before_reset(&self, now: Timestamp, counter: CounterId, at: Timestamp) -> bool {
+        self.reset_after(now, counter, at).is_some()
+    }
+
+    /// Forgets what an answer of the store has told about a counter that was emptied after it.
+    #[inline]
+    pub(crate) fn forget_outdated(&self, now: Timestamp, counter: CounterId, at: Timestamp) {
+        if let Some(reset) = self.reset_after(now, counter, at) {
+            self.forget_counter(counter, reset);
         }
     }
 
-    fn forget_counter(&self, counter: CounterId) {
+    #[inline]
+    fn reset_after(&self, now: Timestamp, counter: CounterId, at: Timestamp) -> Option<Timestamp> {
+        if !self.knows_resets.load(Ordering::Relaxed) {
+            return None;
+        }
+        let resets = self.resets.lock();
+        self.knows_resets.store(resets.are_known(now), Ordering::Relaxed);
+        resets.last(counter).filter(|reset| at <= *reset)
+    }
+
+    fn remember_reset<R>(&self, remember: impl FnOnce(&mut ResetAnnouncements) -> R) -> R {
+        let mut resets = self.resets.lock();
+        self.knows_resets.store(true, Ordering::Relaxed);
+        remember(&mut resets)
+    }
+
+    /// Publishes that a counter was emptied at `at`, and lets all agents forget what they remember of it.
+    fn emptied(&self, context: &Context<'_>, call: &Call<'_>, matched: &MatchedRule<'_>, number: u64, at: Timestamp) {
+        let row = CallRow { call: number, at, cost: 0, outcome: Outcome::Reset };
+        self.publish(context, call, Some(matched.charged_counter()), row, None);
+        self.announce_reset(context, matched.counter, at);
+    }
+
+    fn announce_reset(&self, context: &Context<'_>, counter: CounterId, at: Timestamp) {
+        let reset = CounterReset { counter, at };
+        if self.settings.publishes {
+            self.remember_reset(|resets| resets.announce(context.now, reset));
+        } else {
+            self.remember_reset(|resets| resets.learn(context.now, &reset));
+        }
+        self.forget_counter(counter, at);
+    }
+
+    fn forget_counter(&self, counter: CounterId, at: Timestamp) {
+        self.losses.forget(counter);
         if self.table.holds(counter) {
-            self.counting_unsynced(counter, forget);
+            self.counting_unsynced(counter, |view| forget(view, at));
         }
     }
 }

@@ -93,6 +93,7 @@ impl Engine {
             self.table.rebase(size_ms, store_now);
         }
         self.losses.clock_was_set();
+        self.resets.lock().clock_was_set();
         let size = Duration::from_millis(size_ms);
         let is_back = by_ms < 0;
         self.notify(if is_back { Notice::StoreClockSteppedBack(size) } else { Notice::StoreClockSteppedForward(size) });

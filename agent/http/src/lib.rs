@@ -103,7 +103,7 @@ fn admin<S: ChargeStore>(state: &HttpState<S>) -> Router<HttpState<S>> {
     let operators = Router::new()
         .route("/settle", post(settle_release::settle::<S>))
         .route("/release", post(settle_release::release::<S>))
-        .route("/reset", post(reset::reset::<S>))
+        .route(operator::RESET_PATH, post(reset::reset::<S>))
         .route(operator::EMERGENCY, get(emergency::show::<S>).post(emergency::switch::<S>))
         .route_layer(from_fn_with_state(state.clone(), operator::only_operators));
     Router::new()

@@ -20,8 +20,12 @@ use crate::problem_details::ProblemDetails;
 pub const TOKEN_LEN_MIN: usize = 16;
 /// Header by which a proxy tells for whom it asks.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
-/// Path of the emergency switch, which no proxy may pass on: it would take everybody for its own machine.
+/// Path of the emergency switch.
 pub(crate) const EMERGENCY: &str = "/emergency";
+/// Path of resets.
+pub(crate) const RESET_PATH: &str = "/reset";
+/// Paths that no gateway needs. A proxy that passes them on would admit everybody as from its own machine.
+const OF_PEOPLE: [&str; 2] = [EMERGENCY, RESET_PATH];
 
 /// Token that operators send as `Authorization: Bearer TOKEN`.
 ///
@@ -100,7 +104,7 @@ fn is_of_operator(request: &Parts, token: Option<&OperatorToken>) -> bool {
     }
     let is_local = request.extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.is_local());
     let is_passed_on = request.headers.contains_key(X_FORWARDED_FOR) || request.headers.contains_key(FORWARDED);
-    is_local && !request.headers.contains_key(ORIGIN) && !(is_passed_on && request.uri.path() == EMERGENCY)
+    is_local && !request.headers.contains_key(ORIGIN) && !(is_passed_on && OF_PEOPLE.contains(&request.uri.path()))
 }
 
 #[cfg(test)]
@@ -143,6 +147,8 @@ mod tests {
             ("/settle", here, &[("x-forwarded-for", "192.0.2.1")], true),
             (EMERGENCY, here, &[("x-forwarded-for", "192.0.2.1")], false),
             (EMERGENCY, there, right, true),
+            (RESET_PATH, here, &[("forwarded", "for=192.0.2.1")], false),
+            (RESET_PATH, here, &[], true),
             ("/release", here, &[("origin", "http://evil.example")], false),
         ] {
             assert_eq!(

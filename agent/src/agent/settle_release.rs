@@ -6,7 +6,7 @@ use tollgate_core::call::Call;
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::{Decision, LimitStatus};
 use tollgate_core::rules::MatchScope;
-use tollgate_engine::{Operation, Output, Progress, ResetRule};
+use tollgate_engine::{CallerReset, Operation, Output, Progress};
 
 use super::permit::{ReleaseSlots, ReleaseToken};
 use super::shared::{Agent, Shared};
@@ -82,19 +82,17 @@ impl<S: ChargeStore> Agent<S> {
         self.adjust(Operation::Release { call: &token.call, decided: &decided }).await
     }
 
-    /// Gives the caller of a call all of its quotas back, under every rule that applies to the call: for operators. Slots of
-    /// `concurrency` stay, because the calls that hold them run. Returns these rules.
+    /// Gives the caller of a call its quotas back, under every rule that applies to the call: for operators. Slots of
+    /// `concurrency` stay, because the calls that hold them run, and so does a counter that all callers share. Returns these rules, and
+    /// the error of the store if it did not confirm the reset.
     ///
-    /// The other agents follow within a second if there is a bus, else when their cached denials end. Until then they may spend
+    /// The other agents follow within a second if there is a bus, else when they ask the store again. Until then they may spend
     /// what is left of a lease, so the caller may get that many units more. A settlement of an earlier call may refund units that
     /// were used since. Only the counts of this region are reset.
-    ///
-    /// # Errors
-    /// If the store does not answer. A rule without a store (`consistency: eventual`) is reset nevertheless.
-    pub async fn reset(&self, call: &Call<'_>) -> Result<Vec<ResetRule>, StoreError> {
+    pub async fn reset(&self, call: &Call<'_>) -> CallerReset {
         match self.shared.run(Operation::Reset { call }).await {
             Output::Reset(reset) => reset,
-            _ => Ok(Vec::new()),
+            _ => CallerReset::default(),
         }
     }
 

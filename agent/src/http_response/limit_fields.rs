@@ -16,9 +16,10 @@ pub(super) fn limits(decision: &Decision, shown: &LimitStatus) -> Option<String>
     (!limits.is_empty()).then_some(limits)
 }
 
-/// Returns the rules that are told: the shown one first, and none in shadow.
+/// Returns the rules that are told: the shown one first, and none in shadow or with hidden headers.
 fn told<'d>(decision: &'d Decision, shown: &'d LimitStatus) -> impl Iterator<Item = &'d LimitStatus> {
-    std::iter::once(shown).chain(decision.others.iter().filter(|other| !other.shadow))
+    let hides = |other: &LimitStatus| other.own_answer.as_deref().is_some_and(|answer| !answer.hide.is_empty());
+    std::iter::once(shown).chain(decision.others.iter().filter(move |other| !other.shadow && !hides(other)))
 }
 
 /// Returns a list of a structured field.

@@ -152,7 +152,7 @@ fn to_json(partition: Partition, counter: &CountedCounter, budget: Option<&OwnBu
         "denied": denied,
         "demand": admitted.saturating_add(denied),
         "newest_at_ms": counter.newest_at.as_ms(),
-        "reset_at_ms": Some(counter.reset_at.as_ms()).filter(|at| *at > 0),
+        "emptied_at_ms": Some(counter.emptied_at.as_ms()).filter(|at| *at > 0),
         "admitted_ring": ring(&counter.admitted),
         "denied_ring": ring(&counter.denied),
     })

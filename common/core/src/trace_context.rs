@@ -1,6 +1,6 @@
 //! The trace of a request, as its call carries it into the log of calls.
 //!
-//! Only sampled requests have one: no tracing system knows the others.
+//! Requests that are not sampled have none, because tracing systems do not store them.
 
 /// Identifiers of a trace and of the span that sent the request, as W3C Trace Context names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

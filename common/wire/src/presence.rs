@@ -1,10 +1,10 @@
 //! Records of the topic `presence`.
 
-use super::{Twin, VERSION, WireError, v1};
+use super::{Twin, VERSION, WireError, check, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::emergency::EmergencySwitch;
-use tollgate_core::messages::presence::{CounterReset, Presence, Role};
+use tollgate_core::messages::presence::{CounterReset, Presence, RESETS_LEN_MAX, Role};
 use tollgate_core::rules::Quota;
 
 pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
@@ -28,6 +28,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
 }
 
 pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
+    check(wire.resets.len() <= RESETS_LEN_MAX, "the heartbeat has too many resets")?;
     Ok(Presence {
         id: wire.id.into(),
         epoch: wire.epoch,

@@ -58,9 +58,9 @@ impl Engine {
             }
             Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
             Pending::Reset(reset) => {
-                // The operator has heard of an error; the store has emptied the counters nevertheless.
+                // The operator knows that the store did not confirm the reset.
                 let context = Context { now, bounds: self.store_time(now), active: &active };
-                let _ = self.finish_reset(&context, &calls[0], reset, answer);
+                let _ = self.finish_reset(&context, &calls[0], reset, &answer);
                 return;
             }
             // The units are sent again: under their ids, or to counters that have them already.

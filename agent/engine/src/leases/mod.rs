@@ -126,7 +126,8 @@ impl Engine {
 
     /// Takes leased units; returns false if they cannot be spent any more.
     fn take_lease(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) -> bool {
-        let is_live = grant.is_live(now, self.lease_epochs.current());
+        let is_live = grant.is_live(now, self.lease_epochs.current())
+            && !self.is_before_reset(now, matched.counter, grant.result.at);
         if is_live {
             let event = ViewEvent::LeaseGranted(grant);
             let is_denied = self.table.with(matched.counter, |view| {

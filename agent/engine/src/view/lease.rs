@@ -106,6 +106,11 @@ impl LeaseSpan {
 }
 
 impl Lease {
+    /// Returns true if it has no units that were charged after `at`, in store time.
+    pub(super) fn was_charged_by(&self, at: Timestamp) -> bool {
+        self.granted.as_ref().is_none_or(|granted| granted.span.charged_at <= at)
+    }
+
     /// Returns the part of a call of this cost that the lease pays, and the verdict if that is all of it; nothing if the lease
     /// has no units or has ended.
     #[inline]

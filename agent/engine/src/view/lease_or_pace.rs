@@ -3,6 +3,7 @@
 //! request for a lease does not end a pace, which holds the agent to its part while the store is away.
 
 use tollgate_core::algorithm::{CounterState, Limit};
+use tollgate_core::clock::Timestamp;
 
 use super::lease::Lease;
 
@@ -37,6 +38,13 @@ impl LeaseOrPace {
 
     pub(super) fn end_lease(&mut self) {
         if self.lease().is_some() {
+            self.0 = None;
+        }
+    }
+
+    /// Ends a lease that was charged by `at`, in store time, and any pace.
+    pub(super) fn end_before(&mut self, at: Timestamp) {
+        if self.lease().is_none_or(|lease| lease.was_charged_by(at)) {
             self.0 = None;
         }
     }

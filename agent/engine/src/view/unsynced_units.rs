@@ -248,6 +248,14 @@ impl UnsyncedUnits {
         (entries, self.refunds.drain(..refunds.min(self.refunds.len())).collect())
     }
 
+    /// Drops what was admitted or refunded by `at`.
+    pub(super) fn forget_until(&mut self, at: Timestamp) {
+        self.closed.retain(|entry| entry.at > at);
+        self.open.retain(|entry| entry.at > at);
+        self.refunds.retain(|refund| refund.at > at);
+        self.units = self.closed.iter().chain(&self.open).map(|entry| entry.units).sum();
+    }
+
     /// Drops an entry that was sent under an id; returns its units.
     pub(super) fn end(&mut self, id: RequestId) -> u64 {
         // The oldest are sent first.

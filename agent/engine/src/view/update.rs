@@ -190,9 +190,13 @@ pub(crate) fn end_denial(view: &mut CounterView) {
     view.denial = None;
 }
 
-/// Forgets all that a view knows of a counter which was emptied. Slots do not come here: they are never emptied.
-pub(crate) fn forget(view: &mut CounterView) {
-    *view = CounterView::default();
+/// Forgets all that a view knows of a counter from before it was emptied at `at`, in store time. It keeps a lease and unsynced units
+/// of later instants. Slots are never emptied.
+pub(crate) fn forget(view: &mut CounterView, at: Timestamp) {
+    view.denial = None;
+    view.lease_or_pace.end_before(at);
+    (view.local, view.remote) = (None, None);
+    view.unsynced.iter_mut().for_each(|unsynced| unsynced.forget_until(at));
 }
 
 /// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next

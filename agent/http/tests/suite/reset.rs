@@ -12,6 +12,7 @@ rules:
   - { name: key, per: [api_key], quota: 2/h, consistency: strict }
   - { name: watched, per: [api_key], quota: 1/h, shadow: true }
   - { name: bucket, per: [api_key], quota: 2/h, burst: 4, algorithm: token_bucket }
+  - { name: everybody, per: [], quota: 100/h }
   - { name: slots, per: [tenant], quota: 3/h, algorithm: concurrency }
 lists: { deny: [{ api_key: listed }] }
 ";
@@ -43,13 +44,14 @@ async fn all_quotas_of_a_caller_are_free_and_running_calls_stay() {
     let reset = post(&mut client, "/reset", &call("k")).await;
     let rules = reset["rules"].as_array().expect("rules");
     let seen: Vec<_> = rules.iter().map(|rule| (rule["rule"].as_str().unwrap(), rule["reset"] == true)).collect();
-    let expected = [("tenant", true), ("key", true), ("watched", true), ("bucket", true), ("slots", false)];
+    let expected =
+        [("tenant", true), ("key", true), ("watched", true), ("bucket", true), ("everybody", false), ("slots", false)];
     assert_eq!(seen, expected, "{reset}");
     assert_eq!(
         rules[1]["caller"].as_str().map(|caller| caller.starts_with("api_key=") && caller != "api_key=k"),
         Some(true)
     );
-    assert!(rules[4]["why"].as_str().is_some_and(|why| why.contains("POST /release")), "{reset}");
+    assert!(rules[5]["why"].as_str().is_some_and(|why| why.contains("POST /release")), "{reset}");
     assert_eq!(
         reset["agents"],
         "this agent only, because it has neither Redis nor a bus; send the request to each agent"
@@ -69,7 +71,7 @@ async fn all_quotas_of_a_caller_are_free_and_running_calls_stay() {
 async fn a_reset_that_concerns_nobody_says_so() {
     let mut client = client().await;
     for (body, reason) in [
-        (json!({ "descriptors": { "user": "u" } }), "no rule counts a call with these descriptors"),
+        (json!({ "descriptors": { "user": "u" } }), "no rule counts a caller with these descriptors"),
         (
             json!({ "descriptors": { "api_key": "k" }, "cost": 3 }),
             "unknown field `cost`, expected `descriptors` or `unverified`",
@@ -82,7 +84,7 @@ async fn a_reset_that_concerns_nobody_says_so() {
     let listed = post(&mut client, "/reset", &json!({ "descriptors": { "api_key": "listed" } })).await;
     assert_eq!(
         listed["rules"].as_array().map(Vec::len),
-        Some(3),
+        Some(4),
         "a caller on the deny list has counters, too: {listed}"
     );
 }

@@ -48,8 +48,8 @@ local function shift(c, by)
   end
 end
 
--- Refunds units that were charged at `at`, as far as they are still there; of a log only those of that very instant. A reset
--- refunds all units: its instant is the largest that a charge can have.
+-- Refunds units that were charged at `at`, as far as they are still there; of a log only those of that very instant. At the
+-- largest instant that a charge can have, it removes all units: a reset is sent so.
 local function refund(c, at, units)
   if at == COUNT_MAX - 1 then
     if c.kind == SLOTS then return end -- Their calls run.

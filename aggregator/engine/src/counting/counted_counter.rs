@@ -30,7 +30,7 @@ pub struct CountedCounter {
     /// The time of the newest charge.
     pub newest_at: Timestamp,
     /// Instant at which an operator emptied the counter last; time 0 if nobody has.
-    pub reset_at: Timestamp,
+    pub emptied_at: Timestamp,
     /// Time of the newest charge that the store has acknowledged under this window. The store held the counter for a
     /// window from there on. The time ends with the window.
     pub(super) charged_at: Timestamp,
@@ -55,7 +55,7 @@ impl CountedCounter {
             admitted: Ring::new(counter.window),
             denied: Ring::new(counter.window),
             newest_at: Timestamp::default(),
-            reset_at: Timestamp::default(),
+            emptied_at: Timestamp::default(),
             charged_at: Timestamp::default(),
             written_at: Timestamp::default(),
             by_agent: UnitsByAgent::default(),
@@ -72,8 +72,6 @@ impl CountedCounter {
                 self.empty(row);
                 return true;
             }
-            // The units were in the store when it was emptied; their batch came later than that of the reset.
-            Outcome::Admitted | Outcome::Charged if row.at < self.reset_at => return true,
             Outcome::Admitted | Outcome::Charged => {
                 self.by_agent.count(writer, row.cost, self.admitted.window(), row.sub_window);
                 &mut self.admitted
@@ -88,9 +86,10 @@ impl CountedCounter {
         ring.add(row.sub_window, row.cost.unsigned_abs())
     }
 
-    /// Removes the admitted units up to the sub-window of a reset.
+    /// Removes the admitted units up to the sub-window of a reset. Charges around the reset count by the place of their batch in the
+    /// log: those of other agents that stand behind it stay, those before it go.
     fn empty(&mut self, row: &Row) {
-        self.reset_at = self.reset_at.max(row.at);
+        self.emptied_at = row.at;
         self.by_agent.clear();
         let held: Vec<_> = self.admitted.counts().filter(|(sub_window, _)| *sub_window <= row.sub_window).collect();
         for (sub_window, units) in held {
@@ -184,6 +183,10 @@ pub(super) mod tests {
             (Outcome::Admitted, -1, 1, true, (3, 3)),
             (Outcome::Admitted, -9, 1, true, (0, 3)),
             (Outcome::Admitted, 2, 0, true, (2, 3)),
+            (Outcome::Admitted, 4, 1, true, (6, 3)),
+            (Outcome::Reset, 0, 0, true, (4, 3)),
+            (Outcome::Reset, 0, 1, true, (0, 3)),
+            (Outcome::Admitted, 1, 1, true, (1, 3)),
         ];
         let mut counter = CountedCounter::new(&written(1, 1, (10, 1_000)));
         let now = Timestamp::from_ms(1_500);

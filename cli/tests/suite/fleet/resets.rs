@@ -54,7 +54,7 @@ fn a_reset_at_one_agent_passes_at_all() {
     assert_eq!((exhaust(&agents, "sk_caller"), exhaust(&agents, "sk_other")), (30, 30));
     let told = Stopwatch::start();
     let reset = post(&agents[0], "/reset", "sk_caller").json();
-    assert_eq!(reset["agents"], "all agents, within a second", "{reset}");
+    assert_eq!(reset["agents"], "all agents of this region, within a second", "{reset}");
     assert_eq!(reset["rules"].as_array().map(Vec::len), Some(2));
     let mut admitted = 0;
     for agent in &agents {
@@ -70,14 +70,18 @@ fn a_reset_at_one_agent_passes_at_all() {
     let counted = wait_for("the count", || {
         let shown = aggregator.get("/counters?rule=per-key");
         let counters = shown["counters"].as_array()?.clone();
-        let reset = counters.into_iter().find(|counter| counter["reset_at_ms"].is_u64())?;
+        let reset = counters.into_iter().find(|counter| counter["emptied_at_ms"].is_u64())?;
         (reset["admitted"].as_u64()? >= 30).then_some(reset)
     });
     assert!(counted["admitted"].as_u64().is_some_and(|units| units <= 33), "{counted}");
     fleet.redis.kill();
     let failed = post(&agents[0], "/reset", "sk_caller");
     assert_eq!(failed.status, 503);
-    assert!(failed.json()["detail"].as_str().is_some_and(|detail| detail.starts_with("nothing was reset: ")));
+    assert!(
+        failed.json()["detail"]
+            .as_str()
+            .is_some_and(|detail| detail.starts_with("Redis has not confirmed the reset under tenant, per-key: "))
+    );
     let log = agents[0].stop();
     let lines: Vec<&str> = log.lines().filter(|line| line.contains("an operator has reset the caller")).collect();
     assert_eq!(lines.len(), 2, "{log}");

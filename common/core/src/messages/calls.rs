@@ -111,7 +111,7 @@ pub enum Outcome {
     Denied,
     /// Another counter denied the call, so this one was not charged.
     Spared,
-    /// No call: an operator has emptied the counter.
+    /// An operator has emptied the counter; the row stands for no call.
     Reset,
 }
 

@@ -17,6 +17,9 @@ pub const GAP_MS_MAX: u64 = 3 * INTERVAL_MS;
 /// Time after which rules that no live agent has any more are not the newest, in ms: one announcement and its delay.
 pub const RULES_GONE_AFTER_MS: u64 = INTERVAL_MS + INTERVAL_MS / 2;
 
+/// Maximum number of resets in a heartbeat.
+pub const RESETS_LEN_MAX: usize = 1_000;
+
 /// One record of the topic `presence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {

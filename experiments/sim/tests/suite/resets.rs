@@ -13,6 +13,10 @@ rules:
   - { name: tenant, per: [tenant], quota: 10_000/h }
   - { name: key, per: [api_key], quota: 60/h, cost: 1 }
 ";
+const PATIENT: &str = "
+version: 1
+rules: [{ name: key, per: [api_key], quota: 30/h, cost: 1, deadline: 1s }]
+";
 const EVENTUAL: &str = "
 version: 1
 rules: [{ name: key, per: [api_key], quota: 60/h, consistency: eventual }]
@@ -24,10 +28,15 @@ struct World {
 
 impl World {
     fn start(rules: &str, seed: u64) -> Self {
+        Self::start_with(rules, seed, (1, 50))
+    }
+
+    /// Starts with the maximum delays of the store and of the bus, in ms.
+    fn start_with(rules: &str, seed: u64, (store_ms_max, bus_ms_max): (u64, u64)) -> Self {
         let rules = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("valid rules");
         let settings = SimSettings {
             seed,
-            faults: Faults { store_ms_max: 1, bus_ms_max: 50, ..Faults::default() },
+            faults: Faults { store_ms_max, bus_ms_max, ..Faults::default() },
             // Signals of all counters: after a loss, one without a signal opens at the threshold.
             threshold_permille: 0,
             ..SimSettings::fleet(START, AGENTS)
@@ -141,4 +150,32 @@ fn units_of_before_a_reset_never_come_back() {
     world.pass(5_000);
     let again = world.exhaust("k");
     assert!((45..=50).contains(&again), "{again} admitted");
+}
+
+/// An agent may receive a reset before the answer to a request that the store denied earlier. Such a denial is not kept.
+#[test]
+fn an_answer_of_before_the_reset_is_not_remembered() {
+    for seed in 0..40 {
+        let mut world = World::start_with(PATIENT, seed, (100, 5));
+        let call = || Call::new().with("tenant", "t").with("api_key", "k");
+        for _ in 0..60 {
+            world.sim.check(0, vec![call()]);
+            world.pass(200);
+        }
+        for agent in 0..AGENTS {
+            world.sim.check(agent, vec![call()]);
+        }
+        world.reset(1, "k");
+        world.pass(1_000);
+        for agent in 0..AGENTS {
+            world.sim.observations();
+            world.sim.check(agent, vec![call()]);
+            world.pass(200);
+            let mut answers = world.sim.observations().filter_map(|observation| match observation {
+                Observation::Answered(call) => Some(call.decision.allowed),
+                _ => None,
+            });
+            assert_eq!(answers.next(), Some(true), "agent {agent} of seed {seed}");
+        }
+    }
 }
