@@ -3,6 +3,7 @@
 //! A missing server is an error, or fails the test, with the command that installs it. Failures are simulated by signals:
 //! [`kill`](Server::kill) sends SIGKILL, [`pause`](Server::pause) SIGSTOP.
 
+mod memory;
 mod size;
 mod program;
 mod port;
@@ -15,6 +16,7 @@ mod gateway;
 
 pub use gateway::{GatewayKind, GatewayProgram};
 pub use kafka::KafkaKind;
+pub use memory::resident_bytes;
 pub use mirror_maker::MirrorMakerKind;
 pub use port::free_port;
 pub use program::{Finished, finish};
