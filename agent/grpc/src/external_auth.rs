@@ -20,8 +20,8 @@ use crate::proto::envoy::service::auth::v3::{CheckRequest, CheckResponse, Denied
 use crate::proto::envoy::r#type::v3::HttpStatus;
 use crate::proto::google::rpc;
 
-/// Path of the methods of the service.
-pub(crate) const ROUTE: &str = "/envoy.service.auth.v3.Authorization/{method}";
+/// Path of the method of the service.
+pub(crate) const ROUTE: &str = "/envoy.service.auth.v3.Authorization/Check";
 
 pub(crate) struct ExternalAuth<S: ChargeStore>(Agent<S>);
 

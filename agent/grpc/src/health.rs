@@ -8,8 +8,8 @@ use crate::proto::grpc::health::v1::health_check_response::ServingStatus;
 use crate::proto::grpc::health::v1::health_server::Health;
 use crate::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 
-/// Path of the methods of the service.
-pub(crate) const ROUTE: &str = "/grpc.health.v1.Health/{method}";
+/// Path of the method of the service.
+pub(crate) const ROUTE: &str = "/grpc.health.v1.Health/Check";
 /// Names under which the agent reports its readiness; the empty one stands for the whole server.
 const SERVICES: [&str; 3] = ["", "envoy.service.ratelimit.v3.RateLimitService", "envoy.service.auth.v3.Authorization"];
 

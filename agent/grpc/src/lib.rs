@@ -12,6 +12,7 @@ mod rate_limit;
 mod external_auth;
 mod health;
 mod reflection;
+mod grpc_only;
 mod unknown_service;
 #[cfg(test)]
 mod tests;
@@ -20,6 +21,7 @@ use axum::Router;
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
 
+use grpc_only::GrpcOnly;
 use proto::envoy::service::auth::v3::authorization_server::AuthorizationServer;
 use proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitServiceServer;
 use proto::grpc::health::v1::health_server::HealthServer;
@@ -45,9 +47,9 @@ pub fn router_over<S: ChargeStore>(request_bytes_max: u32, agent: Agent<S>) -> R
     let external_auth = AuthorizationServer::new(external_auth::ExternalAuth::new(agent.clone()));
     let rate_limit = RateLimitServiceServer::new(rate_limit::RateLimits::new(agent));
     Router::new()
-        .route_service(external_auth::ROUTE, external_auth.max_decoding_message_size(bytes_max))
-        .route_service(rate_limit::ROUTE, rate_limit.max_decoding_message_size(bytes_max))
-        .route_service(health::ROUTE, health.max_decoding_message_size(bytes_max))
+        .route_service(external_auth::ROUTE, GrpcOnly(external_auth.max_decoding_message_size(bytes_max)))
+        .route_service(rate_limit::ROUTE, GrpcOnly(rate_limit.max_decoding_message_size(bytes_max)))
+        .route_service(health::ROUTE, GrpcOnly(health.max_decoding_message_size(bytes_max)))
         .merge(reflection::router())
         .fallback(unknown_service::respond)
 }

@@ -18,8 +18,8 @@ use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{self, Cod
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_service_server::RateLimitService;
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
-/// Path of the methods of the service.
-pub(crate) const ROUTE: &str = "/envoy.service.ratelimit.v3.RateLimitService/{method}";
+/// Path of the method of the service.
+pub(crate) const ROUTE: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
 pub(crate) struct RateLimits<S: ChargeStore>(Agent<S>);
 

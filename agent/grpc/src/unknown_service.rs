@@ -3,18 +3,17 @@
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use tonic::Status;
 
+use crate::grpc_only::{NO_GRPC, is_grpc};
+
 pub(crate) async fn respond(request: Request) -> Response {
-    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    if content_type.is_some_and(|kind| kind.starts_with("application/grpc")) {
+    if is_grpc(request.headers()) {
         let detail = format!(
             "unknown method `{}`; this agent has envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit, envoy.service.auth.v3.Authorization/Check and grpc.health.v1.Health/Check",
             request.uri().path()
         );
         return Status::unimplemented(detail).into_http();
     }
-    let text = "this address speaks gRPC; HTTP is on the address of --http\n";
-    (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response()
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, NO_GRPC).into_response()
 }
