@@ -18,6 +18,8 @@ use crate::problem_details::ProblemDetails;
 
 /// Minimum length of a token in bytes.
 pub const TOKEN_LEN_MIN: usize = 16;
+/// Scheme of the header with the token, which clients write in any case (RFC 9110, 11.1).
+const SCHEME: &[u8] = b"bearer ";
 /// Header by which a proxy tells for whom it asks.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
 /// Path of the emergency switch.
@@ -54,8 +56,8 @@ impl OperatorToken {
     /// Returns true if the headers have the token, compared in constant time.
     fn is_in(&self, headers: &HeaderMap) -> bool {
         let token = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        given.is_some_and(|given| {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().split_at_checked(SCHEME.len()));
+        given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME)).is_some_and(|(_, given)| {
             let differs = |(a, b): (&u8, u8)| a ^ b;
             given.len() == token.len()
                 && given.iter().zip(token.bytes()).map(differs).fold(0, |all, one| all | one) == 0
@@ -133,12 +135,17 @@ mod tests {
         let (here, there) = (tcp([127, 0, 0, 1]), tcp([192, 0, 2, 1]));
         let bearer = format!("Bearer {TOKEN}");
         let right: &[_] = &[("authorization", &*bearer)];
+        let (small, capital) = (bearer.replace("Bearer", "bearer"), bearer.replace("Bearer", "BEARER"));
         for (path, peer, headers, expected) in [
             ("/settle", here, &[][..], true),
             ("/settle", Some(Peer::Unix), &[], true),
             ("/settle", there, &[], false),
             ("/settle", None, &[], false),
             ("/settle", there, right, true),
+            ("/settle", there, &[("authorization", &*small)], true),
+            ("/settle", there, &[("authorization", &*capital)], true),
+            ("/settle", there, &[("authorization", "Basic 0123456789abcdef")], false),
+            ("/settle", there, &[("authorization", "Bearer")], false),
             ("/settle", there, &[("authorization", "Bearer 0123456789abcdeX")], false),
             ("/settle", there, &[("authorization", "Bearer 0123456789abcdef0")], false),
             ("/settle", there, &[("authorization", "Bearer ")], false),
