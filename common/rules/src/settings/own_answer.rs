@@ -24,6 +24,8 @@ const KEYS: [Key; 6] = [
 ];
 const BODIES: [(&str, DenialBody); 2] = [("problem", DenialBody::Problem), ("nested", DenialBody::Nested)];
 
+/// Plain texts that YAML takes for no value. JSON of a denial would have them as texts.
+const NULLS: [&str; 3] = ["null", "Null", "NULL"];
 /// Header that every answer of an agent has.
 const NODE: &str = "x-gateway-node";
 
@@ -135,6 +137,13 @@ fn read_value(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> Optio
     let text = read_text(reader, node, what)?;
     if !is_plain(node) {
         return Some(FieldValue::Text(text.into()));
+    }
+    if NULLS.contains(&text) {
+        reader.refuse(
+            line_of(node),
+            format!("{what} is `{text}`, which is no value; leave it out, or write the text in quotes"),
+        );
+        return None;
     }
     if let Ok(flag) = text.parse() {
         return Some(FieldValue::Flag(flag));

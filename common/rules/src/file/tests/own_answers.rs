@@ -37,11 +37,14 @@ rules:
 /// H3: a value has in JSON the type that it has in YAML.
 #[test]
 fn fields_are_text_whole_numbers_and_truth_values() {
-    let yaml = r#"rules: [{ name: a, per: [ip], quota: 1/s, answer: { fields: { a: 7, b: "7", c: true, d: "true", e: x } } }]"#;
+    let yaml = r#"rules: [{ name: a, per: [ip], quota: 1/s, answer: { fields: { a: 7, b: "7", c: true, d: "true", e: x, f: "null" } } }]"#;
     let fields = answers(yaml).remove(0).unwrap().fields;
     let values: Vec<_> = fields.into_iter().map(|(_, value)| value).collect();
     let text = |text: &str| FieldValue::Text(text.into());
-    assert_eq!(values, [FieldValue::Whole(7), text("7"), FieldValue::Flag(true), text("true"), text("x")]);
+    assert_eq!(
+        values,
+        [FieldValue::Whole(7), text("7"), FieldValue::Flag(true), text("true"), text("x"), text("null")]
+    );
 }
 
 /// A block that changes nothing costs nothing.
@@ -67,6 +70,11 @@ fn a_bad_answer_is_refused_with_its_place_and_a_remedy() {
         ("{ fields: { limit: 1 } }", "rules.yaml:3: `limit` is a member of every body; give the field another name"),
         ("{ fields: { error: 1 } }", "rules.yaml:3: `error` is a member of every body; give the field another name"),
         ("{ fields: { a: 1.5 } }", "rules.yaml:3: field `a` is `1.5`; write a whole number, or the number in quotes"),
+        (
+            "{ fields: { a: null } }",
+            "rules.yaml:3: field `a` is `null`, which is no value; leave it out, or write the text in quotes",
+        ),
+        ("{ fields: { a: ~ } }", "rules.yaml:3: field `a` must be a single value"),
         ("{ fields: { a: [1] } }", "rules.yaml:3: field `a` must be a single value"),
         ("{ fields: text }", "rules.yaml:3: `fields` must be a mapping (`name: value` lines)"),
         (
