@@ -13,6 +13,7 @@
 mod limit_fields;
 mod decision_body;
 mod nested_body;
+mod status_body;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,9 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 use tollgate_core::decision::{DENY_LIST, Decision, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source};
 use tollgate_core::own_answer::{DenialBody, FieldValue, LIMIT_HEADERS, OwnAnswer};
+
+#[doc(hidden)]
+pub use status_body::status_body;
 
 use decision_body::{DecisionBody, OwnField, OwnFields};
 
@@ -112,9 +116,16 @@ pub fn may_pass_later(decision: &Decision) -> bool {
 /// ([`Agent::decision_id`](crate::Agent::decision_id)).
 #[must_use]
 pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
+    response_as(decision, status_code(decision), node, id)
+}
+
+/// Returns the response to a call with this status in place of [`status_code`]. The body of a denial tells the same one
+/// (RFC 9457, 3.1.2).
+#[must_use]
+pub fn response_as(decision: &Decision, status: StatusCode, node: &str, id: &str) -> Response<String> {
     let content_type = if is_problem(decision) { PROBLEM_JSON } else { "application/json" };
-    let mut response = Response::new(body(decision, id));
-    *response.status_mut() = status_code(decision);
+    let mut response = Response::new(body_as(decision, status, id));
+    *response.status_mut() = status;
     *response.headers_mut() = headers(decision, node);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     // A cached response would be repeated without being counted.
@@ -126,13 +137,17 @@ pub fn response(decision: &Decision, node: &str, id: &str) -> Response<String> {
 /// ([`Agent::decision_id`](crate::Agent::decision_id)).
 #[must_use]
 pub fn body(decision: &Decision, id: &str) -> String {
+    body_as(decision, status_code(decision), id)
+}
+
+fn body_as(decision: &Decision, status: StatusCode, id: &str) -> String {
     match decision.status.as_ref().filter(|_| !decision.allowed) {
-        Some(status) if !is_problem(decision) => nested(decision, status).to_string(),
-        _ => members(decision, id).to_json(),
+        Some(limit) if !is_problem(decision) => nested(decision, limit).to_string(),
+        _ => members(decision, status, id).to_json(),
     }
 }
 
-fn members<'d>(decision: &'d Decision, id: &'d str) -> DecisionBody<'d> {
+fn members<'d>(decision: &'d Decision, status: StatusCode, id: &'d str) -> DecisionBody<'d> {
     let limit = shown(decision);
     let denied = decision.status.as_ref().filter(|_| !decision.allowed);
     let (kind, title, detail) = match denied.map(|status| denial(decision, status)) {
@@ -155,7 +170,7 @@ fn members<'d>(decision: &'d Decision, id: &'d str) -> DecisionBody<'d> {
         rule: limit.map(|limit| &*limit.rule),
         slots: limit.is_some_and(|limit| limit.kind == LimitKind::Slots),
         source: decision.source.as_str(),
-        status: denied.map(|_| status_code(decision).as_u16()),
+        status: denied.map(|_| status.as_u16()),
         title,
         kind,
         violated_policies: denied.map(|status| [&*status.rule]),
@@ -175,22 +190,6 @@ fn nested(decision: &Decision, status: &LimitStatus) -> Value {
     let mut body = nested_body::of(status, &message, retry_after_s, decision.at);
     for (name, value) in own_fields(status) {
         body[&**name] = json!(OwnField(value));
-    }
-    body
-}
-
-/// Returns the body of a settlement: the members of a decision's body that describe its rule.
-#[doc(hidden)]
-#[must_use]
-pub fn status_body(status: Option<&LimitStatus>) -> Value {
-    let mut body = json!({
-        "rule": status.map(|status| &*status.rule),
-        "limit": status.map(|status| status.at_once),
-        "remaining": status.filter(|status| !status.hides_remaining).map(|status| status.remaining),
-        "reset_ms": status.map(|status| status.reset_ms),
-    });
-    if status.is_some_and(|status| status.kind == LimitKind::Slots) {
-        body["slots"] = true.into();
     }
     body
 }

@@ -121,10 +121,9 @@ async fn decide<S: ChargeStore>(
         decision.delay_ms -= u64::try_from(wait.as_millis()).unwrap_or(decision.delay_ms);
     }
     let id = agent.decision_id(call, &decision);
-    let mut response = http_response::response(&decision, agent.node(), &id).map(Body::from);
-    if let Some(status) = options.deny_status.filter(|_| !decision.allowed) {
-        *response.status_mut() = status;
-    }
+    let status = options.deny_status.filter(|_| !decision.allowed);
+    let status = status.unwrap_or_else(|| http_response::status_code(&decision));
+    let response = http_response::response_as(&decision, status, agent.node(), &id).map(Body::from);
     agent.log_answer(call, &decision, response.status(), headers);
     response
 }

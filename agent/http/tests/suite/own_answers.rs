@@ -159,7 +159,7 @@ async fn a_rule_in_shadow_has_no_own_answer() {
     }
 }
 
-/// H3: `?deny=403` stands above the status of a rule, because nginx knows no other; body and headers stay.
+/// H3: `?deny=403` stands above the status of a rule, because nginx knows no other. The body tells the same status; texts and headers stay.
 #[tokio::test]
 async fn the_status_for_nginx_stands_above_that_of_a_rule() {
     let mut client = client().await;
@@ -167,7 +167,9 @@ async fn the_status_for_nginx_stands_above_that_of_a_rule() {
         let headers = [("x-of", of)];
         assert_eq!(client.get("/check?deny=403", &headers).await.status, 200);
         let denied = client.get("/check?deny=403", &headers).await;
-        assert_eq!((denied.status.as_u16(), &denied.json()["status"]), (403, &told.into()));
+        let body = denied.json();
+        assert_eq!((denied.status.as_u16(), &body["status"], &body["rule"]), (403, &403.into(), &of.into()));
+        assert!(denied.header("retry-after").parse::<u64>().is_ok());
         assert_eq!(client.get("/check", &headers).await.status.as_u16(), told);
         let prefixed = client.get("/check/path", &headers).await;
         assert_eq!((prefixed.status.as_u16(), &prefixed.json()["rule"]), (told, &of.into()));
