@@ -76,28 +76,29 @@ pub(crate) fn post(
     ask(AGENT, (agent, ca), request, body.to_string(), wait)
 }
 
-/// Returns the body at a path of an aggregator. Returns `None` and prints a message on standard error if none answers.
+/// Returns the body at a path of an aggregator, over TLS with `ca`. Returns `None` and prints a message on standard error if none answers.
 ///
 /// # Errors
 /// If the address is not valid, or the answer is not an aggregator's.
-pub(crate) fn get(aggregator: &str, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(AGGREGATOR, (aggregator, None), Request::get(path), String::new(), wait)?;
+pub(crate) fn get(aggregator: &str, ca: Option<&Path>, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
+    let answer = ask(AGGREGATOR, (aggregator, ca), Request::get(path), String::new(), wait)?;
     Ok(answer.map(|(_, body)| body))
 }
 
-/// Posts a body to an aggregator and returns the body of its answer. Returns `None` and prints a message on standard error if none
+/// Posts a body to an aggregator, over TLS with `ca`, and returns the body of its answer. Returns `None` and prints a message on standard error if none
 /// answers.
 ///
 /// # Errors
 /// If the address is not valid, or the aggregator refuses.
 pub(crate) fn post_to_aggregator(
     aggregator: &str,
+    ca: Option<&Path>,
     path: &str,
     body: &Value,
     wait: Duration,
 ) -> anyhow::Result<Option<Value>> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    Ok(ask(AGGREGATOR, (aggregator, None), request, body.to_string(), wait)?.map(|(_, body)| body))
+    Ok(ask(AGGREGATOR, (aggregator, ca), request, body.to_string(), wait)?.map(|(_, body)| body))
 }
 
 /// Returns the readiness of an agent or aggregator. Returns `None` and prints a message on standard error if none answers.

@@ -115,8 +115,11 @@ fn announce_regions(regions: &[LocalRegion], addresses: &[Addresses]) {
     if let Some((floor, _)) = floor(&regions[0]) {
         output::announce(format_args!("     more than {floor} times: the region gets further units within seconds"));
     }
-    output::announce(format_args!("     tollgate regions --aggregator {}", first.url()));
-    output::announce(format_args!("     tollgate regions cut {} --aggregator {}", regions[1].name, first.url()));
+    let url = first.url();
+    // The certificate does not tell the file of its issuers.
+    let ca = if url.starts_with("https:") { " --ca FILE" } else { "" };
+    output::announce(format_args!("     tollgate regions --aggregator {url}{ca}"));
+    output::announce(format_args!("     tollgate regions cut {} --aggregator {url}{ca}", regions[1].name));
 }
 
 /// Returns the floor of a region by the first global rule with one quota for all callers, and that quota.

@@ -103,6 +103,23 @@ fn an_agent_with_a_certificate_speaks_tls_only() {
     assert!(wrong.exit == 4 && wrong.err.contains("UnknownIssuer"), "{} {}", wrong.exit, wrong.err);
 }
 
+/// Regions over TLS: each command that is printed works with the issuers of the certificate, and says so without them.
+#[test]
+fn regions_are_asked_over_tls() {
+    let certificates = Certificates::of("own");
+    let mut up = certificates.up(&["--regions", "2"]);
+    let address = format!("https://localhost:{}", up.address.port());
+    let ca = certificates.text("ca.pem");
+    let printed = std::iter::from_fn(|| Some(up.line())).find(|line| line.contains("regions cut us"));
+    assert!(printed.is_some_and(|line| line.ends_with(" --ca FILE")), "the command lacks the issuers");
+    for args in [&["regions"][..], &["regions", "cut", "us"]] {
+        let asked = finish(tollgate(args).args(["--aggregator", &address, "--ca", &ca]));
+        assert_eq!(asked.exit, 0, "{args:?}: {}", asked.err);
+        let plain = finish(tollgate(args).args(["--aggregator", &address]));
+        assert!(plain.exit == 2 && plain.err.contains("add --ca FILE"), "{args:?}: {}", plain.err);
+    }
+}
+
 /// P1: a gRPC client over TLS is answered as over a plain connection.
 #[test]
 fn grpc_is_over_tls_too() {
