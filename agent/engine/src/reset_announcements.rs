@@ -22,7 +22,7 @@ const KNOWN_LEN_MAX: usize = 10_000;
 pub(crate) struct ResetAnnouncements {
     /// Own resets, and the instants of the agent's clock until which they are announced.
     own: VecDeque<(Timestamp, CounterReset)>,
-    known: HashMap<CounterId, KnownReset, RandomState>,
+    known: HashMap<CounterId, LastReset, RandomState>,
     /// Counters in the order in which their resets were learned, for the cap.
     order: VecDeque<(CounterId, Timestamp)>,
     /// True if a reset was in no heartbeat yet.
@@ -30,7 +30,7 @@ pub(crate) struct ResetAnnouncements {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct KnownReset {
+struct LastReset {
     /// Instant of the reset, in store time.
     at: Timestamp,
     /// Instant of the agent's own clock until which it is known.
@@ -61,7 +61,7 @@ impl ResetAnnouncements {
             return false;
         }
         let until = now.plus_ms(KNOWN_MS);
-        self.known.insert(reset.counter, KnownReset { at: reset.at, until });
+        self.known.insert(reset.counter, LastReset { at: reset.at, until });
         self.order.push_back((reset.counter, until));
         true
     }
