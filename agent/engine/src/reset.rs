@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::{ChargeMode, ChargeResults, CounterId, StoreError};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::messages::presence::CounterReset;
@@ -110,8 +110,8 @@ impl Engine {
         (charges, reset)
     }
 
-    /// Finishes a reset with the answer of the store. Without one, the agents forget what they remember all the same, because the
-    /// counters may be empty.
+    /// Finishes a reset with the answer of the store. Without one, no agent forgets anything: the counters may hold their units still,
+    /// and units that the store does not know must reach it.
     pub(crate) fn finish_reset(
         &self,
         context: &Context<'_>,
@@ -120,6 +120,7 @@ impl Engine {
         answer: &Result<ChargeResults, StoreError>,
     ) -> CallerReset {
         let mut rules = std::mem::take(&mut reset.rules);
+        let asked = |rule: &ResetRule| reset.matched.iter().any(|matched| matched.rule.name == rule.rule);
         match answer {
             Ok(results) => {
                 for (matched, result) in reset.matched.iter().zip(results) {
@@ -127,20 +128,21 @@ impl Engine {
                 }
             }
             Err(_) => {
-                for matched in &reset.matched {
-                    self.announce_reset(context, matched.counter, context.bounds.earliest);
-                    let of_rule = rules.iter_mut().filter(|rule| rule.rule == matched.rule.name);
-                    of_rule.for_each(|rule| rule.effect = ResetEffect::Unconfirmed);
+                for rule in rules.iter_mut().filter(|rule| asked(rule)) {
+                    rule.effect = ResetEffect::Unconfirmed;
                 }
             }
         }
         CallerReset { rules, error: answer.as_ref().err().copied() }
     }
 
-    /// Applies resets that another agent has announced.
+    /// Applies resets that another agent has announced. One from before a step back of the store's clock may lie in the future; it would
+    /// outdate all that follows.
     pub(crate) fn learn_resets(&self, now: Timestamp, resets: &[CounterReset]) {
-        let store_now = self.store_time(now).earliest;
-        for reset in resets.iter().filter(|reset| reset.at.plus_ms(OUTDATED_MS) > store_now) {
+        let store_now = self.store_time(now);
+        let latest = store_now.latest.plus_ms(CLOCK_ERROR_MAX_MS);
+        let is_recent = |at: Timestamp| at.plus_ms(OUTDATED_MS) > store_now.earliest && at <= latest;
+        for reset in resets.iter().filter(|reset| is_recent(reset.at)) {
             if self.remember_reset(|resets| resets.learn(now, reset)) {
                 self.forget_counter(reset.counter, reset.at);
             }
@@ -181,17 +183,13 @@ impl Engine {
     fn emptied(&self, context: &Context<'_>, call: &Call<'_>, matched: &MatchedRule<'_>, number: u64, at: Timestamp) {
         let row = CallRow { call: number, at, cost: 0, outcome: Outcome::Reset };
         self.publish(context, call, Some(matched.charged_counter()), row, None);
-        self.announce_reset(context, matched.counter, at);
-    }
-
-    fn announce_reset(&self, context: &Context<'_>, counter: CounterId, at: Timestamp) {
-        let reset = CounterReset { counter, at };
+        let reset = CounterReset { counter: matched.counter, at };
         if self.settings.publishes {
             self.remember_reset(|resets| resets.announce(context.now, reset));
         } else {
             self.remember_reset(|resets| resets.learn(context.now, &reset));
         }
-        self.forget_counter(counter, at);
+        self.forget_counter(reset.counter, at);
     }
 
     fn forget_counter(&self, counter: CounterId, at: Timestamp) {

@@ -92,6 +92,7 @@ impl ResetAnnouncements {
 
     /// Forgets all resets, whose instants say nothing once the store's clock was set.
     pub(crate) fn clock_was_set(&mut self) {
+        self.own.clear();
         self.known.clear();
         self.order.clear();
     }

@@ -5,7 +5,7 @@ use axum::extract::{Request, State};
 use axum::response::IntoResponse;
 use futures_util::future::join_all;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use tollgate::request::trace_context;
+use tollgate::request::set_trace;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, http_response};
 
@@ -31,11 +31,7 @@ pub(crate) async fn check<S: ChargeStore>(
     }
     let mut calls: Vec<_> =
         agent.engine().with_rules(|rules| calls.into_iter().map(|call| rules.as_requested(call)).collect());
-    if let Some(trace) = trace_context(&parts.headers) {
-        for call in &mut calls {
-            call.set_trace(trace);
-        }
-    }
+    set_trace(&parts.headers, &mut calls);
     let answers = join_all(calls.iter().map(async |call| {
         let decision = agent.decide(call).await;
         agent.log_answer(call, &decision, http_response::status_code(&decision), &parts.headers);

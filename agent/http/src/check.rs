@@ -12,7 +12,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
-use tollgate::request::trace_context;
+use tollgate::request::set_trace;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, http_response};
 
@@ -102,9 +102,7 @@ pub(crate) async fn check_call<S: ChargeStore>(
     let options = CheckOptions::read(parts.uri.query())?;
     let parsed = call_request::parse(&body, &CHECK).map_err(ProblemDetails::bad_request)?;
     let mut call = agent.engine().with_rules(|rules| rules.as_requested(parsed.call));
-    if let Some(trace) = trace_context(&parts.headers) {
-        call.set_trace(trace);
-    }
+    set_trace(&parts.headers, [&mut call]);
     Ok(decide(&agent, &call, &options, &parts.headers).await)
 }
 

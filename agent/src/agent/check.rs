@@ -90,12 +90,9 @@ impl<S: ChargeStore> Agent<S> {
     /// Decides a call as [`decide`](Self::decide) does. The decision tells the state of every rule that applies.
     #[doc(hidden)]
     pub async fn decide_telling_all(&self, call: &Call<'_>) -> Decision {
-        let (calls, scope) = (std::slice::from_ref(call), MatchScope { tells_all: true, ..MatchScope::default() });
-        let output = match self.shared.run_at_once(self.shared.clock.now(), Operation::Check { calls, scope }) {
-            Ok(output) => output,
-            Err(request) => self.shared.ask_store_timed(request).await,
-        };
-        sole_decision(output)
+        let scope = MatchScope { tells_all: true, ..MatchScope::default() };
+        let decisions = self.decide_all(std::slice::from_ref(call), scope).await;
+        decisions.into_iter().next().expect("a call has a decision")
     }
 
     /// Decides several calls as one request: their enforced charges are charged all or none, and each has a decision of its

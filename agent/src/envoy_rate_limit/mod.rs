@@ -21,7 +21,7 @@ pub use status::{CurrentLimit, DescriptorStatus, LimitUnit};
 
 use crate::agent::Agent;
 use crate::http_response::status_code;
-use crate::request::trace_context;
+use crate::request::set_trace;
 use crate::store::ChargeStore;
 
 /// Maximum number of descriptors in a request.
@@ -118,9 +118,7 @@ impl<'r> RateLimitCalls<'r> {
     /// Takes over the trace of the request that has these headers.
     #[must_use]
     pub fn traced(mut self, headers: &HeaderMap) -> Self {
-        if let Some(trace) = trace_context(headers) {
-            self.calls.iter_mut().for_each(|call| call.set_trace(trace));
-        }
+        set_trace(headers, &mut self.calls);
         self
     }
 

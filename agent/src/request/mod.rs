@@ -24,7 +24,7 @@ use tollgate_core::rules::{DescriptorSource, RuleSet};
 pub use claims::Claims;
 pub use client_ip::client_ip;
 pub use raw_value::SEVERAL;
-pub use trace_parent::{trace_context, trace_parent};
+pub use trace_parent::{set_trace, trace_parent};
 
 use raw_value::RawValue;
 
@@ -77,9 +77,7 @@ pub fn describe<'a>(
             call.set(name, value);
         }
     }
-    if let Some(trace) = trace_context(request.headers) {
-        call.set_trace(trace);
-    }
+    set_trace(request.headers, [&mut call]);
     call
 }
 

@@ -4,6 +4,7 @@
 //! one, is ignored.
 
 use http::HeaderMap;
+use tollgate_core::call::Call;
 use tollgate_core::trace_context::TraceContext;
 
 const NAME: &str = "traceparent";
@@ -18,16 +19,22 @@ pub fn trace_parent(headers: &HeaderMap) -> Option<&str> {
     valid(value.to_str().ok()?.trim())
 }
 
-/// Returns the trace of a request if it is sampled. The record of its call then has it.
-#[must_use]
-pub fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
+/// Sets the trace of a request with these headers in its calls, if it is sampled. The records of the calls then have it.
+pub fn set_trace<'c, 'd: 'c>(headers: &HeaderMap, calls: impl IntoIterator<Item = &'c mut Call<'d>>) {
+    if let Some(trace) = sampled(headers) {
+        for call in calls {
+            call.set_trace(trace);
+        }
+    }
+}
+
+fn sampled(headers: &HeaderMap) -> Option<TraceContext> {
     const SAMPLED: u8 = 1;
-    let (_, ids) = trace_parent(headers)?.split_once('-')?;
-    let digits: Vec<u8> = ids.chars().filter_map(|digit| digit.to_digit(16)?.try_into().ok()).collect();
-    let mut bytes = digits.chunks_exact(2).map(|pair| 16 * pair[0] + pair[1]);
-    let mut trace = [0; TraceContext::LEN];
-    trace.iter_mut().zip(&mut bytes).for_each(|(byte, read)| *byte = read);
-    (bytes.next()? & SAMPLED != 0).then_some(TraceContext::new(trace))
+    let mut parts = trace_parent(headers)?.split('-').skip(1);
+    let trace = u128::from_str_radix(parts.next()?, 16).ok()?;
+    let span = u64::from_str_radix(parts.next()?, 16).ok()?;
+    let flags = u8::from_str_radix(parts.next()?, 16).ok()?;
+    (flags & SAMPLED != 0).then_some(TraceContext::new(trace, span))
 }
 
 fn valid(text: &str) -> Option<&str> {
@@ -88,7 +95,7 @@ mod tests {
     fn the_trace_of_a_sampled_request_is_taken() {
         let read = |value: &str| {
             let headers = HeaderMap::from_iter([(http::HeaderName::from_static(NAME), value.parse().unwrap())]);
-            trace_context(&headers).map(|trace| *trace.bytes())
+            sampled(&headers).map(|trace| *trace.bytes())
         };
         let trace = u128::from_str_radix(&VALID[3..35], 16).unwrap().to_be_bytes();
         let span = u64::from_str_radix(&VALID[36..52], 16).unwrap().to_be_bytes();

@@ -10,9 +10,19 @@ impl TraceContext {
     /// Length in bytes: 16 of the trace and 8 of the span.
     pub const LEN: usize = 24;
 
+    /// Takes the identifiers of the trace and of the span.
+    #[must_use]
+    pub fn new(trace: u128, span: u64) -> Self {
+        let mut bytes = [0; Self::LEN];
+        let (first, last) = bytes.split_at_mut(size_of::<u128>());
+        first.copy_from_slice(&trace.to_be_bytes());
+        last.copy_from_slice(&span.to_be_bytes());
+        Self(bytes)
+    }
+
     /// Takes the identifier of the trace, then that of the span.
     #[must_use]
-    pub const fn new(bytes: [u8; Self::LEN]) -> Self {
+    pub const fn from_bytes(bytes: [u8; Self::LEN]) -> Self {
         Self(bytes)
     }
 

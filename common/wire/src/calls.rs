@@ -137,7 +137,7 @@ fn traces_from_wire(deltas: &[u32], bytes: &[u8], rows: &[Row]) -> Result<Vec<(u
         index = index.wrapping_add(*delta);
         let is_of_home = rows.get(index as usize).is_some_and(|row| row.home.is_some());
         check(is_of_home, "a trace is of no home row")?;
-        Ok((index, TraceContext::new(*bytes)))
+        Ok((index, TraceContext::from_bytes(*bytes)))
     };
     deltas.iter().zip(traces).map(&mut trace).collect()
 }

@@ -53,7 +53,7 @@ fn batch() -> Batch {
             row(40, Some(0), -3, Outcome::Spared, None),
             row(1 << 40, None, 1, Outcome::Denied, home(None)),
         ],
-        traces: vec![(2, TraceContext::new([7; TraceContext::LEN]))],
+        traces: vec![(2, TraceContext::from_bytes([7; TraceContext::LEN]))],
     }
 }
 

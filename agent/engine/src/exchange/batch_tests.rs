@@ -179,7 +179,7 @@ fn rows_of_several_threads_are_published_once() {
 fn a_sampled_call_has_its_trace_in_the_record() {
     let mut publisher =
         Publisher::new(RuleSet::new(1, [rule(), Rule::per("all", &[], "9/min".parse().expect("a quota"))]));
-    let trace = |number: u8| TraceContext::new([number; TraceContext::LEN]);
+    let trace = |number: u8| TraceContext::from_bytes([number; TraceContext::LEN]);
     for number in 0..6 {
         let mut call = Call::new().with("key", "k");
         if number % 2 == 1 {

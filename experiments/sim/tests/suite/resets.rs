@@ -179,3 +179,20 @@ fn an_answer_of_before_the_reset_is_not_remembered() {
         }
     }
 }
+
+/// While the store is down, a reset empties nothing, and units that the store must still learn of are not forgotten.
+#[test]
+fn a_reset_without_the_store_loses_no_unit() {
+    for seed in 0..10 {
+        let mut world = World::start(RULES, seed);
+        world.sim.set_store(StoreState::Unreachable);
+        world.pass(2_000);
+        let admitted = (0..10).filter(|_| world.decide(1, "k").allowed).count();
+        assert!(admitted > 0, "seed {seed}");
+        world.reset(1, "k");
+        world.pass(2_000);
+        world.sim.set_store(StoreState::Up);
+        world.pass(5_000);
+        assert_eq!(admitted + world.exhaust("k"), 60, "seed {seed}");
+    }
+}
