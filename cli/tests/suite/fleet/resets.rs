@@ -52,6 +52,12 @@ fn a_reset_at_one_agent_passes_at_all() {
         wait_for("the bus", || (agent.metric("tollgate_bus_connected") == 1).then_some(()));
     }
     assert_eq!((exhaust(&agents, "sk_caller"), exhaust(&agents, "sk_other")), (30, 30));
+    // Charges whose batch follows that of the reset would count after it.
+    wait_for("the counts before the reset", || {
+        let shown = aggregator.get("/counters?rule=per-key");
+        let counters = shown["counters"].as_array()?;
+        (counters.len() == 2 && counters.iter().all(|counter| counter["admitted"] == 30)).then_some(())
+    });
     let told = Stopwatch::start();
     let reset = post(&agents[0], "/reset", "sk_caller").json();
     assert_eq!(reset["agents"], "all agents of this region, within a second", "{reset}");
