@@ -18,6 +18,7 @@ use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
 use tollgate_wire::Record;
 
+use crate::analytics::PassedOver;
 use crate::dead_letters::DeadLetters;
 use crate::metrics::AggregatorMetrics;
 use crate::queries::{AggregatorState, Query};
@@ -41,6 +42,11 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) worker: Worker,
     pub(crate) calls: B::Reader,
     pub(crate) signals: B::Writer,
+    /// Writers of `rollups` and `live`.
+    pub(crate) rollups: B::Writer,
+    pub(crate) live: B::Writer,
+    /// Records of these topics that were passed over.
+    pub(crate) passed_over: Receiver<PassedOver>,
     pub(crate) presence: B::Reader,
     /// Writer of `presence`; nothing if no other aggregator can be on the bus.
     pub(crate) announcements: Option<B::Writer>,
@@ -80,6 +86,13 @@ impl<B: Bus> EventLoop<B> {
         }
         for DeliveryReport { tag, offset, .. } in self.signals.reports() {
             self.poll_worker(now, WorkerInput::Reported { tag, is_lost: offset.is_none() });
+        }
+        for DeliveryReport { tag, offset, .. } in self.rollups.reports() {
+            self.poll_worker(now, WorkerInput::RollupsReported { tag, is_lost: offset.is_none() });
+        }
+        self.live.reports();
+        while let Ok((letter, unlogged, record)) = self.passed_over.try_recv() {
+            self.execute(now, WorkerEffect::DeadLetter { letter, unlogged }, &record);
         }
         for partition in self.worker.restoring().collect::<Vec<_>>() {
             if let Some(next) = self.calls.next(partition) {
@@ -182,6 +195,12 @@ impl<B: Bus> EventLoop<B> {
                     self.poll_worker(now, WorkerInput::Reported { tag, is_lost: true });
                 }
             }
+            WorkerEffect::PublishRollups { topic, tag, batch } => {
+                let log = if topic == Topic::Live { &mut self.live } else { &mut self.rollups };
+                if log.append(0, batch.encode(), tag).is_err() && topic == Topic::Rollups {
+                    self.poll_worker(now, WorkerInput::RollupsReported { tag, is_lost: true });
+                }
+            }
             WorkerEffect::Announce(presence) => {
                 if let Some(log) = &mut self.announcements {
                     let _ = log.append(0, presence.encode(), 0);
@@ -205,5 +224,6 @@ impl<B: Bus> EventLoop<B> {
             log.flush(FLUSH_WAIT);
         }
         self.signals.flush(FLUSH_WAIT);
+        self.rollups.flush(FLUSH_WAIT);
     }
 }

@@ -8,12 +8,14 @@ mod thread_group;
 mod dead_letters;
 mod queries;
 mod metrics;
+mod analytics;
 pub mod regions;
 mod event_loop;
 mod runtime;
 pub mod rule_mirror;
 pub mod api;
 
+pub use analytics::Analytics;
 pub use queries::Queries;
 pub use runtime::Aggregator;
 pub use tollgate_aggregator_engine::replay_window::ReplayWindow;

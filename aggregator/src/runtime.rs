@@ -5,6 +5,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
@@ -12,6 +13,7 @@ use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
 use tollgate_bus::{Bus, BusError, ReadFrom, Topic, supervise};
 use tollgate_core::clock::{Clock, Timestamp};
 
+use crate::analytics::Analytics;
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
@@ -19,10 +21,14 @@ use crate::queries::Queries;
 use crate::regions::RegionFeed;
 use crate::thread_group::ThreadGroup;
 
+/// Maximum number of records of `rollups` and `live` that were passed over and wait to be kept; further ones are lost.
+const PASSED_OVER_LEN_MAX: usize = 1_000;
+
 /// A running aggregator; it stops when it is dropped.
 pub struct Aggregator {
     threads: ThreadGroup,
     queries: Queries,
+    analytics: Analytics,
     registry: Arc<Registry>,
 }
 
@@ -52,16 +58,21 @@ impl Aggregator {
         regions: Option<RegionFeed>,
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
-        let id = settings.id.clone();
+        let (id, has_analytics) = (settings.id.clone(), settings.analytics.is_some());
         let mut threads = ThreadGroup::new("the aggregator", "the next start restores the counts from the log");
         let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
         let mut registry = Registry::default();
         let metrics = AggregatorMetrics::register(&mut registry, bus.partitions(Topic::Calls));
+        let analytics = Analytics::new(clock.clone());
+        let (passed_over, letters) = sync_channel(PASSED_OVER_LEN_MAX);
         let bus_connected = metrics.bus_connected.clone();
         let mut event_loop = EventLoop {
             id: id.clone(),
             calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
             signals: bus.writer(Topic::Signals),
+            rollups: bus.writer(Topic::Rollups),
+            live: bus.writer(Topic::Live),
+            passed_over: letters,
             presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             announcements: settings.shares.then(|| bus.writer(Topic::Presence)),
             metrics,
@@ -93,14 +104,24 @@ impl Aggregator {
             }
         };
         threads.start(|stop| supervise(bus.clone(), stop, notify))?;
+        if has_analytics {
+            let (view, bus) = (analytics.clone(), bus.clone());
+            threads.run("tollgate-analytics", move |stop| view.run(&bus, stop, &passed_over))?;
+        }
         threads.run("tollgate-events", move |stop| event_loop.run(stop))?;
-        Ok(Self { threads, queries, registry: Arc::new(registry) })
+        Ok(Self { threads, queries, analytics, registry: Arc::new(registry) })
     }
 
     /// Returns a handle for queries.
     #[must_use]
     pub fn queries(&self) -> Queries {
         self.queries.clone()
+    }
+
+    /// Returns a handle for questions about the whole fleet.
+    #[must_use]
+    pub fn analytics(&self) -> Analytics {
+        self.analytics.clone()
     }
 
     /// Returns a function that returns the metrics in the OpenMetrics text format.

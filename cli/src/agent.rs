@@ -130,7 +130,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     announce(&agent, &sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, &settings, agent.clone());
+    surfaces.serve_agent(sockets, &settings, agent.clone(), axum::Router::new());
     surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;
     log_totals(&[agent]);

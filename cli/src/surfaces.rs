@@ -158,15 +158,15 @@ impl Surfaces {
         self.agents.push(agent);
     }
 
-    /// Serves an agent with its own routes only.
-    pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: &HttpSettings, agent: Agent) {
+    /// Serves an agent with its own routes, and further ones for operators.
+    pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: &HttpSettings, agent: Agent, operators: Router) {
         let routes = match sockets.admin {
             Some(listener) => {
                 let SplitRoutes { traffic, admin } = tollgate_http::split_routes(settings.clone(), agent.clone());
-                self.spawn(listener, admin);
+                self.spawn(listener, admin.merge(operators));
                 traffic
             }
-            None => tollgate_http::router_with(settings.clone(), agent.clone()),
+            None => tollgate_http::router_with(settings.clone(), agent.clone()).merge(operators),
         };
         self.serve(sockets.http, sockets.grpc, routes, settings, agent);
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 use tollgate::Agent;
+use tollgate_aggregator::api::analytics_router;
 use tollgate_aggregator::{Aggregator, WorkerSettings};
 use tollgate_bus::Bus;
 use tollgate_bus::embedded::EmbeddedBus;
@@ -88,7 +89,10 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone());
+    let id = agent.node().into();
+    let is_fleet = args.kafka.settings().is_some();
+    let page = analytics_router(id, is_fleet, aggregator.queries(), aggregator.analytics(), None);
+    surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone(), page);
     surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;
     spawn_blocking(move || aggregator.stop()).await?;

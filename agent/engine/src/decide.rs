@@ -8,14 +8,14 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResult, CounterId};
 use tollgate_core::decision::{Decision, DecisionId, LocalAnswer, Source};
-use tollgate_core::messages::calls::Outcome;
+use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{Combined, RuleVerdict, combine};
 use crate::engine::{Context, Engine};
 use crate::matched_rule::MatchedRule;
 use crate::planned_call::{PlannedCall, Verdicts};
-use crate::record::{CallRow, signed};
+use crate::record::{CallHome, CallRow, signed};
 use crate::view::{Unsynced, ViewEvent};
 use tollgate_core::counter::StoreError;
 
@@ -56,8 +56,10 @@ impl Engine {
             counts.came_near_limit();
         }
         planned.count_shadowed(context);
+        let denied = (!allowed).then(|| cause(rejection.is_some(), source, by));
+        let remaining = shown.and_then(|shown| verdicts[shown]).map(|rule| rule.verdict.remaining);
         // The first row is the home row.
-        let mut home = Some((decider, source));
+        let mut home = Some(CallHome { decider, source, denied, remaining });
         for (position, matched) in matched.iter().enumerate() {
             let eventual = matched.eventual.as_deref();
             let result = results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
@@ -86,16 +88,16 @@ impl Engine {
                 Outcome::Charged
             } else if stands || result.is_some_and(is_charged) {
                 Outcome::Admitted
-            } else if !allowed && shown == Some(position) {
-                Outcome::Denied
             } else {
-                Outcome::Spared
+                denied.filter(|_| shown == Some(position)).map_or(Outcome::Spared, Outcome::Denied)
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
-            let row = CallRow { call: *number, at: result.map_or(at, |result| result.at), cost, outcome };
-            let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             let would_deny = eventual.is_some_and(|eventual| eventual.would_deny);
-            if matched.rule.shadow && (would_deny || result.is_some_and(|result| !result.verdict.admitted)) {
+            let shadow_denied =
+                matched.rule.shadow && (would_deny || result.is_some_and(|result| !result.verdict.admitted));
+            let row = CallRow { call: *number, at: result.map_or(at, |result| result.at), cost, outcome, shadow_denied };
+            let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
+            if shadow_denied {
                 counts.shadow_denials.add(1);
             }
             if matched.sketched.is_some() {
@@ -107,8 +109,8 @@ impl Engine {
             self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, is_given_back });
         }
         if matched.is_empty() {
-            let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-            let row = CallRow { call: *number, at, cost: signed(call.cost()), outcome };
+            let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
+            let row = CallRow::new(*number, at, signed(call.cost()), outcome);
             self.publish(context, call, None, row, home);
         }
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
@@ -217,6 +219,16 @@ impl Engine {
     #[inline]
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
         DecisionId { life: self.life.clone(), call: number }
+    }
+}
+
+/// Returns the reason for which a call was denied.
+fn cause(is_rejected: bool, source: Source, by: Option<LocalAnswer>) -> DenialCause {
+    match (source, by) {
+        _ if is_rejected => DenialCause::List,
+        (_, Some(LocalAnswer::Late)) => DenialCause::Late,
+        (Source::Fallback, _) => DenialCause::Fallback,
+        _ => DenialCause::Count,
     }
 }
 

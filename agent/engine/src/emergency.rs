@@ -14,7 +14,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::decision::{Decision, EMERGENCY, Source};
-use tollgate_core::messages::calls::Outcome;
+use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::messages::emergency::{EMERGENCY_PER, EmergencySwitch};
 use tollgate_core::rules::{MatchScope, Quota, ResolvedCall};
 
@@ -23,7 +23,7 @@ use crate::emergency_limit::EmergencyLimit;
 use crate::engine::{Context, Engine};
 use crate::notice::Notice;
 use crate::planned_call::PlannedCall;
-use crate::record::{CallRow, signed};
+use crate::record::{CallHome, CallRow, signed};
 
 /// Maximum time by which a change may lie ahead of this agent's clock, in ms. A change from the far future could not be
 /// replaced.
@@ -88,9 +88,11 @@ impl Engine {
             let verdict = limit.charge(caller(&self.settings.digest_key, &resolved, call), context.now, call.cost());
             let allowed = verdict.admitted;
             limit.counts.decided(Source::Fallback, allowed);
-            let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-            let row = CallRow { call: planned.number, at: context.bounds.latest, cost: signed(call.cost()), outcome };
-            self.publish(context, call, None, row, Some((Some(&*limit.name), Source::Fallback)));
+            let denied = (!allowed).then_some(DenialCause::Emergency);
+            let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
+            let row = CallRow::new(planned.number, context.bounds.latest, signed(call.cost()), outcome);
+            let (decider, remaining) = (Some(&*limit.name), Some(verdict.remaining));
+            self.publish(context, call, None, row, Some(CallHome { decider, source: Source::Fallback, denied, remaining }));
             let id = self.decision_id(planned.number);
             let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
             let mut status = limit.status(verdict, context.now, call.cost());

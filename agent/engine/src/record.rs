@@ -7,12 +7,12 @@ use std::sync::Arc;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::Outcome;
+use tollgate_core::messages::calls::{DenialCause, Outcome};
 
 use crate::active_rules::ActiveRules;
 use crate::engine::{Context, Engine};
 use crate::known_rows::{KnownRow, SubjectNumber};
-use crate::row_buffer::{BufferedRow, ChargedCounter, RowBuffer, RowOrder};
+use crate::row_buffer::{BufferedRow, ChargedCounter, OwnHome, RowBuffer, RowOrder};
 use crate::view::{RoundNumber, UNPUBLISHED};
 
 /// Row of a call, without its counter.
@@ -22,6 +22,26 @@ pub(crate) struct CallRow {
     pub(crate) at: Timestamp,
     pub(crate) cost: i64,
     pub(crate) outcome: Outcome,
+    /// True if the rule is in shadow and would have denied the call.
+    pub(crate) shadow_denied: bool,
+}
+
+/// Data of a call on its home row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallHome<'a> {
+    /// Name of the rule that decided; none if no rule applies.
+    pub(crate) decider: Option<&'a str>,
+    pub(crate) source: Source,
+    /// Reason for which the call was denied; none if it was admitted.
+    pub(crate) denied: Option<DenialCause>,
+    /// Units that remained under that rule, if they are known.
+    pub(crate) remaining: Option<u64>,
+}
+
+impl CallRow {
+    pub(crate) fn new(call: u64, at: Timestamp, cost: i64, outcome: Outcome) -> Self {
+        Self { call, at, cost, outcome, shadow_denied: false }
+    }
 }
 
 impl Engine {
@@ -39,7 +59,7 @@ impl Engine {
         call: &Call<'_>,
         counter: Option<ChargedCounter>,
         row: CallRow,
-        home: Option<(Option<&str>, Source)>,
+        home: Option<CallHome<'_>>,
     ) -> RoundNumber {
         if !self.settings.publishes {
             return None;
@@ -64,7 +84,7 @@ impl Engine {
         place: Option<&mut Option<SubjectNumber>>,
         counter: ChargedCounter,
         row: CallRow,
-        home: (Option<&str>, Source),
+        home: CallHome<'_>,
     ) -> bool {
         if !self.settings.publishes {
             return false;
@@ -74,7 +94,7 @@ impl Engine {
         let place = place.filter(|_| call.trace().is_none());
         if let Some(place) = place.as_deref().copied().flatten() {
             let admitted = outcome.is_admitted();
-            if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source: home.1 }) {
+            if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source: home.source }) {
                 return true;
             }
         }
@@ -93,11 +113,13 @@ fn buffered(
     call: &Call<'_>,
     counter: Option<ChargedCounter>,
     row: CallRow,
-    home: Option<(Option<&str>, Source)>,
+    home: Option<CallHome<'_>>,
 ) -> BufferedRow {
-    let CallRow { call: number, at, cost, outcome } = row;
+    let CallRow { call: number, at, cost, outcome, shadow_denied } = row;
     let descriptors = buffer.add_descriptors(number, call);
-    let home = home.map(|(decider, source)| (source, decider.map(|decider| buffer.add_texts([decider]).0)));
+    let home = home.map(|CallHome { decider, source, denied, remaining }| {
+        (OwnHome { source, denied, remaining }, decider.map(|decider| buffer.add_texts([decider]).0))
+    });
     let rules = buffer.index_of_rules(active);
     let trace = home.and_then(|_| buffer.add_trace(call.trace()?));
     BufferedRow {
@@ -105,6 +127,7 @@ fn buffered(
         at,
         cost,
         outcome,
+        shadow_denied,
         counter,
         home,
         rules,

@@ -181,7 +181,7 @@ impl Engine {
 
     /// Publishes that a counter was emptied at `at`, and lets all agents forget what they remember of it.
     fn emptied(&self, context: &Context<'_>, call: &Call<'_>, matched: &MatchedRule<'_>, number: u64, at: Timestamp) {
-        let row = CallRow { call: number, at, cost: 0, outcome: Outcome::Reset };
+        let row = CallRow::new(number, at, 0, Outcome::Reset);
         self.publish(context, call, Some(matched.charged_counter()), row, None);
         let reset = CounterReset { counter: matched.counter, at };
         if self.settings.publishes {

@@ -5,6 +5,7 @@
 //! writing bytes (`tollgate-wire`), threads, files, metrics and HTTP are left to the shell. Modules are listed in the order of
 //! their layers: each one imports only the modules before it.
 
+pub mod analytics;
 pub mod counting;
 pub mod membership;
 pub mod replay_window;

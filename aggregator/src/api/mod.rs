@@ -7,6 +7,7 @@ mod responses;
 mod peers;
 mod counters;
 mod regions;
+mod v1;
 
 use std::sync::Arc;
 
@@ -23,12 +24,14 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_metrics::Exposition;
 
+use crate::analytics::Analytics;
 use crate::dead_letters::KeptDeadLetter;
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::RegionQueries;
 
 pub use counters::counters_router;
 pub use regions::regions_router;
+pub use v1::analytics_router;
 use responses::{busy, problem, respond};
 
 #[derive(Clone)]
@@ -42,10 +45,11 @@ struct ApiState {
 /// the process as OpenMetrics text.
 pub fn router(
     id: Arc<str>,
-    queries: Queries,
+    (queries, analytics): (Queries, Analytics),
     regions: Option<RegionQueries>,
     metrics: impl Fn() -> String + Send + Sync + 'static,
 ) -> Router {
+    let of_analytics = analytics_router(id.clone(), true, queries.clone(), analytics, regions.clone());
     let of_counters = counters_router(queries.clone(), regions.clone());
     let of_regions = regions.map_or_else(Router::new, |regions| regions_router(regions, queries.clone()));
     Router::new()
@@ -55,6 +59,7 @@ pub fn router(
         .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
         .with_state(ApiState { id, queries, metrics: Arc::new(metrics) })
+        .merge(of_analytics)
         .merge(of_counters)
         .merge(of_regions)
 }
@@ -120,7 +125,7 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
 async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
     let detail = format!(
-        "unknown path `{path}`; use /healthz, /readyz, /metrics, /counters, /dead-letters, or /regions with --ledger"
+        "unknown path `{path}`; use /api/v1/status, /series, /rules, /callers, /agents and the others of docs/analytics.md, or /healthz, /readyz, /metrics, /counters, /dead-letters, or /regions with --ledger"
     );
     problem(StatusCode::NOT_FOUND, &detail)
 }

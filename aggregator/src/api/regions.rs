@@ -19,7 +19,7 @@ const LIMIT_MAX: usize = 10_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct RegionsQuery {
+pub(super) struct RegionsQuery {
     limit: Option<usize>,
 }
 
@@ -28,7 +28,7 @@ pub fn regions_router(regions: RegionQueries, queries: Queries) -> Router {
     Router::new().route("/regions", get(regions_view)).with_state((regions, queries))
 }
 
-async fn regions_view(
+pub(super) async fn regions_view(
     State((regions, queries)): State<(RegionQueries, Queries)>,
     query: Result<Query<RegionsQuery>, QueryRejection>,
 ) -> Response {

@@ -69,14 +69,14 @@ impl RegionFeed {
 }
 
 fn asked_for(row: &Row) -> u64 {
-    let counts = row.outcome.is_admitted() || row.outcome == Outcome::Denied;
+    let counts = row.outcome.is_admitted() || matches!(row.outcome, Outcome::Denied(_));
     if counts { u64::try_from(row.cost).unwrap_or(0) } else { 0 }
 }
 
 #[cfg(test)]
 mod tests {
     use tollgate_core::clock::Timestamp;
-    use tollgate_core::messages::calls::{BatchName, CounterEntry};
+    use tollgate_core::messages::calls::{BatchName, CounterEntry, DenialCause};
     use tollgate_core::messages::texts::Texts;
     use tollgate_core::window::Window;
 
@@ -99,6 +99,7 @@ mod tests {
             sub_window: 0,
             cost,
             outcome,
+            shadow_denied: false,
             home: None,
         };
         let batch = Batch {
@@ -111,7 +112,7 @@ mod tests {
             descriptor_sets: Vec::new(),
             rows: vec![
                 row(Some(0), 3, Outcome::Admitted),
-                row(Some(0), 4, Outcome::Denied),
+                row(Some(0), 4, Outcome::Denied(DenialCause::Count)),
                 row(Some(0), 5, Outcome::Charged),
                 row(Some(0), 50, Outcome::Spared),
                 row(Some(0), -60, Outcome::Charged),

@@ -29,6 +29,7 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
         sub_window: window.sub_window(now),
         cost: units,
         outcome: Outcome::Admitted,
+        shadow_denied: false,
         home: None,
     };
     Batch {
@@ -84,7 +85,7 @@ async fn records_become_signals_counters_and_dead_letters() {
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let router = api::router("counting".into(), aggregator.queries(), None, aggregator.metrics());
+    let router = api::router("counting".into(), (aggregator.queries(), aggregator.analytics()), None, aggregator.metrics());
     tokio::spawn(async { axum::serve(listener, router).await });
     let (_, found) = get(address, "/counters?rule=per-key&label=k&limit=10");
     assert_eq!((&found["matched"], &found["counters"][0]["admitted"]), (&json!(1), &json!(60)));

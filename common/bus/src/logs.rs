@@ -134,6 +134,6 @@ pub trait LogReader: Send + 'static {
 pub(crate) const fn partitions_of(topic: Topic, partitions: u32) -> u32 {
     match topic {
         Topic::Calls | Topic::Signals => partitions,
-        Topic::Presence | Topic::Rules | Topic::Ledger | Topic::Usage => 1,
+        Topic::Presence | Topic::Rules | Topic::Ledger | Topic::Usage | Topic::Rollups | Topic::Live => 1,
     }
 }

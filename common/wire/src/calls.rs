@@ -4,7 +4,7 @@
 use super::{BATCH_ROWS_LEN_MAX, Twin, VERSION, WireError, check, counter_from_wire, counter_to_wire, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DescriptorSet, Home, Outcome, Row};
+use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DenialCause, DescriptorSet, Home, Outcome, Row};
 use tollgate_core::trace_context::TraceContext;
 
 pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
@@ -27,10 +27,13 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         home_descriptors: Vec::with_capacity(len),
         home_decider: Vec::with_capacity(len),
         home_source: Vec::with_capacity(len),
+        home_remaining: Vec::with_capacity(len),
+        home_denied: Vec::with_capacity(len),
         ..v1::CallBatch::default()
     };
     let (mut call, mut at) = (0_u64, 0_u64);
-    for row in &batch.rows {
+    let mut shadow_denied = 0;
+    for (index, row) in (0..).zip(&batch.rows) {
         wire.call_delta.push(row.call.wrapping_sub(call).cast_signed());
         wire.at_delta_ms.push(row.at.as_ms().wrapping_sub(at).cast_signed());
         (call, at) = (row.call, row.at.as_ms());
@@ -44,6 +47,12 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         if let Some(home) = &row.home {
             wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
             wire.home_source.push(home.source.to_wire());
+            wire.home_remaining.push(home.remaining.map_or(0, |units| units.saturating_add(1)));
+            wire.home_denied.push(home.denied.map_or(0, Twin::to_wire));
+        }
+        if row.shadow_denied {
+            wire.shadow_denied_row_delta.push(index - shadow_denied);
+            shadow_denied = index;
         }
     }
     let mut before = 0;
@@ -77,16 +86,19 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
     check(columns.iter().all(|column| *column == len), "the columns of the batch differ in length")?;
     let homes = wire.home_descriptors.iter().filter(|index| **index > 0).count();
     check(
-        wire.home_decider.len() == homes && wire.home_source.len() == homes,
+        wire.home_decider.len() == homes
+            && wire.home_source.len() == homes
+            && wire.home_remaining.len() == homes
+            && wire.home_denied.len() == homes,
         "the columns of home rows differ in length",
     )?;
 
+    let mut homes = homes_from_wire(&wire)?.into_iter();
     let mut counters: Vec<CounterEntry> = Vec::with_capacity(wire.counters.len());
     for counter in wire.counters {
         let known = counters.last().map(|counter| &counter.rule);
         counters.push(counter_from_wire(counter, known)?);
     }
-    let mut homes = wire.home_decider.iter().zip(&wire.home_source);
     let mut rows = Vec::with_capacity(len);
     let (mut call, mut at) = (0_u64, 0_u64);
     for i in 0..len {
@@ -94,12 +106,8 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         at = at.wrapping_add_signed(wire.at_delta_ms[i]);
         let counter = index(wire.counter[i], counters.len())?;
         let natural = counter.map_or(0, |index| counters[index as usize].window.sub_window(Timestamp::from_ms(at)));
-        let home = index(wire.home_descriptors[i], wire.set_len.len())?.map(|descriptors| {
-            let (decider, source) =
-                homes.next().ok_or(WireError::Invalid("the columns of home rows differ in length"))?;
-            let decider = index(*decider, wire.texts.len())?;
-            Ok::<_, WireError>(Home { descriptors, decider, source: Source::from_wire(*source)? })
-        });
+        let home = index(wire.home_descriptors[i], wire.set_len.len())?;
+        let home = home.and_then(|descriptors| Some(Home { descriptors, ..homes.next()? }));
         rows.push(Row {
             call,
             counter,
@@ -107,9 +115,11 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
             sub_window: natural.wrapping_add_signed(wire.sub_window_delta[i]),
             cost: wire.cost[i],
             outcome: Outcome::from_wire(wire.outcome[i])?,
-            home: home.transpose()?,
+            shadow_denied: false,
+            home,
         });
     }
+    mark_shadow_denied(&wire.shadow_denied_row_delta, &mut rows)?;
     let traces = traces_from_wire(&wire.trace_row_delta, &wire.traces, &rows)?;
     let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
     Ok(Batch {
@@ -127,6 +137,65 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         rows,
         traces,
     })
+}
+
+impl Twin for Outcome {
+    fn to_wire(self) -> i32 {
+        let outcome = match self {
+            Self::Admitted => v1::Outcome::Admitted,
+            Self::Charged => v1::Outcome::Charged,
+            Self::Denied(DenialCause::Count) => v1::Outcome::Denied,
+            Self::Denied(DenialCause::List) => v1::Outcome::DeniedByList,
+            Self::Denied(DenialCause::Late) => v1::Outcome::DeniedLate,
+            Self::Denied(DenialCause::Fallback) => v1::Outcome::DeniedByFallback,
+            Self::Denied(DenialCause::Emergency) => v1::Outcome::DeniedInEmergency,
+            Self::Spared => v1::Outcome::Spared,
+            Self::Reset => v1::Outcome::Reset,
+            Self::Corrected => v1::Outcome::Corrected,
+        };
+        outcome.into()
+    }
+
+    fn from_wire(written: i32) -> Result<Self, WireError> {
+        Ok(match v1::Outcome::try_from(written) {
+            Ok(v1::Outcome::Admitted) => Self::Admitted,
+            Ok(v1::Outcome::Charged) => Self::Charged,
+            Ok(v1::Outcome::Denied) => Self::Denied(DenialCause::Count),
+            Ok(v1::Outcome::DeniedByList) => Self::Denied(DenialCause::List),
+            Ok(v1::Outcome::DeniedLate) => Self::Denied(DenialCause::Late),
+            Ok(v1::Outcome::DeniedByFallback) => Self::Denied(DenialCause::Fallback),
+            Ok(v1::Outcome::DeniedInEmergency) => Self::Denied(DenialCause::Emergency),
+            Ok(v1::Outcome::Spared) => Self::Spared,
+            Ok(v1::Outcome::Reset) => Self::Reset,
+            Ok(v1::Outcome::Corrected) => Self::Corrected,
+            Ok(v1::Outcome::Unspecified) | Err(_) => return Err(WireError::Invalid("a row has an unknown outcome")),
+        })
+    }
+}
+
+/// Decodes the columns of home rows, which have equal lengths; the descriptors are in a column of all rows.
+fn homes_from_wire(wire: &v1::CallBatch) -> Result<Vec<Home>, WireError> {
+    let home = |place: usize| {
+        let denied = Some(wire.home_denied[place]).filter(|written| *written != 0).map(DenialCause::from_wire);
+        Ok(Home {
+            descriptors: 0,
+            decider: index(wire.home_decider[place], wire.texts.len())?,
+            source: Source::from_wire(wire.home_source[place])?,
+            denied: denied.transpose()?,
+            remaining: wire.home_remaining[place].checked_sub(1),
+        })
+    };
+    (0..wire.home_decider.len()).map(home).collect()
+}
+
+fn mark_shadow_denied(deltas: &[u32], rows: &mut [Row]) -> Result<(), WireError> {
+    let mut index = 0_u32;
+    for delta in deltas {
+        index = index.wrapping_add(*delta);
+        let row = rows.get_mut(index as usize).ok_or(WireError::Invalid("a denial in shadow is of no row"))?;
+        row.shadow_denied = true;
+    }
+    Ok(())
 }
 
 fn traces_from_wire(deltas: &[u32], bytes: &[u8], rows: &[Row]) -> Result<Vec<(u32, TraceContext)>, WireError> {

@@ -12,6 +12,7 @@ mod presence;
 mod rules;
 mod ledger;
 mod usage;
+mod rollups;
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use prost::Message;
 
 use tollgate_core::counter::CounterId;
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome};
+use tollgate_core::messages::calls::{Batch, CounterEntry, DenialCause};
 use tollgate_core::messages::ledger::LedgerRecord;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_core::messages::rules::Published;
@@ -122,7 +123,9 @@ macro_rules! twin {
     };
 }
 
-twin!(Outcome { Admitted, Charged, Denied, Spared, Reset }, "a row has an unknown outcome");
+/// Twin of [`DenialCause`], by which [`twin`] finds it.
+type Denial = DenialCause;
+twin!(Denial { Count, List, Late, Fallback, Emergency }, "a row has an unknown reason of a denial");
 twin!(Source { Local, Store, Signal, Fallback }, "a row has an unknown source");
 twin!(Role { Agent, Aggregator }, "the member has an unknown role");
 

@@ -31,7 +31,7 @@ fn entry() -> CounterEntry {
 
 fn batch() -> Batch {
     let at = Timestamp::from_ms(1_763_700_000_123);
-    let home = |decider| Some(Home { descriptors: 0, decider, source: Source::Store });
+    let home = |decider, denied, remaining| Some(Home { descriptors: 0, decider, source: Source::Store, denied, remaining });
     let row = |call, counter: Option<u32>, cost, outcome, home| Row {
         call,
         counter,
@@ -39,6 +39,7 @@ fn batch() -> Batch {
         sub_window: if counter.is_some() { minute().sub_window(at) - 1 } else { 0 },
         cost,
         outcome,
+        shadow_denied: cost < 0,
         home,
     };
     Batch {
@@ -49,9 +50,9 @@ fn batch() -> Batch {
         texts: ["endpoint", "/search", "ip", "10.0.0.1", "per-key"].into_iter().collect(),
         descriptor_sets: vec![[(0, 1), (2, 3)].into_iter().collect()],
         rows: vec![
-            row(41, Some(0), 1, Outcome::Admitted, home(Some(4))),
+            row(41, Some(0), 1, Outcome::Admitted, home(Some(4), None, Some(99))),
             row(40, Some(0), -3, Outcome::Spared, None),
-            row(1 << 40, None, 1, Outcome::Denied, home(None)),
+            row(1 << 40, None, 1, Outcome::Denied(DenialCause::List), home(None, Some(DenialCause::List), None)),
         ],
         traces: vec![(2, TraceContext::from_bytes([7; TraceContext::LEN]))],
     }
@@ -228,7 +229,7 @@ fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &
 fn the_bytes_of_version_1_are_stable() {
     pinned(
         &batch(),
-        "0801120261311863200228073202657538808bd9a5aa33423e09080706050403020111100f0e0d0c0b0a091a077065722d6b657922176170695f6b65793d736b5f61e280a631323334353637382803306438e0d403400c4a08656e64706f696e744a072f7365617263684a0269704a0831302e302e302e314a077065722d6b65795201025a085201b0ffffffff3f62030101006a08f695b2cbd466000072030101007a030205028201030103028a010301000192010205009a01020202a2010400010203aa010102b20118070707070707070707070707070707070707070707070707",
+        "0801120261311863200228073202657538808bd9a5aa33423e09080706050403020111100f0e0d0c0b0a091a077065722d6b657922176170695f6b65793d736b5f61e280a631323334353637382803306438e0d403400c4a08656e64706f696e744a072f7365617263684a0269704a0831302e302e302e314a077065722d6b65795201025a085201b0ffffffff3f62030101006a08f695b2cbd466000072030101007a030205028201030103078a010301000192010205009a01020202a2010400010203aa010102b20118070707070707070707070707070707070707070707070707ba010101c201026400ca01020002",
     );
     pinned(
         &signals(),

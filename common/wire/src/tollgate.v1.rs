@@ -59,6 +59,15 @@ pub struct CallBatch {
     pub trace_row_delta: ::prost::alloc::vec::Vec<u32>,
     #[prost(bytes = "vec", tag = "22")]
     pub traces: ::prost::alloc::vec::Vec<u8>,
+    /// Rows whose rule is in shadow and would have denied the call: their indexes, as differences from the one before.
+    #[prost(uint32, repeated, tag = "23")]
+    pub shadow_denied_row_delta: ::prost::alloc::vec::Vec<u32>,
+    /// Home rows only, in their order: units that remained after the decision + 1, 0 if they are not known.
+    #[prost(uint64, repeated, tag = "24")]
+    pub home_remaining: ::prost::alloc::vec::Vec<u64>,
+    /// Home rows only, in their order: the reason for which the call was denied, 0 if it was admitted.
+    #[prost(enumeration = "Denial", repeated, tag = "25")]
+    pub home_denied: ::prost::alloc::vec::Vec<i32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Counter {
@@ -378,12 +387,32 @@ pub struct UsageOfCounter {
 pub enum Outcome {
     Unspecified = 0,
     Admitted = 1,
+    /// Denied by the count.
     Denied = 2,
     Spared = 3,
     /// Admitted, and the store has acknowledged the charge.
     Charged = 4,
     /// No call: an operator has emptied the counter.
     Reset = 5,
+    /// No call: a settlement, a release or a late answer corrects the units of an earlier one.
+    Corrected = 6,
+    DeniedByList = 7,
+    DeniedLate = 8,
+    DeniedByFallback = 9,
+    DeniedInEmergency = 10,
+}
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum Denial {
+    Unspecified = 0,
+    Count = 1,
+    /// The deny list, or a rule that denies every call.
+    List = 2,
+    /// An answer of the store after the deadline.
+    Late = 3,
+    /// `on_failure` of the rule, without store and signals.
+    Fallback = 4,
+    Emergency = 5,
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]

@@ -202,6 +202,15 @@ impl AggregatorLife {
                     self.poll(env, WorkerInput::Reported { tag, is_lost: true });
                 }
             }
+            // Pages need no simulated delays; a minute must reach its log.
+            WorkerEffect::PublishRollups { topic: Topic::Rollups, tag, batch } => {
+                if env.bus_is_up {
+                    let now = env.now();
+                    env.bus.append(Topic::Rollups, 0, now, &batch.encode());
+                }
+                self.poll(env, WorkerInput::RollupsReported { tag, is_lost: !env.bus_is_up });
+            }
+            WorkerEffect::PublishRollups { .. } => {}
             WorkerEffect::Announce(mut presence) => {
                 let is_known = self.worker.membership().is_some_and(Membership::is_known);
                 if !presence.leaving && is_known && env.bug.is_some_and(|bug| bug.starves(self.index)) {

@@ -16,7 +16,7 @@ use tollgate_core::window::SubWindow;
 
 use super::closed_batch::{BatchRounds, ClosedBatch};
 use super::dictionary::Dictionary;
-use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, RowBuffer};
+use crate::row_buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnHome, OwnValues, RowBuffer};
 
 /// Interval after which a partition gets a batch even if it is empty, in ms.
 const SILENCE_MS_MAX: u64 = 1_000;
@@ -88,7 +88,7 @@ impl OpenBatch {
             self.opened_in = round;
         }
         let BatchedSubject { counter, descriptors, decider, .. } = *batched;
-        let home = row.source.map(|source| Home { descriptors, decider, source });
+        let home = row.home.map(|OwnHome { source, denied, remaining }| Home { descriptors, decider, source, denied, remaining });
         // A caller may have been suspended between its decision and its row.
         let at = if home.is_some() { row.at.max(self.complete_through) } else { row.at };
         // Such a row does not tell the instant of its charge.
@@ -101,7 +101,8 @@ impl OpenBatch {
         });
         let index = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         self.traces.extend(trace.map(|trace| (index, trace)));
-        self.rows.push(Row { call: row.call, counter, at, sub_window, cost: subject.cost, outcome, home });
+        let OwnValues { call, shadow_denied, .. } = row;
+        self.rows.push(Row { call, counter, at, sub_window, cost: subject.cost, outcome, shadow_denied, home });
     }
 
     /// Adds the values of a subject that are not in the batch yet.

@@ -16,7 +16,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 use tollgate_core::decision::{Decision, LocalAnswer, Source};
-use tollgate_core::messages::calls::Outcome;
+use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
 
 use crate::active_rules::ActiveRules;
@@ -24,7 +24,7 @@ use crate::enforce::{Authority, ChargeFacts, Enforcement, Facts, Plan, RuleVerdi
 use crate::engine::{Context, Engine};
 use crate::known_calls::{KnownCall, SoleRule};
 use crate::matched_rule::{is_of_slots, status};
-use crate::record::{CallRow, signed};
+use crate::record::{CallHome, CallRow, signed};
 use crate::row_buffer::ChargedCounter;
 use crate::table::TableEntry;
 use crate::thread_rules::ThreadRules;
@@ -105,12 +105,15 @@ impl Engine {
         }
         let (at, from) = counted_at.unwrap_or((bounds.latest, bounds.earliest));
         if self.settings.publishes {
-            let outcome = if allowed { Outcome::Admitted } else { Outcome::Denied };
-            let row = CallRow { call: number, at, cost: signed(cost), outcome };
+            let denied = (!allowed).then_some(DenialCause::Count);
+            let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
+            let row = CallRow::new(number, at, signed(cost), outcome);
             let counter = ChargedCounter::new(sole.counter, index, &policy);
             // A call that came once only needs no place.
             let place = known.filter(|_| known_sole.is_some()).map(|known| known.subject);
-            let is_added = self.publish_sole(&context, call, place, counter, row, (Some(&*rule.name), source));
+            let (decider, remaining) = (Some(&*rule.name), Some(decided.verdict.remaining));
+            let home = CallHome { decider, source, denied, remaining };
+            let is_added = self.publish_sole(&context, call, place, counter, row, home);
             if let Some(entered) = round {
                 let published = if is_added { self.rows.round_of_added() } else { UNPUBLISHED };
                 if published > entered {

@@ -15,7 +15,7 @@ use super::{Exchange, ExchangeEffect, ExchangeInput};
 use crate::engine::{Context, Engine};
 use crate::engine_settings::EngineSettings;
 use crate::operation::{Operation, Progress};
-use crate::record::CallRow;
+use crate::record::{CallHome, CallRow};
 use crate::time_bounds::TimeBounds;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -96,8 +96,9 @@ fn a_late_row_is_not_earlier_than_its_writer_has_announced() {
     let announced = publisher.batches()[0].complete_through;
     let (active, at) = (publisher.engine.rules.load().clone(), announced.minus_ms(500));
     let context = Context { now: publisher.now, bounds: TimeBounds::exactly(publisher.now), active: &active };
-    for (number, home) in [(7, Some((None, Source::Local))), (8, None)] {
-        let row = CallRow { call: number, at, cost: 1, outcome: Outcome::Charged };
+    let home = CallHome { decider: None, source: Source::Local, denied: None, remaining: None };
+    for (number, home) in [(7, Some(home)), (8, None)] {
+        let row = CallRow::new(number, at, 1, Outcome::Charged);
         publisher.engine.publish(&context, &Call::new(), None, row, home);
     }
     let batch = &publisher.batches()[0];

@@ -9,7 +9,7 @@ use tollgate_core::rules::RuleSet;
 
 use super::*;
 use crate::engine::Context;
-use crate::record::CallRow;
+use crate::record::{CallHome, CallRow};
 use crate::tests::WakeUps;
 use crate::time_bounds::TimeBounds;
 
@@ -85,8 +85,9 @@ impl Fixture {
         let (now, bounds) = (START.plus_ms(ms), TimeBounds::exactly(START));
         let context = Context { now, bounds, active: &active };
         for _ in 0..rows {
-            let row = CallRow { call: self.engine.next_call(), at: START, cost: 1, outcome: Outcome::Admitted };
-            self.engine.publish(&context, &Call::new().with("k", name), None, row, Some((None, Source::Local)));
+            let row = CallRow::new(self.engine.next_call(), START, 1, Outcome::Admitted);
+            let home = CallHome { decider: None, source: Source::Local, denied: None, remaining: None };
+            self.engine.publish(&context, &Call::new().with("k", name), None, row, Some(home));
         }
     }
 

@@ -168,7 +168,7 @@ impl Engine {
             for (planned, call) in planned.iter().zip(calls) {
                 for matched in planned.matched.iter().filter(|matched| matched.follows && matched.shares(charge)) {
                     let (at, units) = (planned.at, matched.cost);
-                    let row = CallRow { call: planned.number, at, cost: -signed(units), outcome: Outcome::Admitted };
+                    let row = CallRow::new(planned.number, at, -signed(units), Outcome::Corrected);
                     self.publish(context, call, Some(matched.charged_counter()), row, None);
                     let event = ViewEvent::Refunded { at, units, slots_of: None, by_store: false };
                     self.update_counter(matched, context.active.order, event);

@@ -6,7 +6,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::decision::Source;
-use tollgate_core::messages::calls::Outcome;
+use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::trace_context::TraceContext;
 use tollgate_core::window::Window;
@@ -37,9 +37,10 @@ pub(crate) struct BufferedRow {
     pub(crate) at: Timestamp,
     pub(crate) cost: i64,
     pub(crate) outcome: Outcome,
+    pub(crate) shadow_denied: bool,
     pub(crate) counter: Option<ChargedCounter>,
-    /// On the home row, the authority, and the index of the decider's name among the texts.
-    pub(crate) home: Option<(Source, Option<usize>)>,
+    /// On the home row, its own values, and the index of the decider's name among the texts.
+    pub(crate) home: Option<(OwnHome, Option<usize>)>,
     pub(crate) rules: usize,
     /// Indexes of the first name and behind the last value of the call's descriptors among the texts.
     pub(crate) descriptors: (usize, usize),
@@ -74,10 +75,20 @@ pub(crate) struct OwnValues {
     pub(crate) call: u64,
     pub(crate) at: Timestamp,
     pub(crate) outcome: Outcome,
-    /// On the home row, the authority.
-    pub(crate) source: Option<Source>,
+    pub(crate) shadow_denied: bool,
+    pub(crate) home: Option<OwnHome>,
     /// On the home row of a sampled request, the index of its trace in the buffer of the row.
     pub(crate) trace: Option<u32>,
+}
+
+/// Values of a home row in which it differs from other rows of its subject.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnHome {
+    pub(crate) source: Source,
+    /// Reason for which the call was denied; none if it was admitted.
+    pub(crate) denied: Option<DenialCause>,
+    /// Units that remained under the deciding rule, if they are known.
+    pub(crate) remaining: Option<u64>,
 }
 
 /// Counter of a row, with what its description needs.
@@ -98,8 +109,8 @@ impl ChargedCounter {
 
 impl From<&BufferedRow> for OwnValues {
     fn from(row: &BufferedRow) -> Self {
-        let BufferedRow { call, at, outcome, home, trace, .. } = *row;
-        Self { call, at, outcome, source: home.map(|(source, _)| source), trace }
+        let BufferedRow { call, at, outcome, shadow_denied, home, trace, .. } = *row;
+        Self { call, at, outcome, shadow_denied, home: home.map(|(own, _)| own), trace }
     }
 }
 
@@ -107,8 +118,10 @@ impl From<KnownRow> for OwnValues {
     /// The rows of known calls are their home rows.
     fn from(row: KnownRow) -> Self {
         let KnownRow { call, at, admitted, source } = row;
-        let outcome = if admitted { Outcome::Admitted } else { Outcome::Denied };
-        Self { call, at, outcome, source: Some(source), trace: None }
+        let denied = (!admitted).then_some(DenialCause::Count);
+        let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
+        let home = Some(OwnHome { source, denied, remaining: None });
+        Self { call, at, outcome, shadow_denied: false, home, trace: None }
     }
 }
 
@@ -163,7 +176,7 @@ impl RowBuffer {
     pub(super) fn add_subject(&mut self, buffer: &Self, row: &BufferedRow) {
         let descriptors = self.add_texts(buffer.descriptors(row).flat_map(|(name, value)| [name, value]));
         let decider = |index| self.add_texts([buffer.text(index)]).0;
-        let home = row.home.map(|(source, index)| (source, index.map(decider)));
+        let home = row.home.map(|(own, index)| (own, index.map(decider)));
         let rules = self.index_of_rules(&buffer.rules[row.rules]);
         self.rows.push(BufferedRow { home, rules, descriptors, trace: None, ..*row });
     }

@@ -13,6 +13,6 @@ mod collector;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnValues, RowBuffer, RowOrder};
+pub(crate) use buffer::{BatchedSubject, BufferedRow, ChargedCounter, OwnHome, OwnValues, RowBuffer, RowOrder};
 pub(crate) use collector::RowCollector;
 pub(crate) use row_stripes::{LINGER_MS, RowBuffers};

@@ -295,6 +295,6 @@ impl Adjustment<'_> {
 
     fn row(&self, units: u64) -> CallRow {
         let cost = if self.is_refund { -signed(units) } else { signed(units) };
-        CallRow { call: self.number, at: self.at, cost, outcome: Outcome::Admitted }
+        CallRow::new(self.number, self.at, cost, Outcome::Corrected)
     }
 }

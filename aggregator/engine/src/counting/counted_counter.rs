@@ -72,11 +72,11 @@ impl CountedCounter {
                 self.empty(row);
                 return true;
             }
-            Outcome::Admitted | Outcome::Charged => {
+            Outcome::Admitted | Outcome::Charged | Outcome::Corrected => {
                 self.by_agent.count(writer, row.cost, self.admitted.window(), row.sub_window);
                 &mut self.admitted
             }
-            Outcome::Denied => &mut self.denied,
+            Outcome::Denied(_) => &mut self.denied,
             Outcome::Spared => return true,
         };
         if row.cost < 0 {
@@ -151,6 +151,8 @@ impl CountedCounter {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use tollgate_core::messages::calls::DenialCause;
+
     use super::*;
 
     pub(in crate::counting) fn written(
@@ -169,7 +171,7 @@ pub(super) mod tests {
     }
 
     pub(in crate::counting) fn row(outcome: Outcome, cost: i64, sub_window: u64) -> Row {
-        Row { call: 1, counter: Some(0), at: Timestamp::from_ms(5), sub_window, cost, outcome, home: None }
+        Row { call: 1, counter: Some(0), at: Timestamp::from_ms(5), sub_window, cost, outcome, shadow_denied: false, home: None }
     }
 
     #[test]
@@ -177,11 +179,11 @@ pub(super) mod tests {
         // Outcome, cost and sub-window; whether it counts; admitted and denied units after it, in the 1 s window at 1.5 s.
         let cases = [
             (Outcome::Admitted, 4, 1, true, (4, 0)),
-            (Outcome::Denied, 3, 1, true, (4, 3)),
+            (Outcome::Denied(DenialCause::Count), 3, 1, true, (4, 3)),
             (Outcome::Spared, 9, 1, true, (4, 3)),
             (Outcome::Charged, 0, 1, true, (4, 3)),
-            (Outcome::Admitted, -1, 1, true, (3, 3)),
-            (Outcome::Admitted, -9, 1, true, (0, 3)),
+            (Outcome::Corrected, -1, 1, true, (3, 3)),
+            (Outcome::Corrected, -9, 1, true, (0, 3)),
             (Outcome::Admitted, 2, 0, true, (2, 3)),
             (Outcome::Admitted, 4, 1, true, (6, 3)),
             (Outcome::Reset, 0, 0, true, (4, 3)),

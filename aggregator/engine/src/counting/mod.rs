@@ -17,9 +17,11 @@ use std::sync::Arc;
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::{CounterId, Partition};
 use tollgate_core::messages::calls::{Batch, CounterEntry, Outcome, Row};
+use tollgate_core::messages::rollups::{LimitUse, MINUTE_MS, Rollup, Subject};
 use tollgate_core::messages::signals::{LogId, Offset};
 use tollgate_core::window::Window;
 
+use crate::analytics::{AnalyticsSettings, PartitionRollups};
 use dedup::Dedup;
 use signals::DueSignals;
 use table::CounterTable;
@@ -49,13 +51,14 @@ pub struct Counting {
     table: CounterTable,
     due: DueSignals,
     tally: CountingTally,
+    rollups: Option<PartitionRollups>,
 }
 
 impl Counting {
     /// Returns an empty count of a log. It holds at most `counters_max` counters; the rows of further counters are only
     /// tallied.
     #[must_use]
-    pub fn new(log: LogId, counters_max: usize) -> Self {
+    pub fn new(log: LogId, counters_max: usize, analytics: Option<AnalyticsSettings>) -> Self {
         Self {
             log,
             read: None,
@@ -65,6 +68,7 @@ impl Counting {
             table: CounterTable::new(counters_max),
             due: DueSignals::default(),
             tally: CountingTally::default(),
+            rollups: analytics.map(PartitionRollups::new),
         }
     }
 
@@ -78,6 +82,9 @@ impl Counting {
             return;
         }
         self.tally.batches += 1;
+        if let Some(rollups) = &mut self.rollups {
+            rollups.count(offset, appended, batch);
+        }
         let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
         let writer = self.dedup.writer(&batch.name);
         let mut slot = |counter| {
@@ -152,6 +159,52 @@ impl Counting {
             }
         }
         self.due.lost();
+    }
+
+    /// Returns the rollups, unless analytics are off.
+    #[must_use]
+    pub fn rollups(&self) -> Option<&PartitionRollups> {
+        self.rollups.as_ref()
+    }
+
+    /// Returns the rollups, unless analytics are off.
+    pub(crate) fn rollups_mut(&mut self) -> Option<&mut PartitionRollups> {
+        self.rollups.as_mut()
+    }
+
+    /// Takes the rollups for a page: the changed seconds, and the open minute with its callers, at most `len_max` of each kind. Callers
+    /// that are near their limit are among them.
+    pub(crate) fn take_live(&mut self, now: Timestamp, len_max: usize) -> Vec<Rollup> {
+        let Some(rollups) = &mut self.rollups else { return Vec::new() };
+        if !rollups.take_changed() && self.due.is_idle() {
+            return Vec::new();
+        }
+        let mut taken = rollups.take_seconds(now);
+        let Some((minute, names, mut callers)) = rollups.open_minute(len_max) else { return taken };
+        taken.extend(names);
+        callers.extend(self.due.fullest(&self.table, now, len_max));
+        callers.sort_unstable();
+        callers.dedup();
+        let rollup = |id: CounterId| {
+            let counter = self.table.counters.get(&id)?;
+            let (rule, caller) = (counter.rule.clone(), counter.label.clone());
+            let limit = LimitUse {
+                quota: counter.quota,
+                window_ms: counter.admitted.window().width_ms(),
+                used: Some(counter.used(now)),
+                generation: counter.generation,
+                callers: 0,
+            };
+            Some(Rollup {
+                start: minute,
+                size_ms: MINUTE_MS,
+                subject: Subject::Caller { rule, caller },
+                totals: rollups.caller(minute, id).copied().unwrap_or_default(),
+                limit: Some(limit),
+            })
+        };
+        taken.extend(callers.into_iter().filter_map(rollup));
+        taken
     }
 
     /// Returns the events so far.

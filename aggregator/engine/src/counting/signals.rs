@@ -59,6 +59,22 @@ impl DueSignals {
         self.produced_at = Timestamp::default();
     }
 
+    /// Returns true if no counter is above the threshold.
+    pub(super) fn is_idle(&self) -> bool {
+        self.above_threshold.is_empty()
+    }
+
+    /// Returns the counters above the threshold that use the largest part of their quota.
+    pub(super) fn fullest(&self, table: &CounterTable, now: Timestamp, len_max: usize) -> Vec<CounterId> {
+        let above = self.above_threshold.iter().filter_map(|id| Some((table.counters.get(id)?.permille(now), *id)));
+        let mut fullest: Vec<(u32, CounterId)> = above.collect();
+        if fullest.len() > len_max {
+            fullest.select_nth_unstable_by(len_max, |a, b| b.cmp(a));
+            fullest.truncate(len_max);
+        }
+        fullest.into_iter().map(|(_, id)| id).collect()
+    }
+
     /// Returns the signals that are due and the threshold in force; nothing if neither signals nor a heartbeat are due.
     pub(super) fn take(
         &mut self,
@@ -175,6 +191,7 @@ mod tests {
                 sub_window: window.sub_window(at(0)),
                 cost: units,
                 outcome: Outcome::Admitted,
+                shadow_denied: false,
                 home: None,
             };
             let counter = &mut self.table.counters[slot];

@@ -185,6 +185,11 @@ impl Membership {
         self.peers.values().map(|peer| &peer.http).filter(|http| !http.is_empty())
     }
 
+    /// Returns the names of the peers.
+    pub fn peer_names(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.peers.keys().map(|(name, _)| name)
+    }
+
     /// Returns the number of live aggregators, this one included.
     #[must_use]
     pub fn members(&self) -> usize {

@@ -6,6 +6,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::Topic;
 use tollgate_core::messages::presence::Presence;
+use tollgate_core::messages::rollups::RollupBatch;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 
 /// An action for the shell.
@@ -28,6 +29,15 @@ pub enum WorkerEffect {
         tag: u64,
         /// The batch.
         batch: SignalBatch,
+    },
+    /// Append to `rollups` or `live`.
+    PublishRollups {
+        /// The topic.
+        topic: Topic,
+        /// The tag of the batch in its delivery report. Batches of `live` have tag 0, and nobody waits for a report on them.
+        tag: u64,
+        /// The rollups.
+        batch: RollupBatch,
     },
     /// Append to `presence`. If the queue is full, the record is dropped; the next one follows soon.
     Announce(Presence),

@@ -51,6 +51,13 @@ pub enum WorkerInput<'a> {
         /// True if it was lost, or not taken because the queue of the bus is full.
         is_lost: bool,
     },
+    /// A batch of [`PublishRollups`](super::WorkerEffect::PublishRollups) with a tag reached the log, or was lost.
+    RollupsReported {
+        /// The tag of the batch.
+        tag: u64,
+        /// True if it was lost, or not taken because the queue of the bus is full.
+        is_lost: bool,
+    },
     /// The end of a round.
     Tick,
     /// The end of this worker: it publishes what is due and leaves. No input follows, except delivery reports.

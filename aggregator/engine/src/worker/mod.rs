@@ -20,6 +20,8 @@ mod effects;
 mod partition;
 mod rebalance;
 mod completeness;
+mod agents;
+mod rollups;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +39,9 @@ use tollgate_core::messages::presence::{Presence, Role};
 use crate::counting::WantedThreshold;
 use crate::membership::{GONE_AFTER_MS, HEARTBEAT_MS, Membership};
 
+use rollups::PublishedRollups;
+
+pub use agents::{AgentState, Agents};
 pub use effects::{DeadLetter, WorkerEffect, WorkerNotice};
 pub use inputs::WorkerInput;
 pub use partition::AssignedPartition;
@@ -77,6 +82,8 @@ pub struct Worker {
     store_down_at: Option<Timestamp>,
     /// Dead letters of `presence`.
     dead_letters: LogThrottle,
+    published_rollups: PublishedRollups,
+    agents: Agents,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -108,6 +115,8 @@ impl Worker {
             members_noticed: 1,
             store_down_at: None,
             dead_letters: LogThrottle::default(),
+            published_rollups: PublishedRollups::default(),
+            agents: Agents::default(),
             settings,
         }
     }
@@ -131,6 +140,9 @@ impl Worker {
                 if presence.as_ref().is_ok_and(|it| it.role == Role::Agent && !it.open_breakers.is_empty()) {
                     self.store_down_at = Some(now);
                 }
+                if let Ok(presence) = presence {
+                    self.agents.apply(presence, appended);
+                }
                 let Some(membership) = &mut self.membership else { return };
                 if let Err(reason) = presence.and_then(|presence| membership.apply(presence, appended)) {
                     let letter = DeadLetter { topic: Topic::Presence, partition: 0, offset, appended, reason };
@@ -152,6 +164,7 @@ impl Worker {
                     assigned.counting.signals_reported(&counters, is_lost);
                 }
             }
+            WorkerInput::RollupsReported { tag, is_lost } => self.rollups_reported(tag, is_lost),
             WorkerInput::Tick => self.tick(now, effects),
             WorkerInput::Stop => {
                 self.publish_signals(now, effects);
@@ -180,6 +193,12 @@ impl Worker {
     #[must_use]
     pub fn unassigned(&self) -> usize {
         (0..self.partitions).filter(|partition| self.owns(*partition) && !self.assigned.contains_key(partition)).count()
+    }
+
+    /// Returns the agents that are heard.
+    #[must_use]
+    pub fn agents(&self) -> &Agents {
+        &self.agents
     }
 
     /// Returns the live aggregators; nothing for one that shares with nobody.
@@ -237,6 +256,7 @@ impl Worker {
         if self.in_flight.may_send(now) {
             self.publish_signals(now, effects);
         }
+        self.publish_rollups(now, effects);
     }
 
     /// Announces this aggregator, with the partitions that it owns and has restored.

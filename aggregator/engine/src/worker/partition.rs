@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     fn partition(restore_to: Offset) -> AssignedPartition {
-        AssignedPartition::new(Counting::new(1, 10), restore_to)
+        AssignedPartition::new(Counting::new(1, 10, None), restore_to)
     }
 
     #[test]

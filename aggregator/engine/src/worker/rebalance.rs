@@ -13,6 +13,8 @@ use crate::membership::PartitionOwner;
 
 /// Interval at which reading positions are compared with the ends of the logs, in ms; each comparison waits for the bus.
 const MEASURE_MS: u64 = 5_000;
+/// Minimum age of the oldest record that analytics read, in ms: minutes that an owner has not published before it ended.
+const ANALYTICS_REPLAY_MS: u64 = 600_000;
 
 impl Worker {
     /// Revokes the partitions that others count, and asks for the log ends of partitions to assign. An aggregator that
@@ -93,9 +95,16 @@ impl Worker {
     }
 
     fn assign(&mut self, now: Timestamp, partition: Partition, end: LogEnd, effects: &mut Vec<WorkerEffect>) {
-        let counting = Counting::new(end.log, self.settings.counters_max.div_ceil(self.partitions as usize));
+        let counters_max = self.settings.counters_max.div_ceil(self.partitions as usize);
+        let counting = Counting::new(end.log, counters_max, self.settings.analytics);
         self.assigned.insert(partition, AssignedPartition::new(counting, end.next));
-        effects.push(WorkerEffect::Read { partition, since: self.settings.replay_window.start(now) });
+        effects.push(WorkerEffect::Read { partition, since: self.read_since(now) });
+    }
+
+    /// Returns the append time of the oldest record to read. The minutes in which an earlier owner ended must be read, too.
+    fn read_since(&self, now: Timestamp) -> Option<Timestamp> {
+        let since = self.settings.replay_window.start(now)?;
+        Some(if self.settings.analytics.is_some() { since.min(now.minus_ms(ANALYTICS_REPLAY_MS)) } else { since })
     }
 
     fn revoke(&mut self, partition: Partition, effects: &mut Vec<WorkerEffect>) {

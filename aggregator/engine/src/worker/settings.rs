@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
 
+use crate::analytics::AnalyticsSettings;
 use crate::replay_window::ReplayWindow;
 
 const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
@@ -29,6 +30,8 @@ pub struct WorkerSettings {
     pub coordinates: bool,
     /// The part of the log that is read to restore counts.
     pub replay_window: ReplayWindow,
+    /// Caps of the analytics; nothing if calls are not summed.
+    pub analytics: Option<AnalyticsSettings>,
     /// The address at which other aggregators reach this one's HTTP, as host:port; empty if they do not.
     pub http: Arc<str>,
 }
@@ -46,6 +49,7 @@ impl WorkerSettings {
             shares: false,
             coordinates: false,
             replay_window: ReplayWindow::default(),
+            analytics: Some(AnalyticsSettings::default()),
             http: "".into(),
         }
     }

@@ -56,8 +56,8 @@ pub(crate) fn count(bus: &KafkaBus) -> Counted {
             let id = batch.counters[index as usize].id.to_string();
             let units = counted.counters.entry(id).or_default();
             match row.outcome {
-                Outcome::Admitted | Outcome::Charged => units.admitted += row.cost.unsigned_abs(),
-                Outcome::Denied => units.denied += row.cost.unsigned_abs(),
+                Outcome::Admitted | Outcome::Charged | Outcome::Corrected => units.admitted += row.cost.unsigned_abs(),
+                Outcome::Denied(_) => units.denied += row.cost.unsigned_abs(),
                 Outcome::Spared | Outcome::Reset => {}
             }
         }

@@ -37,6 +37,17 @@ pub(super) const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'s
             ("cleanup.policy", "compact"),
         ],
         Topic::Ledger => &KEPT_FOR_EVER,
+        Topic::Rollups => &[
+            ("cleanup.policy", "delete"),
+            // Minutes of 30 days; each is a few hundred bytes for each caller.
+            ("retention.ms", "2592000000"),
+        ],
+        Topic::Live => &[
+            ("cleanup.policy", "delete"),
+            // Aggregators read the seconds of a quarter of an hour when they start.
+            ("retention.ms", "1200000"),
+            ("segment.ms", "300000"),
+        ],
         Topic::Usage => &[
             ("cleanup.policy", "delete"),
             // Readers use the last seconds; the rest is for whoever looks at the topic.

@@ -181,7 +181,8 @@ impl TopicAdmin<'_> {
         }
         let afterwards = match topic {
             Topic::Calls => "aggregators count from then on, and the counts in the store stay",
-            Topic::Signals | Topic::Presence | Topic::Usage => "its records are repeated within seconds",
+            Topic::Signals | Topic::Presence | Topic::Usage | Topic::Live => "its records are repeated within seconds",
+            Topic::Rollups => "its closed minutes are lost",
             Topic::Rules => "then publish the rules again with `tollgate rules publish FILE`",
             Topic::Ledger => {
                 "stop the aggregators of all regions first, until the terms of all grants have ended; regions then begin with their floors"

@@ -85,6 +85,8 @@ pub struct Row {
     pub cost: i64,
     /// Result of the charge.
     pub outcome: Outcome,
+    /// True if the rule is in shadow and would have denied the call.
+    pub shadow_denied: bool,
     /// Data of the whole call, on its home row only.
     pub home: Option<Home>,
 }
@@ -98,6 +100,11 @@ pub struct Home {
     pub decider: Option<u32>,
     /// Authority that made the decision.
     pub source: Source,
+    /// Reason for which the call was denied; `None` if it was admitted.
+    pub denied: Option<DenialCause>,
+    /// Units that the deciding rule could have admitted after the decision, if the agent knew them: without rules, or when it
+    /// repeats an answer of the store, it does not.
+    pub remaining: Option<u64>,
 }
 
 /// Result of a charge as the log records it.
@@ -107,18 +114,52 @@ pub enum Outcome {
     Admitted,
     /// The call was admitted or is counted in any case, and the store has acknowledged the charge at the time of the row.
     Charged,
-    /// This counter denied the call.
-    Denied,
+    /// This counter denied the call, or the call itself was denied if the row has no counter.
+    Denied(DenialCause),
     /// Another counter denied the call, so this one was not charged.
     Spared,
     /// An operator has emptied the counter; the row stands for no call.
     Reset,
+    /// The units correct an earlier call, by a settlement, a release or a late answer; the row stands for no call.
+    Corrected,
+}
+
+/// Reason for which a call was denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum DenialCause {
+    /// Count of the store, of the agent's own table, or of a signal.
+    Count,
+    /// Deny list, or rule that denies every call.
+    List,
+    /// Answer of the store that came after the deadline.
+    Late,
+    /// `on_failure` of the rule, without store and signals.
+    Fallback,
+    /// Emergency switch.
+    Emergency,
+}
+
+impl DenialCause {
+    /// All causes, in their order.
+    pub const ALL: [Self; 5] = [Self::Count, Self::List, Self::Late, Self::Fallback, Self::Emergency];
+
+    /// Returns the name used in answers and records.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::List => "list",
+            Self::Late => "late",
+            Self::Fallback => "fallback",
+            Self::Emergency => "emergency",
+        }
+    }
 }
 
 impl Outcome {
     /// Returns true if the units count.
     #[must_use]
     pub const fn is_admitted(self) -> bool {
-        matches!(self, Self::Admitted | Self::Charged)
+        matches!(self, Self::Admitted | Self::Charged | Self::Corrected)
     }
 }

@@ -4,6 +4,7 @@ pub mod texts;
 pub mod calls;
 pub mod emergency;
 pub mod signals;
+pub mod rollups;
 pub mod presence;
 pub mod rules;
 pub mod ledger;
@@ -24,13 +25,27 @@ pub enum Topic {
     Ledger,
     /// Units that the callers of each region use; one partition. Only the bus of the home cluster carries it.
     Usage,
+    /// Sums of calls by closed minutes, as JSON lines; one partition.
+    Rollups,
+    /// Sums of calls by the newest seconds, as JSON lines; one partition.
+    Live,
 }
 
 impl Topic {
     /// All topics.
-    pub const ALL: [Self; 6] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Ledger, Self::Usage];
+    pub const ALL: [Self; 8] = [
+        Self::Calls,
+        Self::Signals,
+        Self::Presence,
+        Self::Rules,
+        Self::Ledger,
+        Self::Usage,
+        Self::Rollups,
+        Self::Live,
+    ];
     /// Topics of a deployment: all but those that the deployments of all regions share.
-    pub const OF_DEPLOYMENT: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
+    pub const OF_DEPLOYMENT: [Self; 6] =
+        [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Rollups, Self::Live];
 
     /// Returns the topic's name, without the prefix of a deployment.
     #[must_use]
@@ -42,6 +57,8 @@ impl Topic {
             Self::Rules => "rules",
             Self::Ledger => "ledger",
             Self::Usage => "usage",
+            Self::Rollups => "rollups",
+            Self::Live => "live",
         }
     }
 }

@@ -43,6 +43,13 @@ impl Texts {
         self.text.len()
     }
 
+    /// Returns the text at an index; none past the last.
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<&str> {
+        let index = index as usize;
+        (index < self.len()).then(|| &self[index])
+    }
+
     /// Returns the texts in their order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).map(|index| &self[index])

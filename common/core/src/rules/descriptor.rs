@@ -13,6 +13,8 @@ use crate::call::{Descriptors, bit};
 use crate::client_network::client_network;
 use crate::request_path::normalize;
 
+/// Name of the descriptor that holds the endpoint of a call: its normalised path, unless the rules say otherwise.
+pub const ENDPOINT: &str = "endpoint";
 /// Name of the descriptor that holds the tier of a caller.
 pub const TIER: &str = "tier";
 
@@ -103,7 +105,7 @@ impl DescriptorSpec {
             Self::new("api_key", DescriptorSource::Header("x-api-key".into())),
             Self::new("ip", DescriptorSource::ClientIp { trusted_hops: 0, ipv6_prefix: 64 }),
             Self::new("method", DescriptorSource::Method),
-            Self::new("endpoint", DescriptorSource::Path { normalized: true }),
+            Self::new(ENDPOINT, DescriptorSource::Path { normalized: true }),
         ]
     }
 

@@ -22,7 +22,7 @@ mod explain;
 mod builder;
 mod in_region;
 
-pub use descriptor::{DescriptorSource, DescriptorSpec, MatchScope, ResolvedCall, TIER};
+pub use descriptor::{DescriptorSource, DescriptorSpec, ENDPOINT, MatchScope, ResolvedCall, TIER};
 pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};
 pub use index::{Index, Positions};
 pub use limit_policy::{Consistency, DEADLINE_MS_DEFAULT, LimitPolicy, OnFailure};

@@ -104,7 +104,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
     let sum = |of: fn(&Run) -> usize| runs.values().map(of).sum::<usize>();
     println!(
         "{} seeds, {} calls, {} of them tried again, by source {sources:?}; {} lost in crashes; {} partitions restored, \
-         {} owned twice; {} counts compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
+         {} owned twice; {} counts and {} rollups compared, {} duplicates; {} accounts balanced, {} admissions by on_failure bounded, {} \
          by the store charged, {} by leases ({} of them beside a request), {} by parts, {} admissions and {} denials by \
          a rule that counts each call, {} under strict and {} under bounded rules as callers see them, {} of \
          these after a change of the window; {} answers to request ids; {} before a late answer; {} calls shared a charge; {} forged \
@@ -116,6 +116,7 @@ fn the_invariants_hold_at_every_step_of_every_seed() {
         sum(|run| run.totals.restored),
         sum(|run| run.totals.doubled),
         sum(|run| run.totals.compared),
+        sum(|run| run.totals.rollups),
         sum(|run| run.totals.duplicates),
         sum(|run| run.totals.balanced),
         sum(|run| run.totals.bounded),

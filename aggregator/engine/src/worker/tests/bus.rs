@@ -27,6 +27,7 @@ pub(super) fn batch(partition: Partition, sequence: u64, units: i64) -> Batch {
         sub_window: window.sub_window(at(0)),
         cost: units,
         outcome: Outcome::Admitted,
+        shadow_denied: false,
         home: None,
     };
     Batch {
@@ -133,7 +134,7 @@ impl Node {
                     }
                 }
                 WorkerEffect::Announce(presence) => bus.presence.push((now, presence.clone())),
-                WorkerEffect::DeadLetter { .. } | WorkerEffect::Notice(_) => {}
+                WorkerEffect::PublishRollups { .. } | WorkerEffect::DeadLetter { .. } | WorkerEffect::Notice(_) => {}
             }
             effects.extend(answers);
             self.effects.push(effect);

@@ -24,6 +24,7 @@ mod wake_ups;
 mod notices;
 mod members;
 mod forgeries;
+mod rollups;
 
 use std::collections::BTreeMap;
 
@@ -48,6 +49,7 @@ use ledger::Ledger;
 use members::Members;
 use never_over::NeverOver;
 use notices::Notices;
+use rollups::Rollups;
 use store_time::StoreTime;
 use true_denial::TrueDenial;
 use wake_ups::WakeUps;
@@ -77,6 +79,7 @@ pub(crate) struct Invariants {
     notices: Notices,
     members: Members,
     forgeries: Forgeries,
+    rollups: Rollups,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -89,6 +92,8 @@ pub(crate) struct Totals {
     pub(crate) compared: usize,
     /// Duplicates in the log, as each count saw them.
     pub(crate) duplicates: usize,
+    /// Rollups of closed minutes that were compared with the log.
+    pub(crate) rollups: usize,
     /// Partitions that were restored.
     pub(crate) restored: usize,
     /// Partitions that two aggregators owned at once.
@@ -153,6 +158,7 @@ impl Invariants {
             notices: Notices::default(),
             members: Members::default(),
             forgeries: Forgeries::default(),
+            rollups: Rollups::default(),
             facts,
         }
     }
@@ -208,6 +214,7 @@ impl Invariants {
         HandOver::finish(sim)?;
         Ledger::finish(&self.facts, sim)?;
         Forgeries::finish(sim)?;
+        self.rollups.finish(sim)?;
         self.capped.finish(&self.facts, sim)?;
         Ok(Totals {
             answered: self.answers.answered(),
@@ -215,6 +222,7 @@ impl Invariants {
             lost_in_crashes: self.answers.lost_in_crashes(),
             compared: self.exactly_counted.compared,
             duplicates: self.exactly_counted.duplicates,
+            rollups: self.rollups.compared,
             restored: self.hand_over.restored,
             doubled: self.hand_over.doubled.len(),
             balanced: self.ledger.balanced,

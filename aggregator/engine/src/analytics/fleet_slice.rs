@@ -1,0 +1,102 @@
+//! The rollups of all partitions in one second or minute.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
+use tollgate_core::messages::rollups::{LimitUse, OTHERS, Rollup, Subject, Totals};
+use tollgate_core::messages::signals::{LogId, Offset};
+
+/// Rollups of one second or minute, by subject.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FleetSlice {
+    sums: HashMap<Subject, FleetSums, RandomState>,
+    applied_at: Timestamp,
+    /// The newest rollup of each subject and partition, as long as later ones may replace it.
+    newest: HashMap<(Partition, LogId, Subject), Newest, RandomState>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Newest {
+    as_of: Offset,
+    totals: Totals,
+    callers: u64,
+}
+
+/// Sums over all partitions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct FleetSums {
+    pub(super) totals: Totals,
+    pub(super) limit: LimitUse,
+}
+
+impl FleetSlice {
+    /// Adds a rollup, or replaces an earlier one of the same name.
+    pub(super) fn apply(&mut self, now: Timestamp, name: (Partition, LogId, Offset), rollup: &Rollup) {
+        let (partition, log, as_of) = name;
+        self.applied_at = now;
+        let known = self.newest.entry((partition, log, rollup.subject.clone())).or_default();
+        if as_of < known.as_of {
+            return;
+        }
+        let limit = rollup.limit.unwrap_or_default();
+        let sums = self.sums.entry(rollup.subject.clone()).or_default();
+        sums.totals.replace(&known.totals, &rollup.totals);
+        sums.limit.callers = (sums.limit.callers - known.callers).saturating_add(limit.callers);
+        sums.follow(limit);
+        *known = Newest { as_of, totals: rollup.totals, callers: limit.callers };
+    }
+
+    /// Returns the sums of a subject.
+    pub(super) fn get(&self, subject: &Subject) -> Option<&FleetSums> {
+        self.sums.get(subject)
+    }
+
+    /// Returns all sums.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Subject, &FleetSums)> {
+        self.sums.iter()
+    }
+
+    /// Returns the time at which a rollup was applied last.
+    pub(super) fn applied_at(&self) -> Timestamp {
+        self.applied_at
+    }
+
+    /// Returns true if rollups may still be replaced.
+    pub(super) fn is_open(&self) -> bool {
+        !self.newest.is_empty()
+    }
+
+    /// Forgets from which partitions the sums are, and all but the first callers of each rule.
+    pub(super) fn close(&mut self, callers_max: usize) {
+        self.newest = HashMap::default();
+        let mut callers: Vec<(Arc<str>, u64, Subject)> = Vec::new();
+        for (subject, sums) in &self.sums {
+            if let Subject::Caller { rule, .. } = subject {
+                callers.push((rule.clone(), sums.totals.calls(), subject.clone()));
+            }
+        }
+        callers.sort_unstable_by(|a, b| (&a.0, b.1, &a.2).cmp(&(&b.0, a.1, &b.2)));
+        let (mut of_rule, mut rank): (Option<Arc<str>>, usize) = (None, 0);
+        for (rule, _, subject) in callers {
+            rank = if of_rule.as_ref() == Some(&rule) { rank + 1 } else { 0 };
+            let others = Subject::Caller { rule: rule.clone(), caller: OTHERS.into() };
+            if rank >= callers_max && subject != others && let Some(sums) = self.sums.remove(&subject) {
+                self.sums.entry(others).or_default().totals.add(&sums.totals);
+            }
+            of_rule = Some(rule);
+        }
+        self.sums.shrink_to_fit();
+    }
+}
+
+impl FleetSums {
+    fn follow(&mut self, limit: LimitUse) {
+        let known = &mut self.limit;
+        if limit.generation > known.generation || limit.generation == known.generation && limit.quota >= known.quota {
+            (known.generation, known.quota, known.window_ms) = (limit.generation, limit.quota, limit.window_ms);
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! The view of the whole fleet: the rollups of all partitions, as an aggregator reads them from the bus.
+//!
+//! Seconds are kept for 15 minutes and minutes for a day. A rollup may be replaced for ten minutes; then the sums are closed, and
+//! of the callers those with the most calls are kept. It does not matter which aggregator has written a rollup.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use foldhash::fast::RandomState;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rollups::{LimitUse, MINUTE_MS, OTHERS, Rollup, RollupBatch, SECOND_MS, Subject, Totals};
+use tollgate_core::rules::Generation;
+
+use super::denied_callers::{CallerName, DeniedCallers};
+use super::fleet_slice::FleetSlice;
+
+/// Time for which seconds and minutes are kept, in ms.
+pub const SECONDS_KEPT_MS: u64 = 15 * MINUTE_MS;
+/// Time for which minutes are kept, in ms.
+pub const MINUTES_KEPT_MS: u64 = 24 * 60 * MINUTE_MS;
+/// Time in which a rollup may be replaced, in ms.
+const OPEN_MS: u64 = 10 * MINUTE_MS;
+/// Maximum number of callers of a rule in a minute that is closed.
+const CALLERS_KEPT_MAX: usize = 50;
+/// Maximum time ahead of this aggregator's clock, in ms; rollups of a later time are not credible.
+const AHEAD_MS_MAX: u64 = MINUTE_MS;
+/// Age up to which the use of a quota is shown, in ms.
+const USE_SHOWN_MS: u64 = 5_000;
+/// Maximum number of callers whose use of a quota is kept.
+const USES_LEN_MAX: usize = 10_000;
+/// Time without a rollup after which an aggregator is silent, in ms.
+const SILENT_AFTER_MS: u64 = 5_000;
+
+/// The rollups of all partitions.
+#[derive(Clone, Debug, Default)]
+pub struct FleetView {
+    /// By their starts, in ms.
+    seconds: BTreeMap<u64, FleetSlice>,
+    minutes: BTreeMap<u64, FleetSlice>,
+    /// Minutes before this one are closed.
+    closed_to: u64,
+    denied: DeniedCallers,
+    uses: HashMap<CallerName, (Timestamp, LimitUse), RandomState>,
+    /// Newest generation of each rule, and the second in which it was first used; none for the first one that was seen.
+    generations: HashMap<Arc<str>, (Generation, Option<Timestamp>), RandomState>,
+    /// Aggregators, and when their last rollups came.
+    writers: HashMap<Arc<str>, Timestamp, RandomState>,
+}
+
+/// Order of callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallersOrder {
+    /// Most denied calls first.
+    Denied,
+    /// Most calls first.
+    Calls,
+    /// Fullest limit first.
+    Near,
+    /// Newest first denial first, of the callers that were not denied before the rules changed.
+    New,
+}
+
+/// Sums of one caller under one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallerSums {
+    /// Name of the rule.
+    pub rule: Arc<str>,
+    /// Label of the caller.
+    pub caller: Arc<str>,
+    /// Sums of the minutes that were asked for.
+    pub totals: Totals,
+    /// State of the limit; `used` is of the last seconds.
+    pub limit: LimitUse,
+    /// Minute of the first denial and of the last.
+    pub denied_from: Option<(Timestamp, Timestamp)>,
+}
+
+/// State of one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleState {
+    /// Name of the rule.
+    pub rule: Arc<str>,
+    /// Sums of the last 60 s.
+    pub last_minute: Totals,
+    /// Largest quota with its window, newest generation, and number of callers in the newest minute.
+    pub limit: LimitUse,
+    /// Time at which this generation was first used, if it was seen to change.
+    pub changed_at: Option<Timestamp>,
+}
+
+impl FleetView {
+    /// Applies rollups that were read. Those of a time that is not kept are ignored; returns an error for those of the future.
+    ///
+    /// # Errors
+    /// If the batch has a rollup of more than a minute ahead.
+    pub fn apply(&mut self, now: Timestamp, batch: &RollupBatch) -> Result<(), String> {
+        let is_ahead = |rollup: &Rollup| rollup.start > now.plus_ms(AHEAD_MS_MAX);
+        if batch.rollups.iter().any(is_ahead) {
+            return Err(format!("aggregator {} reports calls of the future; set its clock", batch.aggregator));
+        }
+        self.writers.insert(batch.aggregator.clone(), now);
+        self.drop_old(now);
+        for rollup in &batch.rollups {
+            self.apply_rollup(now, batch, rollup);
+        }
+        Ok(())
+    }
+
+    /// Returns the aggregators of these names that publish nothing.
+    #[must_use]
+    pub fn silent<'a>(&self, now: Timestamp, members: impl Iterator<Item = &'a Arc<str>>) -> Vec<Arc<str>> {
+        let is_silent = |member: &&Arc<str>| {
+            self.writers.get(*member).is_none_or(|heard| now.ms_since(*heard) > SILENT_AFTER_MS)
+        };
+        members.filter(is_silent).cloned().collect()
+    }
+
+    /// Returns the sums of a subject by second or by minute, from one instant up to another.
+    #[must_use]
+    pub fn series(&self, subject: &Subject, size_ms: u64, from: Timestamp, to: Timestamp) -> Vec<(Timestamp, Totals)> {
+        let slices = if size_ms == SECOND_MS { &self.seconds } else { &self.minutes };
+        let point = |(start, slice): (&u64, &FleetSlice)| Some((Timestamp::from_ms(*start), slice.get(subject)?.totals));
+        slices.range(from.as_ms()..to.as_ms().max(from.as_ms())).filter_map(point).collect()
+    }
+
+    /// Returns the sums of all subjects of a kind in the newest minutes, by name. `name` selects the kind.
+    #[must_use]
+    pub fn sums(&self, minutes: u64, now: Timestamp, name: impl Fn(&Subject) -> Option<Arc<str>>) -> Vec<(Arc<str>, Totals)> {
+        let mut sums: HashMap<Arc<str>, Totals, RandomState> = HashMap::default();
+        for slice in self.newest_minutes(minutes, now) {
+            for (subject, of) in slice.iter() {
+                if let Some(name) = name(subject) {
+                    sums.entry(name).or_default().add(&of.totals);
+                }
+            }
+        }
+        let mut sums: Vec<_> = sums.into_iter().collect();
+        sums.sort_unstable_by(|a, b| b.1.calls().cmp(&a.1.calls()).then_with(|| a.0.cmp(&b.0)));
+        sums
+    }
+
+    /// Returns the rules that were used in the newest minutes, by name.
+    #[must_use]
+    pub fn rules(&self, now: Timestamp) -> Vec<RuleState> {
+        let mut rules: BTreeMap<Arc<str>, RuleState> = BTreeMap::new();
+        let named = |rule: &Arc<str>| RuleState {
+            rule: rule.clone(),
+            last_minute: Totals::default(),
+            limit: LimitUse::default(),
+            changed_at: self.generations.get(rule).and_then(|(_, changed_at)| *changed_at),
+        };
+        for slice in self.newest_minutes(SECONDS_KEPT_MS / MINUTE_MS, now) {
+            for (subject, sums) in slice.iter() {
+                if let Subject::Rule(rule) = subject {
+                    let state = rules.entry(rule.clone()).or_insert_with(|| named(rule));
+                    // The newest minute comes first.
+                    if state.limit == LimitUse::default() {
+                        state.limit = sums.limit;
+                    }
+                }
+            }
+        }
+        for (_, second) in self.seconds.range(now.minus_ms(MINUTE_MS).as_ms()..) {
+            for (subject, sums) in second.iter() {
+                if let Subject::Rule(rule) = subject {
+                    rules.entry(rule.clone()).or_insert_with(|| named(rule)).last_minute.add(&sums.totals);
+                }
+            }
+        }
+        rules.into_values().collect()
+    }
+
+    /// Returns the latest time at which the rules were seen to change.
+    #[must_use]
+    pub fn rules_changed_at(&self) -> Option<Timestamp> {
+        self.generations.values().filter_map(|(_, changed_at)| *changed_at).max()
+    }
+
+    /// Returns the callers of the newest minutes in an order, as far as a condition holds for rule and label.
+    #[must_use]
+    pub fn callers(
+        &self,
+        now: Timestamp,
+        minutes: u64,
+        order: CallersOrder,
+        is_wanted: impl Fn(&str, &str) -> bool,
+    ) -> Vec<CallerSums> {
+        let mut callers: HashMap<CallerName, CallerSums, RandomState> = HashMap::default();
+        let shown_use = |name: &CallerName| {
+            let (seen, used) = self.uses.get(name)?;
+            (now.ms_since(*seen) <= USE_SHOWN_MS).then_some(*used)
+        };
+        let empty = |name: &CallerName| CallerSums {
+            rule: name.0.clone(),
+            caller: name.1.clone(),
+            totals: Totals::default(),
+            limit: shown_use(name).unwrap_or_default(),
+            denied_from: self.denied.get(name).map(|denied| (denied.first, denied.last)),
+        };
+        for slice in self.newest_minutes(minutes, now) {
+            for (subject, sums) in slice.iter() {
+                let Subject::Caller { rule, caller } = subject else { continue };
+                if is_wanted(rule, caller) {
+                    let name = (rule.clone(), caller.clone());
+                    let known = callers.entry(name.clone()).or_insert_with(|| empty(&name));
+                    known.totals.add(&sums.totals);
+                    if known.limit.quota == 0 {
+                        known.limit = LimitUse { used: known.limit.used, ..sums.limit };
+                    }
+                }
+            }
+        }
+        if order == CallersOrder::Near {
+            for name in self.uses.keys().filter(|(rule, caller)| is_wanted(rule, caller)) {
+                callers.entry(name.clone()).or_insert_with(|| empty(name));
+            }
+        }
+        let mut callers: Vec<CallerSums> =
+            callers.into_values().filter(|caller| self.is_listed(caller, order, now.minus_ms(minutes * MINUTE_MS))).collect();
+        callers.sort_by_cached_key(|caller| {
+            let key = match order {
+                CallersOrder::Denied => caller.totals.denied(),
+                CallersOrder::Calls => caller.totals.calls(),
+                CallersOrder::Near => permille(&caller.limit),
+                CallersOrder::New => caller.denied_from.map_or(0, |(first, _)| first.as_ms()),
+            };
+            (std::cmp::Reverse((key, caller.totals.calls())), caller.rule.clone(), caller.caller.clone())
+        });
+        callers
+    }
+
+    fn is_listed(&self, caller: &CallerSums, order: CallersOrder, from: Timestamp) -> bool {
+        let is_one = *caller.caller != *OTHERS;
+        match order {
+            CallersOrder::Denied => caller.totals.denied() > 0,
+            CallersOrder::Calls => true,
+            CallersOrder::Near => is_one && caller.limit.used.is_some(),
+            CallersOrder::New => {
+                let changed_at = self.generations.get(&caller.rule).and_then(|(_, changed_at)| *changed_at);
+                let since = changed_at.map_or(from, |changed_at| changed_at.minus_ms(changed_at.as_ms() % MINUTE_MS));
+                is_one && caller.denied_from.is_some_and(|(first, _)| first >= since)
+            }
+        }
+    }
+
+    /// Returns the newest minutes, the newest first.
+    fn newest_minutes(&self, minutes: u64, now: Timestamp) -> impl Iterator<Item = &FleetSlice> {
+        let from = now.minus_ms(minutes.saturating_mul(MINUTE_MS)).as_ms();
+        self.minutes.range(from - from % MINUTE_MS..).rev().map(|(_, slice)| slice)
+    }
+
+    fn apply_rollup(&mut self, now: Timestamp, batch: &RollupBatch, rollup: &Rollup) {
+        let start = rollup.start.as_ms();
+        let is_second = rollup.size_ms == SECOND_MS;
+        let kept_ms = if is_second { SECONDS_KEPT_MS } else { MINUTES_KEPT_MS };
+        if rollup.start.plus_ms(kept_ms) < now {
+            return;
+        }
+        let slices = if is_second { &mut self.seconds } else { &mut self.minutes };
+        // A closed minute is replaced no more; one that was never read is new.
+        if !is_second && start < self.closed_to && slices.get(&start).is_some_and(|slice| !slice.is_open()) {
+            return;
+        }
+        slices.entry(start).or_default().apply(now, (batch.partition, batch.log, batch.as_of), rollup);
+        match &rollup.subject {
+            Subject::Rule(rule) => {
+                let generation = rollup.limit.map_or(0, |limit| limit.generation);
+                let known = self.generations.entry(rule.clone()).or_insert((generation, None));
+                if generation > known.0 {
+                    *known = (generation, Some(rollup.start));
+                }
+            }
+            Subject::Caller { rule, caller } => {
+                let name = (rule.clone(), caller.clone());
+                if let Some(limit) = rollup.limit.filter(|limit| limit.used.is_some())
+                    && (self.uses.len() < USES_LEN_MAX || self.uses.contains_key(&name))
+                {
+                    self.uses.insert(name.clone(), (now, limit));
+                }
+                if rollup.totals.denied() > 0 {
+                    self.denied.denied(name, rollup.start);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn drop_old(&mut self, now: Timestamp) {
+        let first_second = now.minus_ms(SECONDS_KEPT_MS).as_ms();
+        while self.seconds.first_key_value().is_some_and(|(start, _)| *start < first_second) {
+            self.seconds.pop_first();
+        }
+        let first_minute = now.minus_ms(MINUTES_KEPT_MS).as_ms();
+        while self.minutes.first_key_value().is_some_and(|(start, _)| *start < first_minute) {
+            self.minutes.pop_first();
+        }
+        let closed_to = now.minus_ms(OPEN_MS).as_ms();
+        let closed_to = closed_to - closed_to % MINUTE_MS;
+        if closed_to > self.closed_to {
+            self.closed_to = closed_to;
+            // One that is being read from the log stays open.
+            let is_due = |slice: &FleetSlice| slice.is_open() && now.ms_since(slice.applied_at()) >= MINUTE_MS;
+            let due = self.minutes.range_mut(..closed_to).filter(|(_, slice)| is_due(slice));
+            due.for_each(|(_, slice)| slice.close(CALLERS_KEPT_MAX));
+            self.uses.retain(|_, (seen, _)| now.ms_since(*seen) <= USE_SHOWN_MS);
+        }
+    }
+}
+
+fn permille(limit: &LimitUse) -> u64 {
+    limit.used.unwrap_or(0).saturating_mul(1_000) / limit.quota.max(1)
+}

@@ -1,0 +1,15 @@
+//! Analytics: the sums of calls by second and by minute.
+//!
+//! [`PartitionRollups`] sums the rows of one partition, next to its counts and from the same batches, so that a call is summed
+//! once whatever is delivered twice. Its rollups go to the bus. [`FleetView`] adds the rollups of all partitions as any aggregator
+//! reads them, and answers questions. Nothing here depends on which aggregator counts a partition.
+
+mod batch_sums;
+mod slice;
+mod partition_rollups;
+mod fleet_slice;
+mod denied_callers;
+mod fleet_view;
+
+pub use fleet_view::{CallerSums, CallersOrder, FleetView, MINUTES_KEPT_MS, RuleState, SECONDS_KEPT_MS};
+pub use partition_rollups::{AnalyticsSettings, AnalyticsTally, PartitionRollups};

@@ -1,0 +1,96 @@
+//! `/api/v1/callers?rule=R&caller=PART&sort=denied&minutes=5&limit=50&offset=0`: callers, by denials, by calls, by the part of their
+//! quota that is used, or by their first denial.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder};
+use tollgate_core::clock::Timestamp;
+
+use super::V1;
+use super::query::{Params, limit, minutes, not_found};
+use super::totals::{totals, with};
+use crate::api::responses::respond;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CallersQuery {
+    rule: Option<String>,
+    caller: Option<String>,
+    #[serde(default)]
+    sort: Sort,
+    minutes: Option<u64>,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Sort {
+    #[default]
+    Denied,
+    Calls,
+    Near,
+    New,
+}
+
+pub(super) async fn callers(State(v1): State<V1>, Params(query): Params<CallersQuery>) -> Response {
+    match v1.callers(&query) {
+        Ok(body) => respond(StatusCode::OK, &body),
+        Err(refusal) => refusal,
+    }
+}
+
+impl V1 {
+    fn callers(&self, query: &CallersQuery) -> Result<Value, Response> {
+        let (minutes, limit) = (minutes(query.minutes)?, limit(query.limit)?);
+        let order = match query.sort {
+            Sort::Denied => CallersOrder::Denied,
+            Sort::Calls => CallersOrder::Calls,
+            Sort::Near => CallersOrder::Near,
+            Sort::New => CallersOrder::New,
+        };
+        let is_wanted = |rule: &str, caller: &str| {
+            query.rule.as_deref().is_none_or(|wanted| wanted == rule)
+                && query.caller.as_deref().is_none_or(|part| caller.contains(part))
+        };
+        let (now, callers, knows_rule) = self.analytics.ask(|view, now| {
+            let rule = query.rule.as_deref();
+            let knows_rule = rule.is_none_or(|rule| view.rules(now).iter().any(|known| *known.rule == *rule));
+            (now, view.callers(now, minutes, order, is_wanted), knows_rule)
+        });
+        if let Some(rule) = query.rule.as_deref().filter(|_| !knows_rule) {
+            let detail = format!("no call was decided by a rule `{rule}` in the last 15 minutes; /api/v1/rules lists those in use");
+            return Err(not_found(&detail));
+        }
+        let shown: Vec<Value> = callers.iter().skip(query.offset).take(limit).map(|sums| caller(sums, now)).collect();
+        Ok(json!({
+            "now_ms": now.as_ms(),
+            "matched": callers.len(),
+            "minutes": minutes,
+            "exact": true,
+            "callers": shown,
+        }))
+    }
+}
+
+fn caller(sums: &CallerSums, now: Timestamp) -> Value {
+    let limit = &sums.limit;
+    let has_limit = limit.quota > 0;
+    let permille = limit.used.filter(|_| has_limit).map(|used| used.saturating_mul(1_000) / limit.quota);
+    let minute = |at: Option<Timestamp>| at.map(Timestamp::as_ms);
+    let of_caller = json!({
+        "rule": *sums.rule,
+        "caller": *sums.caller,
+        "quota": has_limit.then_some(limit.quota),
+        "window_ms": has_limit.then_some(limit.window_ms),
+        "used": limit.used,
+        "used_permille": permille,
+        "first_denied_ms": minute(sums.denied_from.map(|(first, _)| first)),
+        "last_denied_ms": minute(sums.denied_from.map(|(_, last)| last.min(now))),
+    });
+    with(of_caller, totals(&sums.totals))
+}

@@ -1,0 +1,103 @@
+//! `/api/v1/agents`, `/partitions`, `/endpoints` and `/tiers`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollgate_aggregator_engine::worker::AgentState;
+use tollgate_core::messages::rollups::{Subject, Totals};
+
+use super::V1;
+use super::query::{Params, minutes};
+use super::totals::{totals, with};
+use crate::api::responses::{busy, respond};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct MinutesQuery {
+    minutes: Option<u64>,
+}
+
+pub(super) async fn endpoints(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Response {
+    let name = |subject: &Subject| if let Subject::Endpoint(name) = subject { Some(name.clone()) } else { None };
+    v1.named("endpoint", &query, name)
+}
+
+pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Response {
+    let name = |subject: &Subject| if let Subject::Tier(name) = subject { Some(name.clone()) } else { None };
+    v1.named("tier", &query, name)
+}
+
+pub(super) async fn agents(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Response {
+    let minutes = match minutes(query.minutes) {
+        Ok(minutes) => minutes,
+        Err(refusal) => return refusal,
+    };
+    let name = |subject: &Subject| if let Subject::Agent(name) = subject { Some(name.clone()) } else { None };
+    let (now, sums) = v1.analytics.ask(|view, now| (now, view.sums(minutes, now, name)));
+    let heard = v1.queries.ask(|state| {
+        let agents = state.worker.agents().iter();
+        agents.map(|(name, agent)| (name.clone(), agent.clone())).collect::<BTreeMap<_, _>>()
+    });
+    let Some(heard) = heard.await else { return busy() };
+    let mut agents: BTreeMap<Arc<str>, (Option<AgentState>, Totals)> =
+        heard.into_iter().map(|(name, agent)| (name, (Some(agent), Totals::default()))).collect();
+    for (name, totals) in sums {
+        agents.entry(name).or_default().1 = totals;
+    }
+    let agents: Vec<Value> = agents.iter().map(|(name, (heard, sums))| agent(name, heard.as_ref(), sums)).collect();
+    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "minutes": minutes, "agents": agents }))
+}
+
+pub(super) async fn partitions(State(v1): State<V1>) -> Response {
+    let own = v1.id.clone();
+    let partitions = v1.queries.ask(move |state| {
+        let partition = |(partition, assigned): (u32, &tollgate_aggregator_engine::worker::AssignedPartition)| {
+            let counting = &assigned.counting;
+            json!({
+                "partition": partition,
+                "aggregator": *own,
+                "restored": counting.restored,
+                "lag_records": assigned.lag_records,
+                "counters": counting.tally().counters,
+                "read": counting.read.map(|(offset, _)| offset),
+                "appended_ms": counting.read.map(|(_, appended)| appended.as_ms()),
+            })
+        };
+        (state.now, state.worker.assigned().map(partition).collect::<Vec<_>>())
+    });
+    let Some((now, partitions)) = partitions.await else { return busy() };
+    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "partitions": partitions }))
+}
+
+impl V1 {
+    fn named(&self, kind: &str, query: &MinutesQuery, name: impl Fn(&Subject) -> Option<Arc<str>>) -> Response {
+        let minutes = match minutes(query.minutes) {
+            Ok(minutes) => minutes,
+            Err(refusal) => return refusal,
+        };
+        let (now, sums) = self.analytics.ask(|view, now| (now, view.sums(minutes, now, name)));
+        let named = |(name, sums): &(Arc<str>, Totals)| with(json!({ kind: **name }), totals(sums));
+        let list: Vec<Value> = sums.iter().map(named).collect();
+        respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "minutes": minutes, format!("{kind}s"): list }))
+    }
+}
+
+fn agent(name: &str, heard: Option<&AgentState>, sums: &Totals) -> Value {
+    let store = heard.map(|agent| if agent.open_breakers.is_empty() { "ok" } else { "down" });
+    json!({
+        "agent": name,
+        "region": heard.map(|agent| &*agent.region),
+        "seen_ms": heard.map(|agent| agent.seen.as_ms()),
+        "generation": heard.map(|agent| agent.generation),
+        "store": store,
+        "clock_offset_ms": heard.map(|agent| agent.clock_offset_ms),
+        "dropped_rows": heard.map(|agent| agent.dropped_rows),
+        "emergency": heard.and_then(|agent| agent.emergency).map(|quota| quota.to_string()),
+        "calls": totals(sums),
+    })
+}

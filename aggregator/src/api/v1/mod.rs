@@ -1,0 +1,61 @@
+//! `/api/v1`: who is limited, by which rule, and how much is left. docs/analytics.md describes the answers.
+//!
+//! Sums come from the view of the whole fleet, which every aggregator has; facts about members come from the event loop.
+
+mod query;
+mod totals;
+mod status;
+mod series;
+mod rules;
+mod callers;
+mod members;
+mod events;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use axum::Router;
+use axum::routing::get;
+
+use crate::analytics::Analytics;
+use crate::queries::Queries;
+use crate::regions::RegionQueries;
+
+use super::regions::regions_view;
+
+/// State of the routes.
+#[derive(Clone)]
+pub(super) struct V1 {
+    id: Arc<str>,
+    /// True if agents and aggregators of other processes are part of the answers.
+    is_fleet: bool,
+    queries: Queries,
+    analytics: Analytics,
+    /// Number of clients that receive events.
+    listeners: Arc<AtomicUsize>,
+}
+
+/// Returns the routes under `/api/v1`. Without a shared bus, the answers are about this process alone.
+pub fn analytics_router(
+    id: Arc<str>,
+    is_fleet: bool,
+    queries: Queries,
+    analytics: Analytics,
+    regions: Option<RegionQueries>,
+) -> Router {
+    let of_regions = regions.map_or_else(Router::new, |regions| {
+        Router::new().route("/api/v1/regions", get(regions_view)).with_state((regions, queries.clone()))
+    });
+    Router::new()
+        .route("/api/v1/status", get(status::status))
+        .route("/api/v1/series", get(series::series))
+        .route("/api/v1/rules", get(rules::rules))
+        .route("/api/v1/callers", get(callers::callers))
+        .route("/api/v1/endpoints", get(members::endpoints))
+        .route("/api/v1/tiers", get(members::tiers))
+        .route("/api/v1/agents", get(members::agents))
+        .route("/api/v1/partitions", get(members::partitions))
+        .route("/api/v1/events", get(events::events))
+        .with_state(V1 { id, is_fleet, queries, analytics, listeners: Arc::default() })
+        .merge(of_regions)
+}

@@ -1,0 +1,60 @@
+//! Parameters of the questions: an unknown or wrong one is refused with the reason and the remedy.
+
+use axum::extract::FromRequestParts;
+use axum::extract::rejection::QueryRejection;
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+
+use crate::api::responses::problem;
+
+/// Maximum number of minutes that are summed for a list: one hour.
+const MINUTES_MAX: u64 = 60;
+const MINUTES_DEFAULT: u64 = 5;
+const LIMIT_MAX: usize = 10_000;
+const LIMIT_DEFAULT: usize = 50;
+
+/// Parameters of a request, or a problem that names the wrong one.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
+        query.map(|query| Self(query.0)).map_err(|error: QueryRejection| {
+            let path = parts.uri.path();
+            bad_request(&format!("{path}: {}; docs/analytics.md lists the parameters", error.body_text()))
+        })
+    }
+}
+
+pub(super) fn bad_request(detail: &str) -> Response {
+    problem(StatusCode::BAD_REQUEST, detail).into_response()
+}
+
+pub(super) fn not_found(detail: &str) -> Response {
+    problem(StatusCode::NOT_FOUND, detail).into_response()
+}
+
+/// Returns the minutes to sum.
+///
+/// # Errors
+/// If there are none, or more than an hour.
+pub(super) fn minutes(wanted: Option<u64>) -> Result<u64, Response> {
+    let minutes = wanted.unwrap_or(MINUTES_DEFAULT);
+    let is_kept = (1..=MINUTES_MAX).contains(&minutes);
+    let refuse = || bad_request(&format!("minutes={minutes}: write a number from 1 to {MINUTES_MAX}"));
+    is_kept.then_some(minutes).ok_or_else(refuse)
+}
+
+/// Returns the number of entries of one answer.
+///
+/// # Errors
+/// If it is too large.
+pub(super) fn limit(wanted: Option<usize>) -> Result<usize, Response> {
+    let limit = wanted.unwrap_or(LIMIT_DEFAULT);
+    let refuse = || bad_request(&format!("limit={limit}: write a number up to {LIMIT_MAX}, and offset= for the next ones"));
+    (limit <= LIMIT_MAX).then_some(limit).ok_or_else(refuse)
+}

@@ -1,0 +1,33 @@
+//! `/api/v1/rules`: the rules that were used in the last 15 minutes.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::{Value, json};
+use tollgate_aggregator_engine::analytics::RuleState;
+use tollgate_core::clock::Timestamp;
+
+use super::V1;
+use super::totals::totals;
+use crate::api::responses::respond;
+
+pub(super) async fn rules(State(v1): State<V1>) -> Response {
+    let (now, rules) = v1.analytics.ask(|view, now| (now, view.rules(now)));
+    let rules: Vec<Value> = rules.iter().map(rule).collect();
+    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "rules": rules }))
+}
+
+fn rule(state: &RuleState) -> Value {
+    let limit = &state.limit;
+    let limits = (limit.quota > 0).then(|| {
+        json!({ "tier": null, "quota": limit.quota, "window_ms": limit.window_ms, "counters": limit.callers })
+    });
+    json!({
+        "rule": *state.rule,
+        "limits": limits.into_iter().collect::<Vec<_>>(),
+        "generation": limit.generation,
+        "changed_ms": state.changed_at.map(Timestamp::as_ms),
+        "last_minute": totals(&state.last_minute),
+        "callers": { "estimate": limit.callers, "exact": true, "error_percent": 0.0 },
+    })
+}

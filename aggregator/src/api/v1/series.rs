@@ -1,0 +1,68 @@
+//! `/api/v1/series?rule=R&from_ms=F&to_ms=T&step=1s`: calls over time.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tollgate_aggregator_engine::analytics::{MINUTES_KEPT_MS, SECONDS_KEPT_MS};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rollups::{MINUTE_MS, SECOND_MS, Subject, Totals};
+
+use super::V1;
+use super::query::{Params, bad_request};
+use crate::api::responses::respond;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SeriesQuery {
+    rule: Option<String>,
+    from_ms: Option<u64>,
+    to_ms: Option<u64>,
+    #[serde(default)]
+    step: Step,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+enum Step {
+    #[default]
+    #[serde(rename = "1s")]
+    Second,
+    #[serde(rename = "1m")]
+    Minute,
+}
+
+pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQuery>) -> Response {
+    let (step_ms, kept_ms, kept) = match query.step {
+        Step::Second => (SECOND_MS, SECONDS_KEPT_MS, "step=1s reaches 15 minutes back; write step=1m for 24 hours"),
+        Step::Minute => (MINUTE_MS, MINUTES_KEPT_MS, "step=1m reaches 24 hours back; older minutes are in the topic `rollups`"),
+    };
+    let subject = query.rule.as_deref().map_or(Subject::Calls, |rule| Subject::Rule(rule.into()));
+    let is_loading = !v1.analytics.is_loaded();
+    v1.analytics.ask(|view, now| {
+        let to = query.to_ms.map_or(now, Timestamp::from_ms);
+        let from = query.from_ms.map_or_else(|| now.minus_ms(kept_ms), Timestamp::from_ms);
+        if from > to {
+            return bad_request(&format!("from_ms={} is after to_ms={}; exchange them", from.as_ms(), to.as_ms()));
+        }
+        // A request takes its time.
+        if from.plus_ms(MINUTE_MS) < now.minus_ms(kept_ms) {
+            return bad_request(&format!("from_ms={}: {kept}", from.as_ms()));
+        }
+        let points: Vec<Value> = view.series(&subject, step_ms, from, to).iter().map(point).collect();
+        let body = json!({
+            "rule": query.rule,
+            "from_ms": from.as_ms(),
+            "to_ms": to.as_ms(),
+            "step_ms": step_ms,
+            "loading": is_loading,
+            "points": points,
+        });
+        respond(StatusCode::OK, &body)
+    })
+}
+
+/// Returns a point as JSON: start in ms, admitted, denied and shadow-denied calls, and admitted units.
+pub(super) fn point((at, totals): &(Timestamp, Totals)) -> Value {
+    json!([at.as_ms(), totals.admitted, totals.denied(), totals.shadow_denied, totals.units])
+}
