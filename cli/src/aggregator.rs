@@ -98,7 +98,12 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);
-    let router = api::router(id, (aggregator.queries(), aggregator.analytics()), role.as_ref().map(RegionRole::queries), metrics);
+    let router = api::router(
+        id,
+        (aggregator.queries(), aggregator.analytics()),
+        role.as_ref().map(RegionRole::queries),
+        metrics,
+    );
     tollgate_listen::serve(listener, router, stopping).await;
     spawn_blocking(move || {
         drop(role);

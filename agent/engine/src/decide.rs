@@ -59,7 +59,8 @@ impl Engine {
         let denied = (!allowed).then(|| cause(rejection.is_some(), source, by));
         let remaining = shown.and_then(|shown| verdicts[shown]).map(|rule| rule.verdict.remaining);
         // The first row is the home row.
-        let mut home = Some(CallHome { decider, source, denied, remaining });
+        let shadow_denied = planned.is_shadow_denied();
+        let mut home = Some(CallHome { decider, shadow_denied, denied, remaining });
         for (position, matched) in matched.iter().enumerate() {
             let eventual = matched.eventual.as_deref();
             let result = results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
@@ -92,10 +93,11 @@ impl Engine {
                 denied.filter(|_| shown == Some(position)).map_or(Outcome::Spared, Outcome::Denied)
             };
             let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
-            let would_deny = eventual.is_some_and(|eventual| eventual.would_deny);
-            let shadow_denied =
-                matched.rule.shadow && (would_deny || result.is_some_and(|result| !result.verdict.admitted));
-            let row = CallRow { call: *number, at: result.map_or(at, |result| result.at), cost, outcome, shadow_denied };
+            let shadow_denied = planned.is_shadow_denied_by(position);
+            let own = || verdicts.get(position).copied().flatten().map(|rule| rule.source);
+            let source = if home.is_some() { source } else { own().unwrap_or(source) };
+            let charged_at = result.map_or(at, |result| result.at);
+            let row = CallRow { call: *number, at: charged_at, cost, outcome, shadow_denied, source };
             let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
             if shadow_denied {
                 counts.shadow_denials.add(1);
@@ -110,7 +112,7 @@ impl Engine {
         }
         if matched.is_empty() {
             let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
-            let row = CallRow::new(*number, at, signed(call.cost()), outcome);
+            let row = CallRow::new(*number, at, signed(call.cost()), outcome, source);
             self.publish(context, call, None, row, home);
         }
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.

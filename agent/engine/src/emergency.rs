@@ -90,9 +90,11 @@ impl Engine {
             limit.counts.decided(Source::Fallback, allowed);
             let denied = (!allowed).then_some(DenialCause::Emergency);
             let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
-            let row = CallRow::new(planned.number, context.bounds.latest, signed(call.cost()), outcome);
+            let row =
+                CallRow::new(planned.number, context.bounds.latest, signed(call.cost()), outcome, Source::Fallback);
             let (decider, remaining) = (Some(&*limit.name), Some(verdict.remaining));
-            self.publish(context, call, None, row, Some(CallHome { decider, source: Source::Fallback, denied, remaining }));
+            let home = CallHome { decider, shadow_denied: !planned.shadowed.is_empty(), denied, remaining };
+            self.publish(context, call, None, row, Some(home));
             let id = self.decision_id(planned.number);
             let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
             let mut status = limit.status(verdict, context.now, call.cost());

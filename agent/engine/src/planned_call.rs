@@ -96,6 +96,22 @@ impl PlannedCall<'_> {
         self.combined.allowed && !held_back || is_counted
     }
 
+    /// Returns true if a rule in shadow would have denied the call.
+    pub(crate) fn is_shadow_denied(&self) -> bool {
+        !self.shadowed.is_empty() || (0..self.matched.len()).any(|position| self.is_shadow_denied_by(position))
+    }
+
+    /// Returns true if the rule at a position is in shadow and would have denied the call.
+    pub(crate) fn is_shadow_denied_by(&self, position: usize) -> bool {
+        let matched = &self.matched[position];
+        if !matched.rule.shadow {
+            return false;
+        }
+        let eventual = matched.eventual.as_deref();
+        let result = self.results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
+        eventual.is_some_and(|eventual| eventual.would_deny) || result.is_some_and(|result| !result.verdict.admitted)
+    }
+
     /// Returns true if the call may take units of leases. A call with an id may have been charged before. One that passes over a quota
     /// counts as denied while units are taken.
     pub(crate) fn may_lease(&self) -> bool {

@@ -24,6 +24,8 @@ pub(crate) struct CallRow {
     pub(crate) outcome: Outcome,
     /// True if the rule is in shadow and would have denied the call.
     pub(crate) shadow_denied: bool,
+    /// Authority of the rule's verdict; on the home row, that of the decision.
+    pub(crate) source: Source,
 }
 
 /// Data of a call on its home row.
@@ -31,7 +33,8 @@ pub(crate) struct CallRow {
 pub(crate) struct CallHome<'a> {
     /// Name of the rule that decided; none if no rule applies.
     pub(crate) decider: Option<&'a str>,
-    pub(crate) source: Source,
+    /// True if a rule in shadow would have denied the call.
+    pub(crate) shadow_denied: bool,
     /// Reason for which the call was denied; none if it was admitted.
     pub(crate) denied: Option<DenialCause>,
     /// Units that remained under that rule, if they are known.
@@ -39,8 +42,8 @@ pub(crate) struct CallHome<'a> {
 }
 
 impl CallRow {
-    pub(crate) fn new(call: u64, at: Timestamp, cost: i64, outcome: Outcome) -> Self {
-        Self { call, at, cost, outcome, shadow_denied: false }
+    pub(crate) fn new(call: u64, at: Timestamp, cost: i64, outcome: Outcome, source: Source) -> Self {
+        Self { call, at, cost, outcome, shadow_denied: false, source }
     }
 }
 
@@ -89,12 +92,12 @@ impl Engine {
         if !self.settings.publishes {
             return false;
         }
-        let CallRow { call: number, at, outcome, .. } = row;
+        let CallRow { call: number, at, outcome, source, .. } = row;
         // Rows of known calls have no place for a trace.
         let place = place.filter(|_| call.trace().is_none());
         if let Some(place) = place.as_deref().copied().flatten() {
             let admitted = outcome.is_admitted();
-            if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source: home.source }) {
+            if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source }) {
                 return true;
             }
         }
@@ -115,10 +118,10 @@ fn buffered(
     row: CallRow,
     home: Option<CallHome<'_>>,
 ) -> BufferedRow {
-    let CallRow { call: number, at, cost, outcome, shadow_denied } = row;
+    let CallRow { call: number, at, cost, outcome, shadow_denied, source } = row;
     let descriptors = buffer.add_descriptors(number, call);
-    let home = home.map(|CallHome { decider, source, denied, remaining }| {
-        (OwnHome { source, denied, remaining }, decider.map(|decider| buffer.add_texts([decider]).0))
+    let home = home.map(|CallHome { decider, shadow_denied, denied, remaining }| {
+        (OwnHome { shadow_denied, denied, remaining }, decider.map(|decider| buffer.add_texts([decider]).0))
     });
     let rules = buffer.index_of_rules(active);
     let trace = home.and_then(|_| buffer.add_trace(call.trace()?));
@@ -128,6 +131,7 @@ fn buffered(
         cost,
         outcome,
         shadow_denied,
+        source,
         counter,
         home,
         rules,

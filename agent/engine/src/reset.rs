@@ -14,6 +14,7 @@ use std::time::Duration;
 use tollgate_core::call::Call;
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::{ChargeMode, ChargeResults, CounterId, StoreError};
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::messages::presence::CounterReset;
 use tollgate_core::rules::MatchScope;
@@ -181,7 +182,7 @@ impl Engine {
 
     /// Publishes that a counter was emptied at `at`, and lets all agents forget what they remember of it.
     fn emptied(&self, context: &Context<'_>, call: &Call<'_>, matched: &MatchedRule<'_>, number: u64, at: Timestamp) {
-        let row = CallRow::new(number, at, 0, Outcome::Reset);
+        let row = CallRow::new(number, at, 0, Outcome::Reset, Source::Store);
         self.publish(context, call, Some(matched.charged_counter()), row, None);
         let reset = CounterReset { counter: matched.counter, at };
         if self.settings.publishes {

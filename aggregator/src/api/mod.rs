@@ -7,6 +7,7 @@ mod responses;
 mod peers;
 mod counters;
 mod regions;
+mod page;
 mod v1;
 
 use std::sync::Arc;
@@ -31,8 +32,8 @@ use crate::regions::RegionQueries;
 
 pub use counters::counters_router;
 pub use regions::regions_router;
-pub use v1::analytics_router;
 use responses::{busy, problem, respond};
+pub use v1::analytics_router;
 
 #[derive(Clone)]
 struct ApiState {

@@ -76,6 +76,7 @@ fn asked_for(row: &Row) -> u64 {
 #[cfg(test)]
 mod tests {
     use tollgate_core::clock::Timestamp;
+    use tollgate_core::decision::Source;
     use tollgate_core::messages::calls::{BatchName, CounterEntry, DenialCause};
     use tollgate_core::messages::texts::Texts;
     use tollgate_core::window::Window;
@@ -100,6 +101,7 @@ mod tests {
             cost,
             outcome,
             shadow_denied: false,
+            source: Source::Store,
             home: None,
         };
         let batch = Batch {

@@ -12,6 +12,7 @@ use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::counter::CounterId;
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::messages::texts::Texts;
@@ -30,6 +31,7 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
         cost: units,
         outcome: Outcome::Admitted,
         shadow_denied: false,
+        source: Source::Store,
         home: None,
     };
     Batch {
@@ -85,7 +87,8 @@ async fn records_become_signals_counters_and_dead_letters() {
 
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("an address");
-    let router = api::router("counting".into(), (aggregator.queries(), aggregator.analytics()), None, aggregator.metrics());
+    let router =
+        api::router("counting".into(), (aggregator.queries(), aggregator.analytics()), None, aggregator.metrics());
     tokio::spawn(async { axum::serve(listener, router).await });
     let (_, found) = get(address, "/counters?rule=per-key&label=k&limit=10");
     assert_eq!((&found["matched"], &found["counters"][0]["admitted"]), (&json!(1), &json!(60)));

@@ -26,13 +26,13 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         outcome: Vec::with_capacity(len),
         home_descriptors: Vec::with_capacity(len),
         home_decider: Vec::with_capacity(len),
-        home_source: Vec::with_capacity(len),
+        source: Vec::with_capacity(len),
         home_remaining: Vec::with_capacity(len),
         home_denied: Vec::with_capacity(len),
         ..v1::CallBatch::default()
     };
     let (mut call, mut at) = (0_u64, 0_u64);
-    let mut shadow_denied = 0;
+    let (mut shadow_denied, mut shadow_denied_home) = (0, 0);
     for (index, row) in (0..).zip(&batch.rows) {
         wire.call_delta.push(row.call.wrapping_sub(call).cast_signed());
         wire.at_delta_ms.push(row.at.as_ms().wrapping_sub(at).cast_signed());
@@ -43,16 +43,20 @@ pub(super) fn to_wire(batch: &Batch) -> v1::CallBatch {
         wire.counter.push(row.counter.map_or(0, |index| index + 1));
         wire.cost.push(row.cost);
         wire.outcome.push(row.outcome.to_wire());
+        wire.source.push(row.source.to_wire());
         wire.home_descriptors.push(row.home.as_ref().map_or(0, |home| home.descriptors + 1));
         if let Some(home) = &row.home {
             wire.home_decider.push(home.decider.map_or(0, |index| index + 1));
-            wire.home_source.push(home.source.to_wire());
             wire.home_remaining.push(home.remaining.map_or(0, |units| units.saturating_add(1)));
             wire.home_denied.push(home.denied.map_or(0, Twin::to_wire));
         }
         if row.shadow_denied {
             wire.shadow_denied_row_delta.push(index - shadow_denied);
             shadow_denied = index;
+        }
+        if row.home.as_ref().is_some_and(|home| home.shadow_denied) {
+            wire.shadow_denied_home_delta.push(index - shadow_denied_home);
+            shadow_denied_home = index;
         }
     }
     let mut before = 0;
@@ -81,15 +85,13 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
         wire.sub_window_delta.len(),
         wire.cost.len(),
         wire.outcome.len(),
+        wire.source.len(),
         wire.home_descriptors.len(),
     ];
     check(columns.iter().all(|column| *column == len), "the columns of the batch differ in length")?;
     let homes = wire.home_descriptors.iter().filter(|index| **index > 0).count();
     check(
-        wire.home_decider.len() == homes
-            && wire.home_source.len() == homes
-            && wire.home_remaining.len() == homes
-            && wire.home_denied.len() == homes,
+        wire.home_decider.len() == homes && wire.home_remaining.len() == homes && wire.home_denied.len() == homes,
         "the columns of home rows differ in length",
     )?;
 
@@ -116,10 +118,18 @@ pub(super) fn from_wire(wire: v1::CallBatch) -> Result<Batch, WireError> {
             cost: wire.cost[i],
             outcome: Outcome::from_wire(wire.outcome[i])?,
             shadow_denied: false,
+            source: Source::from_wire(wire.source[i])?,
             home,
         });
     }
-    mark_shadow_denied(&wire.shadow_denied_row_delta, &mut rows)?;
+    for index in indexes_from_wire(&wire.shadow_denied_row_delta) {
+        let row = rows.get_mut(index).ok_or(WireError::Invalid("a denial in shadow is of no row"))?;
+        row.shadow_denied = true;
+    }
+    for index in indexes_from_wire(&wire.shadow_denied_home_delta) {
+        let home = rows.get_mut(index).and_then(|row| row.home.as_mut());
+        home.ok_or(WireError::Invalid("a denial in shadow is of no home row"))?.shadow_denied = true;
+    }
     let traces = traces_from_wire(&wire.trace_row_delta, &wire.traces, &rows)?;
     let descriptor_sets = sets_from_wire(&wire.set_len, &wire.set_names_and_values, wire.texts.len())?;
     Ok(Batch {
@@ -180,7 +190,7 @@ fn homes_from_wire(wire: &v1::CallBatch) -> Result<Vec<Home>, WireError> {
         Ok(Home {
             descriptors: 0,
             decider: index(wire.home_decider[place], wire.texts.len())?,
-            source: Source::from_wire(wire.home_source[place])?,
+            shadow_denied: false,
             denied: denied.transpose()?,
             remaining: wire.home_remaining[place].checked_sub(1),
         })
@@ -188,14 +198,12 @@ fn homes_from_wire(wire: &v1::CallBatch) -> Result<Vec<Home>, WireError> {
     (0..wire.home_decider.len()).map(home).collect()
 }
 
-fn mark_shadow_denied(deltas: &[u32], rows: &mut [Row]) -> Result<(), WireError> {
-    let mut index = 0_u32;
-    for delta in deltas {
-        index = index.wrapping_add(*delta);
-        let row = rows.get_mut(index as usize).ok_or(WireError::Invalid("a denial in shadow is of no row"))?;
-        row.shadow_denied = true;
-    }
-    Ok(())
+/// Decodes the indexes of rows, which are written as differences.
+fn indexes_from_wire(deltas: &[u32]) -> impl Iterator<Item = usize> {
+    deltas.iter().scan(0_u32, |index, delta| {
+        *index = index.wrapping_add(*delta);
+        Some(*index as usize)
+    })
 }
 
 fn traces_from_wire(deltas: &[u32], bytes: &[u8], rows: &[Row]) -> Result<Vec<(u32, TraceContext)>, WireError> {

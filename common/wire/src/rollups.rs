@@ -198,7 +198,8 @@ mod tests {
     use super::*;
 
     fn batch() -> RollupBatch {
-        let totals = Totals { admitted: 5, denied: [1, 2, 3, 4, 6], shadow_denied: 7, units: -8, by_source: [1, 2, 3, 15] };
+        let totals =
+            Totals { admitted: 5, denied: [1, 2, 3, 4, 6], shadow_denied: 7, units: -8, by_source: [1, 2, 3, 15] };
         let limit = Some(LimitUse { quota: 9, window_ms: 60_000, used: Some(0), generation: 3, callers: 2 });
         let subjects = [
             Subject::Calls,

@@ -31,7 +31,9 @@ fn entry() -> CounterEntry {
 
 fn batch() -> Batch {
     let at = Timestamp::from_ms(1_763_700_000_123);
-    let home = |decider, denied, remaining| Some(Home { descriptors: 0, decider, source: Source::Store, denied, remaining });
+    let home = |decider, denied: Option<DenialCause>, remaining| {
+        Some(Home { descriptors: 0, decider, shadow_denied: denied.is_some(), denied, remaining })
+    };
     let row = |call, counter: Option<u32>, cost, outcome, home| Row {
         call,
         counter,
@@ -40,6 +42,7 @@ fn batch() -> Batch {
         cost,
         outcome,
         shadow_denied: cost < 0,
+        source: Source::Store,
         home,
     };
     Batch {
@@ -188,7 +191,7 @@ fn undecodable_records_are_errors_and_never_panic() {
         |wire| wire.home_decider[0] = 9,
         |wire| wire.home_descriptors[0] = 5,
         |wire| wire.cost.truncate(1),
-        |wire| wire.home_source.clear(),
+        |wire| wire.source.clear(),
         |wire| wire.outcome[0] = 0,
         |wire| wire.counters[0].sub_windows = 7_000,
         |wire| wire.counters = vec![v1::Counter::default(); BATCH_ROWS_LEN_MAX + 1],
@@ -229,7 +232,7 @@ fn pinned<R: Record + Clone + PartialEq + std::fmt::Debug>(record: &R, golden: &
 fn the_bytes_of_version_1_are_stable() {
     pinned(
         &batch(),
-        "0801120261311863200228073202657538808bd9a5aa33423e09080706050403020111100f0e0d0c0b0a091a077065722d6b657922176170695f6b65793d736b5f61e280a631323334353637382803306438e0d403400c4a08656e64706f696e744a072f7365617263684a0269704a0831302e302e302e314a077065722d6b65795201025a085201b0ffffffff3f62030101006a08f695b2cbd466000072030101007a030205028201030103078a010301000192010205009a01020202a2010400010203aa010102b20118070707070707070707070707070707070707070707070707ba010101c201026400ca01020002",
+        "0801120261311863200228073202657538808bd9a5aa33423e09080706050403020111100f0e0d0c0b0a091a077065722d6b657922176170695f6b65793d736b5f61e280a631323334353637382803306438e0d403400c4a08656e64706f696e744a072f7365617263684a0269704a0831302e302e302e314a077065722d6b65795201025a085201b0ffffffff3f62030101006a08f695b2cbd466000072030101007a030205028201030103078a010301000192010205009a0103020202a2010400010203aa010102b20118070707070707070707070707070707070707070707070707ba010101c201026400ca01020002d2010102",
     );
     pinned(
         &signals(),

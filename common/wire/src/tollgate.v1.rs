@@ -50,9 +50,9 @@ pub struct CallBatch {
     /// Home rows only, in their order: index of the deciding rule's name in `texts` + 1, 0 if no rule limits the call.
     #[prost(uint32, repeated, tag = "18")]
     pub home_decider: ::prost::alloc::vec::Vec<u32>,
-    /// Home rows only, in their order.
+    /// Authority of the rule's verdict; on home rows, that of the decision.
     #[prost(enumeration = "Source", repeated, tag = "19")]
-    pub home_source: ::prost::alloc::vec::Vec<i32>,
+    pub source: ::prost::alloc::vec::Vec<i32>,
     /// Home rows of sampled requests: their indexes, as differences from the one before, and for each the identifiers of the trace
     /// (16 bytes) and of the span that sent the request (8 bytes).
     #[prost(uint32, repeated, tag = "21")]
@@ -62,6 +62,9 @@ pub struct CallBatch {
     /// Rows whose rule is in shadow and would have denied the call: their indexes, as differences from the one before.
     #[prost(uint32, repeated, tag = "23")]
     pub shadow_denied_row_delta: ::prost::alloc::vec::Vec<u32>,
+    /// Home rows of calls that a rule in shadow would have denied, in the same way.
+    #[prost(uint32, repeated, tag = "26")]
+    pub shadow_denied_home_delta: ::prost::alloc::vec::Vec<u32>,
     /// Home rows only, in their order: units that remained after the decision + 1, 0 if they are not known.
     #[prost(uint64, repeated, tag = "24")]
     pub home_remaining: ::prost::alloc::vec::Vec<u64>,

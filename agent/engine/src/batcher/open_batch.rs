@@ -88,7 +88,10 @@ impl OpenBatch {
             self.opened_in = round;
         }
         let BatchedSubject { counter, descriptors, decider, .. } = *batched;
-        let home = row.home.map(|OwnHome { source, denied, remaining }| Home { descriptors, decider, source, denied, remaining });
+        let home = row.home.map(|own| {
+            let OwnHome { shadow_denied, denied, remaining } = own;
+            Home { descriptors, decider, shadow_denied, denied, remaining }
+        });
         // A caller may have been suspended between its decision and its row.
         let at = if home.is_some() { row.at.max(self.complete_through) } else { row.at };
         // Such a row does not tell the instant of its charge.
@@ -101,8 +104,8 @@ impl OpenBatch {
         });
         let index = u32::try_from(self.rows.len()).unwrap_or(u32::MAX);
         self.traces.extend(trace.map(|trace| (index, trace)));
-        let OwnValues { call, shadow_denied, .. } = row;
-        self.rows.push(Row { call, counter, at, sub_window, cost: subject.cost, outcome, shadow_denied, home });
+        let OwnValues { call, shadow_denied, source, .. } = row;
+        self.rows.push(Row { call, counter, at, sub_window, cost: subject.cost, outcome, shadow_denied, source, home });
     }
 
     /// Adds the values of a subject that are not in the batch yet.

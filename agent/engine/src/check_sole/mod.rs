@@ -107,12 +107,12 @@ impl Engine {
         if self.settings.publishes {
             let denied = (!allowed).then_some(DenialCause::Count);
             let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
-            let row = CallRow::new(number, at, signed(cost), outcome);
+            let row = CallRow::new(number, at, signed(cost), outcome, source);
             let counter = ChargedCounter::new(sole.counter, index, &policy);
             // A call that came once only needs no place.
             let place = known.filter(|_| known_sole.is_some()).map(|known| known.subject);
             let (decider, remaining) = (Some(&*rule.name), Some(decided.verdict.remaining));
-            let home = CallHome { decider, source, denied, remaining };
+            let home = CallHome { decider, shadow_denied: false, denied, remaining };
             let is_added = self.publish_sole(&context, call, place, counter, row, home);
             if let Some(entered) = round {
                 let published = if is_added { self.rows.round_of_added() } else { UNPUBLISHED };

@@ -96,9 +96,9 @@ fn a_late_row_is_not_earlier_than_its_writer_has_announced() {
     let announced = publisher.batches()[0].complete_through;
     let (active, at) = (publisher.engine.rules.load().clone(), announced.minus_ms(500));
     let context = Context { now: publisher.now, bounds: TimeBounds::exactly(publisher.now), active: &active };
-    let home = CallHome { decider: None, source: Source::Local, denied: None, remaining: None };
+    let home = CallHome { decider: None, shadow_denied: false, denied: None, remaining: None };
     for (number, home) in [(7, Some(home)), (8, None)] {
-        let row = CallRow::new(number, at, 1, Outcome::Charged);
+        let row = CallRow::new(number, at, 1, Outcome::Charged, Source::Local);
         publisher.engine.publish(&context, &Call::new(), None, row, home);
     }
     let batch = &publisher.batches()[0];
@@ -140,7 +140,7 @@ fn published(batch: &Batch) -> Vec<(&str, u64, bool, Source, u64)> {
         let [(_, value)] = batch.descriptor_sets[home.descriptors as usize][..] else { panic!("{row:?}") };
         let text = |index: u32| &batch.texts[index as usize];
         assert_eq!((text(home.decider.expect("a decider")), row.at), ("per-key", START.max(row.at)));
-        (text(value), row.cost.unsigned_abs(), row.outcome == Outcome::Admitted, home.source, row.call)
+        (text(value), row.cost.unsigned_abs(), row.outcome == Outcome::Admitted, row.source, row.call)
     };
     batch.rows.iter().map(of_row).collect()
 }

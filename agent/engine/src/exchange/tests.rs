@@ -85,8 +85,8 @@ impl Fixture {
         let (now, bounds) = (START.plus_ms(ms), TimeBounds::exactly(START));
         let context = Context { now, bounds, active: &active };
         for _ in 0..rows {
-            let row = CallRow::new(self.engine.next_call(), START, 1, Outcome::Admitted);
-            let home = CallHome { decider: None, source: Source::Local, denied: None, remaining: None };
+            let row = CallRow::new(self.engine.next_call(), START, 1, Outcome::Admitted, Source::Local);
+            let home = CallHome { decider: None, shadow_denied: false, denied: None, remaining: None };
             self.engine.publish(&context, &Call::new().with("k", name), None, row, Some(home));
         }
     }

@@ -16,6 +16,7 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::Generation;
 
@@ -168,7 +169,7 @@ impl Engine {
             for (planned, call) in planned.iter().zip(calls) {
                 for matched in planned.matched.iter().filter(|matched| matched.follows && matched.shares(charge)) {
                     let (at, units) = (planned.at, matched.cost);
-                    let row = CallRow::new(planned.number, at, -signed(units), Outcome::Corrected);
+                    let row = CallRow::new(planned.number, at, -signed(units), Outcome::Corrected, Source::Store);
                     self.publish(context, call, Some(matched.charged_counter()), row, None);
                     let event = ViewEvent::Refunded { at, units, slots_of: None, by_store: false };
                     self.update_counter(matched, context.active.order, event);

@@ -38,6 +38,7 @@ pub(crate) struct BufferedRow {
     pub(crate) cost: i64,
     pub(crate) outcome: Outcome,
     pub(crate) shadow_denied: bool,
+    pub(crate) source: Source,
     pub(crate) counter: Option<ChargedCounter>,
     /// On the home row, its own values, and the index of the decider's name among the texts.
     pub(crate) home: Option<(OwnHome, Option<usize>)>,
@@ -76,6 +77,7 @@ pub(crate) struct OwnValues {
     pub(crate) at: Timestamp,
     pub(crate) outcome: Outcome,
     pub(crate) shadow_denied: bool,
+    pub(crate) source: Source,
     pub(crate) home: Option<OwnHome>,
     /// On the home row of a sampled request, the index of its trace in the buffer of the row.
     pub(crate) trace: Option<u32>,
@@ -84,7 +86,8 @@ pub(crate) struct OwnValues {
 /// Values of a home row in which it differs from other rows of its subject.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnHome {
-    pub(crate) source: Source,
+    /// True if a rule in shadow would have denied the call.
+    pub(crate) shadow_denied: bool,
     /// Reason for which the call was denied; none if it was admitted.
     pub(crate) denied: Option<DenialCause>,
     /// Units that remained under the deciding rule, if they are known.
@@ -109,8 +112,8 @@ impl ChargedCounter {
 
 impl From<&BufferedRow> for OwnValues {
     fn from(row: &BufferedRow) -> Self {
-        let BufferedRow { call, at, outcome, shadow_denied, home, trace, .. } = *row;
-        Self { call, at, outcome, shadow_denied, home: home.map(|(own, _)| own), trace }
+        let BufferedRow { call, at, outcome, shadow_denied, source, home, trace, .. } = *row;
+        Self { call, at, outcome, shadow_denied, source, home: home.map(|(own, _)| own), trace }
     }
 }
 
@@ -120,8 +123,8 @@ impl From<KnownRow> for OwnValues {
         let KnownRow { call, at, admitted, source } = row;
         let denied = (!admitted).then_some(DenialCause::Count);
         let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
-        let home = Some(OwnHome { source, denied, remaining: None });
-        Self { call, at, outcome, shadow_denied: false, home, trace: None }
+        let home = Some(OwnHome { shadow_denied: false, denied, remaining: None });
+        Self { call, at, outcome, shadow_denied: false, source, home, trace: None }
     }
 }
 

@@ -21,6 +21,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::MatchScope;
 
@@ -295,6 +296,6 @@ impl Adjustment<'_> {
 
     fn row(&self, units: u64) -> CallRow {
         let cost = if self.is_refund { -signed(units) } else { signed(units) };
-        CallRow::new(self.number, self.at, cost, Outcome::Corrected)
+        CallRow::new(self.number, self.at, cost, Outcome::Corrected, Source::Store)
     }
 }

@@ -55,11 +55,9 @@ impl BatchSums {
         let of_call = call_totals(row, home);
         self.calls.add(&of_call);
         self.by_descriptors.at(home.descriptors).add(&of_call);
-        if let Some(index) = row.counter {
-            self.by_counter.at(index).by_source[home.source as usize] += 1;
-        }
         // A list or a switch decides without a counter.
-        let is_uncounted = row.counter.is_none() || matches!(home.denied, Some(DenialCause::List | DenialCause::Emergency));
+        let is_uncounted =
+            row.counter.is_none() || matches!(home.denied, Some(DenialCause::List | DenialCause::Emergency));
         if let Some(decider) = home.decider.filter(|_| is_uncounted) {
             self.by_decider.at(decider).add(&of_call);
         }
@@ -70,9 +68,13 @@ fn add_charge(sums: &mut Totals, row: &Row) {
     match row.outcome {
         Outcome::Admitted | Outcome::Charged => {
             sums.admitted += 1;
+            sums.by_source[row.source as usize] += 1;
             sums.units = sums.units.saturating_add(row.cost);
         }
-        Outcome::Denied(cause) => sums.denied[cause as usize] += 1,
+        Outcome::Denied(cause) => {
+            sums.denied[cause as usize] += 1;
+            sums.by_source[row.source as usize] += 1;
+        }
         Outcome::Corrected => sums.units = sums.units.saturating_add(row.cost),
         Outcome::Spared | Outcome::Reset => {}
     }
@@ -80,8 +82,8 @@ fn add_charge(sums: &mut Totals, row: &Row) {
 }
 
 fn call_totals(row: &Row, home: &Home) -> Totals {
-    let mut totals = Totals { shadow_denied: row.shadow_denied.into(), ..Totals::default() };
-    totals.by_source[home.source as usize] = 1;
+    let mut totals = Totals { shadow_denied: home.shadow_denied.into(), ..Totals::default() };
+    totals.by_source[row.source as usize] = 1;
     match home.denied {
         None => (totals.admitted, totals.units) = (1, row.cost),
         Some(cause) => totals.denied[cause as usize] = 1,

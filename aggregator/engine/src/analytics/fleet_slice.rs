@@ -83,7 +83,10 @@ impl FleetSlice {
         for (rule, _, subject) in callers {
             rank = if of_rule.as_ref() == Some(&rule) { rank + 1 } else { 0 };
             let others = Subject::Caller { rule: rule.clone(), caller: OTHERS.into() };
-            if rank >= callers_max && subject != others && let Some(sums) = self.sums.remove(&subject) {
+            if rank >= callers_max
+                && subject != others
+                && let Some(sums) = self.sums.remove(&subject)
+            {
                 self.sums.entry(others).or_default().totals.add(&sums.totals);
             }
             of_rule = Some(rule);

@@ -28,6 +28,8 @@ const AHEAD_MS_MAX: u64 = MINUTE_MS;
 const USE_SHOWN_MS: u64 = 5_000;
 /// Maximum number of callers whose use of a quota is kept.
 const USES_LEN_MAX: usize = 10_000;
+/// Maximum number of rules whose generations are known.
+const RULES_LEN_MAX: usize = 10_000;
 /// Time without a rollup after which an aggregator is silent, in ms.
 const SILENT_AFTER_MS: u64 = 5_000;
 
@@ -109,9 +111,8 @@ impl FleetView {
     /// Returns the aggregators of these names that publish nothing.
     #[must_use]
     pub fn silent<'a>(&self, now: Timestamp, members: impl Iterator<Item = &'a Arc<str>>) -> Vec<Arc<str>> {
-        let is_silent = |member: &&Arc<str>| {
-            self.writers.get(*member).is_none_or(|heard| now.ms_since(*heard) > SILENT_AFTER_MS)
-        };
+        let is_silent =
+            |member: &&Arc<str>| self.writers.get(*member).is_none_or(|heard| now.ms_since(*heard) > SILENT_AFTER_MS);
         members.filter(is_silent).cloned().collect()
     }
 
@@ -119,13 +120,19 @@ impl FleetView {
     #[must_use]
     pub fn series(&self, subject: &Subject, size_ms: u64, from: Timestamp, to: Timestamp) -> Vec<(Timestamp, Totals)> {
         let slices = if size_ms == SECOND_MS { &self.seconds } else { &self.minutes };
-        let point = |(start, slice): (&u64, &FleetSlice)| Some((Timestamp::from_ms(*start), slice.get(subject)?.totals));
+        let point =
+            |(start, slice): (&u64, &FleetSlice)| Some((Timestamp::from_ms(*start), slice.get(subject)?.totals));
         slices.range(from.as_ms()..to.as_ms().max(from.as_ms())).filter_map(point).collect()
     }
 
     /// Returns the sums of all subjects of a kind in the newest minutes, by name. `name` selects the kind.
     #[must_use]
-    pub fn sums(&self, minutes: u64, now: Timestamp, name: impl Fn(&Subject) -> Option<Arc<str>>) -> Vec<(Arc<str>, Totals)> {
+    pub fn sums(
+        &self,
+        minutes: u64,
+        now: Timestamp,
+        name: impl Fn(&Subject) -> Option<Arc<str>>,
+    ) -> Vec<(Arc<str>, Totals)> {
         let mut sums: HashMap<Arc<str>, Totals, RandomState> = HashMap::default();
         for slice in self.newest_minutes(minutes, now) {
             for (subject, of) in slice.iter() {
@@ -168,6 +175,12 @@ impl FleetView {
             }
         }
         rules.into_values().collect()
+    }
+
+    /// Returns true if a call of the last day met a rule of this name.
+    #[must_use]
+    pub fn knows_rule(&self, rule: &str) -> bool {
+        self.generations.contains_key(rule)
     }
 
     /// Returns the latest time at which the rules were seen to change.
@@ -215,8 +228,10 @@ impl FleetView {
                 callers.entry(name.clone()).or_insert_with(|| empty(name));
             }
         }
-        let mut callers: Vec<CallerSums> =
-            callers.into_values().filter(|caller| self.is_listed(caller, order, now.minus_ms(minutes * MINUTE_MS))).collect();
+        let mut callers: Vec<CallerSums> = callers
+            .into_values()
+            .filter(|caller| self.is_listed(caller, order, now.minus_ms(minutes * MINUTE_MS)))
+            .collect();
         callers.sort_by_cached_key(|caller| {
             let key = match order {
                 CallersOrder::Denied => caller.totals.denied(),
@@ -265,9 +280,13 @@ impl FleetView {
         match &rollup.subject {
             Subject::Rule(rule) => {
                 let generation = rollup.limit.map_or(0, |limit| limit.generation);
-                let known = self.generations.entry(rule.clone()).or_insert((generation, None));
-                if generation > known.0 {
-                    *known = (generation, Some(rollup.start));
+                let has_room = self.generations.len() < RULES_LEN_MAX;
+                match self.generations.get_mut(rule) {
+                    Some(known) if generation > known.0 => *known = (generation, Some(rollup.start)),
+                    None if has_room => {
+                        self.generations.insert(rule.clone(), (generation, None));
+                    }
+                    _ => {}
                 }
             }
             Subject::Caller { rule, caller } => {

@@ -135,7 +135,9 @@ impl PartitionRollups {
         let closed = self.newest.minus_ms(CLOSED_AFTER_MS).max(silent).as_ms();
         let rollups_max = self.settings.rollups_max;
         let mut taken = Vec::new();
-        for (start, minute) in self.minutes.iter_mut().filter(|(start, minute)| **start + MINUTE_MS <= closed && minute.is_changed()) {
+        for (start, minute) in
+            self.minutes.iter_mut().filter(|(start, minute)| **start + MINUTE_MS <= closed && minute.is_changed())
+        {
             taken.push((*start, minute.take_changed(Timestamp::from_ms(*start), MINUTE_MS, rollups_max)));
         }
         taken

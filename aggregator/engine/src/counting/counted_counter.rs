@@ -151,6 +151,7 @@ impl CountedCounter {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use tollgate_core::decision::Source;
     use tollgate_core::messages::calls::DenialCause;
 
     use super::*;
@@ -171,7 +172,17 @@ pub(super) mod tests {
     }
 
     pub(in crate::counting) fn row(outcome: Outcome, cost: i64, sub_window: u64) -> Row {
-        Row { call: 1, counter: Some(0), at: Timestamp::from_ms(5), sub_window, cost, outcome, shadow_denied: false, home: None }
+        Row {
+            call: 1,
+            counter: Some(0),
+            at: Timestamp::from_ms(5),
+            sub_window,
+            cost,
+            outcome,
+            shadow_denied: false,
+            source: Source::Store,
+            home: None,
+        }
     }
 
     #[test]

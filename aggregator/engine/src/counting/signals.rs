@@ -158,6 +158,7 @@ fn signal(counter: &CountedCounter, now: Timestamp, agents: &mut IndexSet<Arc<st
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::decision::Source;
     use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
     use tollgate_core::window::Window;
 
@@ -192,6 +193,7 @@ mod tests {
                 cost: units,
                 outcome: Outcome::Admitted,
                 shadow_denied: false,
+                source: Source::Store,
                 home: None,
             };
             let counter = &mut self.table.counters[slot];

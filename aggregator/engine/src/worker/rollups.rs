@@ -38,7 +38,8 @@ impl Worker {
             let (is_restored, log) = (assigned.counting.restored, assigned.counting.log);
             let Some((as_of, _)) = assigned.counting.read else { continue };
             let aggregator = &self.settings.id;
-            let batch = |rollups| RollupBatch { aggregator: aggregator.clone(), partition: *partition, log, as_of, rollups };
+            let batch =
+                |rollups| RollupBatch { aggregator: aggregator.clone(), partition: *partition, log, as_of, rollups };
             if is_restored {
                 let mut live = assigned.counting.take_live(now, LIVE_LEN_MAX);
                 while !live.is_empty() {

@@ -10,7 +10,7 @@ use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder};
 use tollgate_core::clock::Timestamp;
 
 use super::V1;
-use super::query::{Params, limit, minutes, not_found};
+use super::query::{Params, known_rule, limit, minutes};
 use super::totals::{totals, with};
 use crate::api::responses::respond;
 
@@ -57,15 +57,10 @@ impl V1 {
             query.rule.as_deref().is_none_or(|wanted| wanted == rule)
                 && query.caller.as_deref().is_none_or(|part| caller.contains(part))
         };
-        let (now, callers, knows_rule) = self.analytics.ask(|view, now| {
-            let rule = query.rule.as_deref();
-            let knows_rule = rule.is_none_or(|rule| view.rules(now).iter().any(|known| *known.rule == *rule));
-            (now, view.callers(now, minutes, order, is_wanted), knows_rule)
-        });
-        if let Some(rule) = query.rule.as_deref().filter(|_| !knows_rule) {
-            let detail = format!("no call was decided by a rule `{rule}` in the last 15 minutes; /api/v1/rules lists those in use");
-            return Err(not_found(&detail));
-        }
+        let (now, callers) = self.analytics.ask(|view, now| {
+            known_rule(view, query.rule.as_deref())?;
+            Ok::<_, Response>((now, view.callers(now, minutes, order, is_wanted)))
+        })?;
         let shown: Vec<Value> = callers.iter().skip(query.offset).take(limit).map(|sums| caller(sums, now)).collect();
         Ok(json!({
             "now_ms": now.as_ms(),

@@ -51,7 +51,8 @@ struct Listening {
 pub(super) async fn events(State(v1): State<V1>, Params(query): Params<EventsQuery>) -> Response {
     let place = Listener(v1.listeners.clone());
     if place.0.fetch_add(1, Ordering::Relaxed) >= LISTENERS_MAX {
-        let detail = format!("{LISTENERS_MAX} clients receive events already; close a page, or ask /api/v1/status now and then");
+        let detail =
+            format!("{LISTENERS_MAX} clients receive events already; close a page, or ask /api/v1/status now and then");
         let mut refusal = problem(StatusCode::SERVICE_UNAVAILABLE, &detail);
         refusal.headers_mut().insert(RETRY_AFTER, 5.into());
         return refusal;

@@ -32,13 +32,9 @@ pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQue
     v1.named("tier", &query, name)
 }
 
-pub(super) async fn agents(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Response {
-    let minutes = match minutes(query.minutes) {
-        Ok(minutes) => minutes,
-        Err(refusal) => return refusal,
-    };
+pub(super) async fn agents(State(v1): State<V1>) -> Response {
     let name = |subject: &Subject| if let Subject::Agent(name) = subject { Some(name.clone()) } else { None };
-    let (now, sums) = v1.analytics.ask(|view, now| (now, view.sums(minutes, now, name)));
+    let (now, sums) = v1.analytics.ask(|view, now| (now, view.sums(1, now, name)));
     let heard = v1.queries.ask(|state| {
         let agents = state.worker.agents().iter();
         agents.map(|(name, agent)| (name.clone(), agent.clone())).collect::<BTreeMap<_, _>>()
@@ -50,7 +46,7 @@ pub(super) async fn agents(State(v1): State<V1>, Params(query): Params<MinutesQu
         agents.entry(name).or_default().1 = totals;
     }
     let agents: Vec<Value> = agents.iter().map(|(name, (heard, sums))| agent(name, heard.as_ref(), sums)).collect();
-    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "minutes": minutes, "agents": agents }))
+    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "agents": agents }))
 }
 
 pub(super) async fn partitions(State(v1): State<V1>) -> Response {
@@ -98,6 +94,6 @@ fn agent(name: &str, heard: Option<&AgentState>, sums: &Totals) -> Value {
         "clock_offset_ms": heard.map(|agent| agent.clock_offset_ms),
         "dropped_rows": heard.map(|agent| agent.dropped_rows),
         "emergency": heard.and_then(|agent| agent.emergency).map(|quota| quota.to_string()),
-        "calls": totals(sums),
+        "last_minute": totals(sums),
     })
 }

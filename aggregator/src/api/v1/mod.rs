@@ -21,6 +21,7 @@ use crate::analytics::Analytics;
 use crate::queries::Queries;
 use crate::regions::RegionQueries;
 
+use super::page::page_router;
 use super::regions::regions_view;
 
 /// State of the routes.
@@ -35,7 +36,7 @@ pub(super) struct V1 {
     listeners: Arc<AtomicUsize>,
 }
 
-/// Returns the routes under `/api/v1`. Without a shared bus, the answers are about this process alone.
+/// Returns the page, and the routes under `/api/v1`. Without a shared bus, the answers are about this process alone.
 pub fn analytics_router(
     id: Arc<str>,
     is_fleet: bool,
@@ -47,6 +48,7 @@ pub fn analytics_router(
         Router::new().route("/api/v1/regions", get(regions_view)).with_state((regions, queries.clone()))
     });
     Router::new()
+        .merge(page_router())
         .route("/api/v1/status", get(status::status))
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/rules", get(rules::rules))

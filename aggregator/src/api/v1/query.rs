@@ -4,13 +4,14 @@ use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde::de::DeserializeOwned;
+use tollgate_aggregator_engine::analytics::FleetView;
 
 use crate::api::responses::problem;
 
-/// Maximum number of minutes that are summed for a list: one hour.
-const MINUTES_MAX: u64 = 60;
+/// Maximum number of minutes that are summed for a list: a day.
+const MINUTES_MAX: u64 = 1_440;
 const MINUTES_DEFAULT: u64 = 5;
 const LIMIT_MAX: usize = 10_000;
 const LIMIT_DEFAULT: usize = 50;
@@ -31,11 +32,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 }
 
 pub(super) fn bad_request(detail: &str) -> Response {
-    problem(StatusCode::BAD_REQUEST, detail).into_response()
+    problem(StatusCode::BAD_REQUEST, detail)
 }
 
-pub(super) fn not_found(detail: &str) -> Response {
-    problem(StatusCode::NOT_FOUND, detail).into_response()
+/// Refuses a rule that no call of the last day met.
+///
+/// # Errors
+/// If the rule is unknown.
+pub(super) fn known_rule(view: &FleetView, rule: Option<&str>) -> Result<(), Response> {
+    let unknown = |rule| {
+        let detail = format!("no call of the last day met a rule `{rule}`; /api/v1/rules lists those in use");
+        Err(problem(StatusCode::NOT_FOUND, &detail))
+    };
+    rule.filter(|rule| !view.knows_rule(rule)).map_or(Ok(()), unknown)
 }
 
 /// Returns the minutes to sum.
@@ -55,6 +64,7 @@ pub(super) fn minutes(wanted: Option<u64>) -> Result<u64, Response> {
 /// If it is too large.
 pub(super) fn limit(wanted: Option<usize>) -> Result<usize, Response> {
     let limit = wanted.unwrap_or(LIMIT_DEFAULT);
-    let refuse = || bad_request(&format!("limit={limit}: write a number up to {LIMIT_MAX}, and offset= for the next ones"));
+    let refuse =
+        || bad_request(&format!("limit={limit}: write a number up to {LIMIT_MAX}, and offset= for the next ones"));
     (limit <= LIMIT_MAX).then_some(limit).ok_or_else(refuse)
 }

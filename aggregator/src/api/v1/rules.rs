@@ -19,9 +19,9 @@ pub(super) async fn rules(State(v1): State<V1>) -> Response {
 
 fn rule(state: &RuleState) -> Value {
     let limit = &state.limit;
-    let limits = (limit.quota > 0).then(|| {
-        json!({ "tier": null, "quota": limit.quota, "window_ms": limit.window_ms, "counters": limit.callers })
-    });
+    let limits = (limit.quota > 0).then(
+        || json!({ "tier": null, "quota": limit.quota, "window_ms": limit.window_ms, "counters": limit.callers }),
+    );
     json!({
         "rule": *state.rule,
         "limits": limits.into_iter().collect::<Vec<_>>(),

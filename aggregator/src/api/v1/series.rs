@@ -10,7 +10,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{MINUTE_MS, SECOND_MS, Subject, Totals};
 
 use super::V1;
-use super::query::{Params, bad_request};
+use super::query::{Params, bad_request, known_rule};
 use crate::api::responses::respond;
 
 #[derive(Deserialize)]
@@ -35,11 +35,16 @@ enum Step {
 pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQuery>) -> Response {
     let (step_ms, kept_ms, kept) = match query.step {
         Step::Second => (SECOND_MS, SECONDS_KEPT_MS, "step=1s reaches 15 minutes back; write step=1m for 24 hours"),
-        Step::Minute => (MINUTE_MS, MINUTES_KEPT_MS, "step=1m reaches 24 hours back; older minutes are in the topic `rollups`"),
+        Step::Minute => {
+            (MINUTE_MS, MINUTES_KEPT_MS, "step=1m reaches 24 hours back; older minutes are in the topic `rollups`")
+        }
     };
     let subject = query.rule.as_deref().map_or(Subject::Calls, |rule| Subject::Rule(rule.into()));
     let is_loading = !v1.analytics.is_loaded();
     v1.analytics.ask(|view, now| {
+        if let Err(refusal) = known_rule(view, query.rule.as_deref()) {
+            return refusal;
+        }
         let to = query.to_ms.map_or(now, Timestamp::from_ms);
         let from = query.from_ms.map_or_else(|| now.minus_ms(kept_ms), Timestamp::from_ms);
         if from > to {

@@ -14,6 +14,7 @@ use tollgate_bus::link::{Link, LinkedBus, LinkedWriter};
 use tollgate_bus::{Bus, LogWriter, Topic};
 use tollgate_core::clock::{Clock, Stopwatch, SystemClock, Timestamp};
 use tollgate_core::counter::{CounterId, DigestKey};
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DenialCause, Outcome, Row};
 use tollgate_core::messages::texts::Texts;
 use tollgate_core::regions::RegionFloorRatio;
@@ -85,6 +86,7 @@ impl Region {
             cost: i64::try_from(COST).expect("a small cost"),
             outcome: if is_admitted { Outcome::Charged } else { Outcome::Denied(DenialCause::Count) },
             shadow_denied: false,
+            source: Source::Store,
             home: None,
         };
         let batch = Batch {
@@ -169,7 +171,8 @@ impl World {
         let part = started.expect("threads");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let http = listener.local_addr().expect("an address");
-        let router = api::router(id.into(), (queries, aggregator.analytics()), Some(part.queries()), aggregator.metrics());
+        let router =
+            api::router(id.into(), (queries, aggregator.analytics()), Some(part.queries()), aggregator.metrics());
         tokio::spawn(async { axum::serve(listener, router).await });
         Member { part, _aggregator: aggregator, http }
     }

@@ -87,6 +87,8 @@ pub struct Row {
     pub outcome: Outcome,
     /// True if the rule is in shadow and would have denied the call.
     pub shadow_denied: bool,
+    /// Authority of the rule's verdict; on the home row, that of the decision.
+    pub source: Source,
     /// Data of the whole call, on its home row only.
     pub home: Option<Home>,
 }
@@ -98,8 +100,8 @@ pub struct Home {
     pub descriptors: u32,
     /// Index of the deciding rule's name in the batch's texts; `None` if no rule limits the call.
     pub decider: Option<u32>,
-    /// Authority that made the decision.
-    pub source: Source,
+    /// True if a rule in shadow would have denied the call.
+    pub shadow_denied: bool,
     /// Reason for which the call was denied; `None` if it was admitted.
     pub denied: Option<DenialCause>,
     /// Units that the deciding rule could have admitted after the decision, if the agent knew them: without rules, or when it

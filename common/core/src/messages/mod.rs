@@ -33,16 +33,8 @@ pub enum Topic {
 
 impl Topic {
     /// All topics.
-    pub const ALL: [Self; 8] = [
-        Self::Calls,
-        Self::Signals,
-        Self::Presence,
-        Self::Rules,
-        Self::Ledger,
-        Self::Usage,
-        Self::Rollups,
-        Self::Live,
-    ];
+    pub const ALL: [Self; 8] =
+        [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Ledger, Self::Usage, Self::Rollups, Self::Live];
     /// Topics of a deployment: all but those that the deployments of all regions share.
     pub const OF_DEPLOYMENT: [Self; 6] =
         [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Rollups, Self::Live];

@@ -85,7 +85,7 @@ pub struct Totals {
     pub shadow_denied: u64,
     /// Admitted units; corrections may make them negative.
     pub units: i64,
-    /// Calls by authority, in the order of [`Source::ALL`]. A call counts at the first rule that applies to it.
+    /// Calls by authority, in the order of [`Source::ALL`].
     pub by_source: [u64; Source::ALL.len()],
 }
 

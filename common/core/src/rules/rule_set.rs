@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::descriptor::{DescriptorSpec, MatchScope, ResolvedCall};
+use super::descriptor::{DescriptorSpec, MatchScope, ResolvedCall, TIER};
 use super::problem::Problem;
 use super::rule::{Matches, Rule};
 use crate::call::Call;
@@ -147,7 +147,9 @@ impl RuleSet {
     #[doc(hidden)]
     #[must_use]
     pub fn is_secret(&self, descriptor: &str) -> bool {
-        self.descriptors.iter().find(|spec| &*spec.name == descriptor).is_none_or(DescriptorSpec::is_secret)
+        // The tier that a gateway names is one of the rules'.
+        let known = self.descriptors.iter().find(|spec| &*spec.name == descriptor);
+        known.map_or(descriptor != TIER, DescriptorSpec::is_secret)
     }
 
     /// Returns a call whose gateway names its descriptors, with the values that the same request has over HTTP.

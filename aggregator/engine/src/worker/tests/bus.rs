@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tollgate_core::counter::CounterId;
+use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, Outcome, Row};
 use tollgate_core::messages::signals::{LogEnd, LogId, SignalBatch};
 use tollgate_core::messages::texts::Texts;
@@ -28,6 +29,7 @@ pub(super) fn batch(partition: Partition, sequence: u64, units: i64) -> Batch {
         cost: units,
         outcome: Outcome::Admitted,
         shadow_denied: false,
+        source: Source::Store,
         home: None,
     };
     Batch {

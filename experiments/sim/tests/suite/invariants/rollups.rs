@@ -51,7 +51,8 @@ impl Rollups {
         let mut logs: BTreeMap<Partition, Vec<LoggedRow>> = BTreeMap::new();
         for ((partition, minute, subject), (as_of, rollup)) in newest {
             let log = logs.entry(partition).or_insert_with(|| rows(sim, partition));
-            let of_minute: Vec<&LoggedRow> = log.iter().filter(|row| row.minute == minute && row.offset <= as_of).collect();
+            let of_minute: Vec<&LoggedRow> =
+                log.iter().filter(|row| row.minute == minute && row.offset <= as_of).collect();
             if of_minute.iter().any(|row| row.is_late) {
                 continue;
             }
@@ -81,7 +82,8 @@ fn recount(rows: &[&LoggedRow], subject: &Subject) -> Option<(u64, u64, i64)> {
             },
             Subject::Rule(rule) | Subject::Caller { rule, .. } => {
                 let is_wanted = |(of, caller): &(Arc<str>, Arc<str>)| {
-                    of == rule && if let Subject::Caller { caller: wanted, .. } = subject { wanted == caller } else { true }
+                    of == rule
+                        && if let Subject::Caller { caller: wanted, .. } = subject { wanted == caller } else { true }
                 };
                 if row.rule.as_ref().is_some_and(is_wanted) {
                     match row.outcome {
