@@ -10,6 +10,8 @@ mod partition_rollups;
 mod fleet_slice;
 mod denied_callers;
 mod fleet_view;
+#[cfg(test)]
+mod tests;
 
 pub use fleet_view::{CallerSums, CallersOrder, FleetView, MINUTES_KEPT_MS, RuleState, SECONDS_KEPT_MS};
 pub use partition_rollups::{AnalyticsSettings, AnalyticsTally, PartitionRollups};

@@ -129,6 +129,12 @@ impl PartitionRollups {
         self.entries
     }
 
+    /// Returns the starts of the minutes that are held, in ms.
+    #[cfg(test)]
+    pub(super) fn minutes_held(&self) -> Vec<u64> {
+        self.minutes.keys().copied().collect()
+    }
+
     /// Takes the changed rollups of minutes that are closed.
     pub fn take_minutes(&mut self, now: Timestamp, is_restored: bool) -> Vec<(u64, Vec<Rollup>)> {
         let silent = if is_restored { now.minus_ms(CLOSED_IN_SILENCE_AFTER_MS) } else { Timestamp::default() };

@@ -97,7 +97,7 @@ pub(crate) fn traces(bus: &KafkaBus) -> HashSet<String> {
     batches.flat_map(|batch| batch.traces).map(|(_, trace)| trace.bytes().iter().map(digits).collect()).collect()
 }
 
-fn all(bus: &KafkaBus, topic: Topic, ends: &[u64]) -> Vec<BusRecord> {
+pub(super) fn all(bus: &impl Bus, topic: Topic, ends: &[u64]) -> Vec<BusRecord> {
     let mut records = Vec::new();
     for (partition, end) in (0..).zip(ends).filter(|(_, end)| **end > 0) {
         let mut reader = bus.reader(topic, &[partition], ReadFrom::Oldest);

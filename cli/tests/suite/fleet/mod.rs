@@ -23,6 +23,7 @@ mod cookbook;
 mod settlements;
 mod resets;
 mod traces;
+mod rollups;
 mod busy;
 mod refused;
 mod eventual;

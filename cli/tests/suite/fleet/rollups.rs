@@ -1,0 +1,153 @@
+//! Rollups over real Kafka while aggregators die: the minutes in the log and the answers of `/api/v1` equal what the callers saw.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::json;
+use tollgate_bus::{Bus, Topic};
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::counter::DigestKey;
+use tollgate_core::messages::rollups::{MINUTE_MS, RollupBatch, Subject, Totals};
+use tollgate_servers::scaled;
+use tollgate_wire::Record;
+
+use super::fleet_of_processes::{Fleet, Member};
+use super::log;
+use crate::support::{Client, wait_for};
+
+/// Time of the load, in seconds, and the time between two deaths.
+const LOAD_S: u64 = 120;
+const DEATHS: u64 = 6;
+const KEYS: u64 = 40;
+const CALLS_PER_S: u64 = 200;
+/// Time before and after the start of a minute in which no call is made, because the store's clock decides its minute, in ms.
+const APART_MS: u64 = 1_500;
+/// Two rules in each call; the first one denies a part of them.
+const RULES: &str = "
+rules:
+  - { name: per-key, per: [api_key], quota: 60/min, deadline: 1s }
+  - { name: tenant, per: [tenant], quota: 1000000/min, deadline: 1s }
+";
+
+/// Admitted and denied calls by minute and key, as callers saw them.
+type Calls = BTreeMap<(u64, String), (u64, u64)>;
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Calls an agent at a steady rate, and returns the answers.
+fn load(agent: usize, address: SocketAddr, time: Duration) -> Calls {
+    let (mut calls, mut rng, started) = (Calls::new(), fastrand::Rng::with_seed(agent as u64), Stopwatch::start());
+    let mut client = wait_for("an agent", || Client::connect(address));
+    let mut due = Duration::ZERO;
+    while started.elapsed() < time {
+        due += Duration::from_micros(1_000_000 / CALLS_PER_S);
+        wait_for("the next call", || (started.elapsed() >= due).then_some(()));
+        wait_for("the middle of a minute", || {
+            (APART_MS..MINUTE_MS - APART_MS).contains(&(now_ms() % MINUTE_MS)).then_some(())
+        });
+        let key = format!("key-{}", rng.u64(0..KEYS).min(rng.u64(0..KEYS)));
+        let minute = now_ms() / MINUTE_MS * MINUTE_MS;
+        let body = json!({ "descriptors": { "api_key": key, "tenant": "t1" } });
+        client.send("POST", "/check", &[], &body.to_string());
+        let of_key = calls.entry((minute, key)).or_default();
+        match client.receive().status {
+            200 => of_key.0 += 1,
+            429 => of_key.1 += 1,
+            other => panic!("status {other}"),
+        }
+    }
+    calls
+}
+
+/// Returns the newest rollup of each name, added over partitions: by minute and subject.
+fn minutes(bus: &impl Bus) -> BTreeMap<(u64, Subject), Totals> {
+    let end = wait_for("the end of the log", || bus.next_offset(Topic::Rollups, 0));
+    let mut newest = BTreeMap::new();
+    for record in log::all(bus, Topic::Rollups, &[end]) {
+        let batch = RollupBatch::decode(&record.payload).expect("rollups");
+        for rollup in batch.rollups {
+            let name = (batch.partition, rollup.start.as_ms(), rollup.subject);
+            let known = newest.entry(name).or_insert((batch.as_of, rollup.totals));
+            if batch.as_of >= known.0 {
+                *known = (batch.as_of, rollup.totals);
+            }
+        }
+    }
+    let mut sums: BTreeMap<(u64, Subject), Totals> = BTreeMap::new();
+    for ((_, start, subject), (_, totals)) in newest {
+        sums.entry((start, subject)).or_default().add(&totals);
+    }
+    sums
+}
+
+/// A6, L1: three aggregators of which one is killed again and again; the rollups equal the callers' own logs by rule, caller and
+/// minute, and each aggregator shows the whole fleet.
+#[test]
+fn minutes_equal_what_callers_saw_whatever_dies() {
+    let time = Duration::from_secs(scaled(LOAD_S));
+    let fleet = Fleet::start("rollups", RULES);
+    let agents = ["gw-1", "gw-2"].map(|node| fleet.agent(node));
+    let mut aggregators = ["agg-1", "agg-2", "agg-3"].map(|node| fleet.aggregator(node));
+    aggregators.iter().for_each(Member::wait_until_ready);
+    let addresses = agents.each_ref().map(Member::address);
+    let mut seen = Calls::new();
+    std::thread::scope(|scope| {
+        let loads: Vec<_> = (0..)
+            .zip(addresses)
+            .map(|(agent, address)| scope.spawn(move || load(agent, address, time)))
+            .collect();
+        let started = Stopwatch::start();
+        for death in 1..=DEATHS {
+            let due = time * u32::try_from(death).unwrap_or(u32::MAX) / u32::try_from(DEATHS + 1).unwrap_or(u32::MAX);
+            wait_for("the next death", || (started.elapsed() >= due).then_some(()));
+            let victim = &mut aggregators[death as usize % 3];
+            victim.kill();
+            victim.restart();
+        }
+        for load in loads {
+            for (name, (admitted, denied)) in load.join().expect("a load") {
+                let sum = seen.entry(name).or_default();
+                *sum = (sum.0 + admitted, sum.1 + denied);
+            }
+        }
+    });
+    let bus = log::bus(&fleet.kafka.brokers());
+    let made: u64 = seen.values().map(|(admitted, denied)| admitted + denied).sum();
+    let denied: u64 = seen.values().map(|(_, denied)| denied).sum();
+    assert!(denied > 0, "the rule denies nothing");
+    let found = wait_for("all closed minutes", || {
+        let found = minutes(&bus);
+        let calls: u64 = found.iter().filter(|((_, of), _)| *of == Subject::Calls).map(|(_, sums)| sums.calls()).sum();
+        (calls >= made).then_some(found)
+    });
+
+    let key = DigestKey::default();
+    let mut by_minute: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for ((minute, name), (admitted, denied)) in &seen {
+        let caller = format!("api_key={}", key.shown(name, true)).into();
+        let sums = found[&(*minute, Subject::Caller { rule: "per-key".into(), caller })];
+        assert_eq!((sums.admitted, sums.denied()), (*admitted, *denied), "{name} in minute {minute}");
+        let sum = by_minute.entry(*minute).or_default();
+        *sum = (sum.0 + admitted, sum.1 + denied);
+    }
+    for (minute, (admitted, denied)) in &by_minute {
+        let of = |subject| found[&(*minute, subject)];
+        let (calls, rule, tenant) = (of(Subject::Calls), of(Subject::Rule("per-key".into())), of(Subject::Rule("tenant".into())));
+        assert_eq!((calls.admitted, calls.denied()), (*admitted, *denied), "all calls in minute {minute}");
+        assert_eq!((rule.admitted, rule.denied()), (*admitted, *denied), "per-key in minute {minute}");
+        assert_eq!((tenant.admitted, tenant.denied()), (*admitted, 0), "tenant in minute {minute}");
+        assert_eq!(calls.by_source.iter().sum::<u64>(), admitted + denied, "{calls:?}");
+    }
+    // Every aggregator has the view of the whole fleet, the one that was restarted last included.
+    for aggregator in &aggregators {
+        wait_for("the series of the fleet", || {
+            let series = aggregator.get("/api/v1/series?step=1m");
+            let points = series["points"].as_array()?;
+            let sum = |column: usize| points.iter().filter_map(|point| point[column].as_u64()).sum::<u64>();
+            ((sum(1), sum(2)) == (made - denied, denied)).then_some(())
+        });
+    }
+}
