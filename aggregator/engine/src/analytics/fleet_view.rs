@@ -86,6 +86,8 @@ pub struct RuleState {
     pub last_minute: Totals,
     /// Largest quota with its window, newest generation, and number of callers in the newest minute.
     pub limit: LimitUse,
+    /// True if further callers share the sums of one.
+    pub has_others: bool,
     /// Time at which this generation was first used, if it was seen to change.
     pub changed_at: Option<Timestamp>,
 }
@@ -154,10 +156,16 @@ impl FleetView {
             rule: rule.clone(),
             last_minute: Totals::default(),
             limit: LimitUse::default(),
+            has_others: false,
             changed_at: self.generations.get(rule).and_then(|(_, changed_at)| *changed_at),
         };
         for slice in self.newest_minutes(SECONDS_KEPT_MS / MINUTE_MS, now) {
             for (subject, sums) in slice.iter() {
+                if let Subject::Caller { rule, caller } = subject
+                    && **caller == *OTHERS
+                {
+                    rules.entry(rule.clone()).or_insert_with(|| named(rule)).has_others = true;
+                }
                 if let Subject::Rule(rule) = subject {
                     let state = rules.entry(rule.clone()).or_insert_with(|| named(rule));
                     // The newest minute comes first.

@@ -10,7 +10,7 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::messages::rollups::{LimitUse, OTHERS, Rollup, Subject, Totals};
 
-/// Maximum number of rules, of endpoints and of tiers in one slice; further ones share one rollup.
+/// Maximum number of rules, endpoints, tiers and agents together in one slice; further ones share one rollup of their kind.
 const NAMES_LEN_MAX: usize = 1_000;
 
 /// Sums of one second or minute. A second has no callers, endpoints, tiers and agents.
@@ -18,7 +18,7 @@ const NAMES_LEN_MAX: usize = 1_000;
 pub(super) struct Slice {
     by_name: IndexMap<Subject, Sums, RandomState>,
     callers: IndexMap<CounterId, CallerEntry, RandomState>,
-    /// Number of callers by rule, and of those that have a rollup of their own.
+    /// Number of callers with sums of their own by rule, and of those that have a rollup of their own.
     callers_of_rules: HashMap<Arc<str>, CallersOfRule, RandomState>,
     /// True if it has changed since its rollups were taken.
     changed: bool,
@@ -70,12 +70,12 @@ impl Slice {
             return true;
         }
         let of_rule = self.callers_of_rules.entry(counter.rule.clone()).or_default();
-        of_rule.callers += 1;
-        if of_rule.callers > callers_max {
+        if of_rule.callers >= callers_max {
             let (rule, caller) = (counter.rule.clone(), OTHERS.into());
             self.entry(Subject::Caller { rule, caller }).add(totals);
             return false;
         }
+        of_rule.callers += 1;
         let mut sums = Sums::default();
         sums.add(totals);
         sums.follow(counter);

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::messages::rollups::OTHERS;
 
 use super::V1;
 use super::query::{Params, known_rule, limit, minutes};
@@ -66,7 +67,7 @@ impl V1 {
             "now_ms": now.as_ms(),
             "matched": callers.len(),
             "minutes": minutes,
-            "exact": true,
+            "exact": callers.iter().all(|caller| *caller.caller != *OTHERS),
             "callers": shown,
         }))
     }

@@ -50,7 +50,7 @@ pub(super) fn known_rule(view: &FleetView, rule: Option<&str>) -> Result<(), Res
 /// Returns the minutes to sum.
 ///
 /// # Errors
-/// If there are none, or more than an hour.
+/// If there are none, or more than a day.
 pub(super) fn minutes(wanted: Option<u64>) -> Result<u64, Response> {
     let minutes = wanted.unwrap_or(MINUTES_DEFAULT);
     let is_kept = (1..=MINUTES_MAX).contains(&minutes);

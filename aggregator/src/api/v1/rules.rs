@@ -28,6 +28,6 @@ fn rule(state: &RuleState) -> Value {
         "generation": limit.generation,
         "changed_ms": state.changed_at.map(Timestamp::as_ms),
         "last_minute": totals(&state.last_minute),
-        "callers": { "estimate": limit.callers, "exact": true, "error_percent": 0.0 },
+        "callers": { "estimate": limit.callers, "exact": !state.has_others },
     })
 }
