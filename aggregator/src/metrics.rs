@@ -29,7 +29,7 @@ struct TopicLabel {
     reader: &'static str,
 }
 
-const DEAD_LETTER_TOPICS: [Topic; 2] = [Topic::Calls, Topic::Presence];
+const DEAD_LETTER_TOPICS: [Topic; 4] = [Topic::Calls, Topic::Presence, Topic::Rollups, Topic::Live];
 
 type PartitionGauges = Family<PartitionLabel, Gauge<u64, AtomicU64>>;
 type PartitionSeconds = Family<PartitionLabel, Gauge<f64, AtomicU64>>;
@@ -37,7 +37,7 @@ type PartitionSeconds = Family<PartitionLabel, Gauge<f64, AtomicU64>>;
 /// A metric of the tallies: name, help, and value.
 type TallyMetric = (&'static str, &'static str, fn(&CountingTally) -> u64);
 
-const TALLIES: [TallyMetric; 8] = [
+const TALLIES: [TallyMetric; 10] = [
     ("batches", "Batches of calls counted", |tally| tally.batches),
     ("rows", "Charges counted", |tally| tally.rows),
     ("duplicates", "Batches that were counted before", |tally| tally.duplicates),
@@ -50,6 +50,12 @@ const TALLIES: [TallyMetric; 8] = [
     ),
     ("uncounted", "Charges of counters past the cap; they are not counted", |tally| tally.uncounted),
     ("signals", "Signals sent", |tally| tally.signals),
+    ("late_for_minute", "Charges that came minutes too late for analytics; they are counted, and in no sum", |tally| {
+        tally.rollups.too_late
+    }),
+    ("other_callers", "Charges of callers past a cap of the analytics, which are summed as others", |tally| {
+        tally.rollups.of_others
+    }),
 ];
 
 /// The metrics, and the tallies that they already contain.

@@ -13,7 +13,7 @@ use axum::routing::get;
 
 use super::responses::problem;
 
-/// Nothing but this server's own files; no other site may frame the page.
+/// Content security policy: this server's own files only, in no frame of another site.
 const POLICY: &str = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";

@@ -210,7 +210,6 @@ impl AggregatorLife {
                 }
                 self.poll(env, WorkerInput::RollupsReported { tag, is_lost: !env.bus_is_up });
             }
-            WorkerEffect::PublishRollups { .. } => {}
             WorkerEffect::Announce(mut presence) => {
                 let is_known = self.worker.membership().is_some_and(Membership::is_known);
                 if !presence.leaving && is_known && env.bug.is_some_and(|bug| bug.starves(self.index)) {
@@ -222,7 +221,7 @@ impl AggregatorLife {
                 let DeadLetter { topic, partition, offset, reason, .. } = letter;
                 env.observe(Observation::DeadLetter { node: self.node(), topic, partition, offset, reason });
             }
-            WorkerEffect::Notice(_) => {}
+            WorkerEffect::PublishRollups { .. } | WorkerEffect::Notice(_) => {}
         }
     }
 

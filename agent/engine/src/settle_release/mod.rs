@@ -20,8 +20,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId};
 use tollgate_core::decided_call::DecidedCall;
-use tollgate_core::decision::LimitStatus;
-use tollgate_core::decision::Source;
+use tollgate_core::decision::{LimitStatus, Source};
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::MatchScope;
 

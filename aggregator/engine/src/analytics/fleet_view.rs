@@ -11,6 +11,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{LimitUse, MINUTE_MS, OTHERS, Rollup, RollupBatch, SECOND_MS, Subject, Totals};
 use tollgate_core::rules::Generation;
 
+use super::answers::{CallerSums, CallersOrder, RuleState};
 use super::denied_callers::{CallerName, DeniedCallers};
 use super::fleet_slice::FleetSlice;
 
@@ -47,49 +48,6 @@ pub struct FleetView {
     generations: HashMap<Arc<str>, (Generation, Option<Timestamp>), RandomState>,
     /// Aggregators, and when their last rollups came.
     writers: HashMap<Arc<str>, Timestamp, RandomState>,
-}
-
-/// Order of callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CallersOrder {
-    /// Most denied calls first.
-    Denied,
-    /// Most calls first.
-    Calls,
-    /// Fullest limit first.
-    Near,
-    /// Newest first denial first, of the callers that were not denied before the rules changed.
-    New,
-}
-
-/// Sums of one caller under one rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CallerSums {
-    /// Name of the rule.
-    pub rule: Arc<str>,
-    /// Label of the caller.
-    pub caller: Arc<str>,
-    /// Sums of the minutes that were asked for.
-    pub totals: Totals,
-    /// State of the limit; `used` is of the last seconds.
-    pub limit: LimitUse,
-    /// Minute of the first denial and of the last.
-    pub denied_from: Option<(Timestamp, Timestamp)>,
-}
-
-/// State of one rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleState {
-    /// Name of the rule.
-    pub rule: Arc<str>,
-    /// Sums of the last 60 s.
-    pub last_minute: Totals,
-    /// Largest quota with its window, newest generation, and number of callers in the newest minute.
-    pub limit: LimitUse,
-    /// True if further callers share the sums of one.
-    pub has_others: bool,
-    /// Time at which this generation was first used, if it was seen to change.
-    pub changed_at: Option<Timestamp>,
 }
 
 impl FleetView {
@@ -244,7 +202,7 @@ impl FleetView {
             let key = match order {
                 CallersOrder::Denied => caller.totals.denied(),
                 CallersOrder::Calls => caller.totals.calls(),
-                CallersOrder::Near => permille(&caller.limit),
+                CallersOrder::Near => caller.permille(),
                 CallersOrder::New => caller.denied_from.map_or(0, |(first, _)| first.as_ms()),
             };
             (std::cmp::Reverse((key, caller.totals.calls())), caller.rule.clone(), caller.caller.clone())
@@ -332,8 +290,4 @@ impl FleetView {
             self.uses.retain(|_, (seen, _)| now.ms_since(*seen) <= USE_SHOWN_MS);
         }
     }
-}
-
-fn permille(limit: &LimitUse) -> u64 {
-    limit.used.unwrap_or(0).saturating_mul(1_000) / limit.quota.max(1)
 }

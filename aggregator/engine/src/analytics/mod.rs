@@ -9,9 +9,11 @@ mod slice;
 mod partition_rollups;
 mod fleet_slice;
 mod denied_callers;
+mod answers;
 mod fleet_view;
 #[cfg(test)]
 mod tests;
 
-pub use fleet_view::{CallerSums, CallersOrder, FleetView, MINUTES_KEPT_MS, RuleState, SECONDS_KEPT_MS};
+pub use answers::{CallerSums, CallersOrder, RuleState};
+pub use fleet_view::{FleetView, MINUTES_KEPT_MS, SECONDS_KEPT_MS};
 pub use partition_rollups::{AnalyticsSettings, AnalyticsTally, PartitionRollups};

@@ -224,7 +224,9 @@ impl PartitionRollups {
                 _ => of_rule.replace((counter, totals)).into_iter().for_each(|of_rule| add_rule(minute, of_rule)),
             }
         }
-        of_rule.into_iter().for_each(|of_rule| add_rule(minute, of_rule));
+        if let Some(of_rule) = of_rule {
+            add_rule(minute, of_rule);
+        }
         self.entries += minute.callers() - entered;
         for (index, totals) in sums.by_decider.drain() {
             if let Some(rule) = batch.texts.get(index) {

@@ -13,11 +13,12 @@ use super::*;
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 
-fn home(denied: Option<DenialCause>, decider: u32) -> Option<Home> {
-    Some(Home { descriptors: 0, decider: Some(decider), shadow_denied: false, denied, remaining: Some(1) })
+fn home(denied: Option<DenialCause>, decider: u32) -> Home {
+    Home { descriptors: 0, decider: Some(decider), shadow_denied: false, denied, remaining: Some(1) }
 }
 
-fn row(counter: Option<u32>, at_ms: u64, outcome: Outcome, home: Option<Home>) -> Row {
+fn row(counter: Option<u32>, at_ms: u64, outcome: Outcome, home: impl Into<Option<Home>>) -> Row {
+    let home = home.into();
     let (at, source) = (START.plus_ms(at_ms), Source::Store);
     Row { call: 1, counter, at, sub_window: 0, cost: 2, outcome, shadow_denied: false, source, home }
 }
@@ -92,7 +93,10 @@ fn a_minute_sums_calls_by_cause_authority_and_subject() {
         assert_eq!(of(&taken, &subject), calls, "{subject:?}");
     }
     let limit = taken.iter().find(|rollup| rollup.subject == Subject::Rule("per-key".into())).and_then(|of| of.limit);
-    assert_eq!(limit.map(|limit| (limit.quota, limit.window_ms, limit.generation, limit.callers)), Some((10, 60_000, 7, 2)));
+    assert_eq!(
+        limit.map(|limit| (limit.quota, limit.window_ms, limit.generation, limit.callers)),
+        Some((10, 60_000, 7, 2))
+    );
 }
 
 /// A late charge is published with the whole minute; one that comes after the minute was dropped is tallied.
@@ -174,7 +178,10 @@ fn the_view_adds_partitions_and_replaces_rollups() {
         view.apply(now, batch).expect("credible rollups");
     }
     let series = view.series(&Subject::Calls, MINUTE_MS, START, now);
-    assert_eq!(series.iter().map(|(at, sums)| (*at, sums.admitted, sums.denied())).collect::<Vec<_>>(), [(START, 13, 1)]);
+    assert_eq!(
+        series.iter().map(|(at, sums)| (*at, sums.admitted, sums.denied())).collect::<Vec<_>>(),
+        [(START, 13, 1)]
+    );
     let callers = view.callers(now, 5, CallersOrder::Denied, |_, _| true);
     assert_eq!(callers.iter().map(|caller| (&*caller.caller, caller.totals.denied())).collect::<Vec<_>>(), [("k1", 1)]);
     let names: [Arc<str>; 3] = ["a", "b", "c"].map(Into::into);
@@ -201,7 +208,11 @@ fn a_closed_minute_keeps_its_sums_and_first_callers() {
     let sums = view.callers(now, 100, CallersOrder::Calls, |_, _| true);
     let (total, first): (u64, &CallerSums) = (sums.iter().map(|caller| caller.totals.admitted).sum(), &sums[1]);
     assert_eq!((sums.len(), total, &*first.caller), (51, (0..200).sum(), "k199"), "{:?}", sums[0]);
-    assert_eq!(view.series(&Subject::Calls, MINUTE_MS, START, START.plus_ms(1))[0].1.admitted, 9, "it is replaced no more");
+    assert_eq!(
+        view.series(&Subject::Calls, MINUTE_MS, START, START.plus_ms(1))[0].1.admitted,
+        9,
+        "it is replaced no more"
+    );
 }
 
 /// Callers are new if their first denial came after the rules had changed.

@@ -176,13 +176,13 @@ impl Counting {
     /// that are near their limit are among them.
     pub(crate) fn take_live(&mut self, now: Timestamp, len_max: usize) -> Vec<Rollup> {
         let Some(rollups) = &mut self.rollups else { return Vec::new() };
-        if !rollups.take_changed() && self.due.is_idle() {
+        if !rollups.take_changed() && self.due.above_threshold.is_empty() {
             return Vec::new();
         }
         let mut taken = rollups.take_seconds(now);
         let Some((minute, names, mut callers)) = rollups.open_minute(len_max) else { return taken };
         taken.extend(names);
-        callers.extend(self.due.fullest(&self.table, now, len_max));
+        callers.extend(self.table.fullest(&self.due.above_threshold, now, len_max));
         callers.sort_unstable();
         callers.dedup();
         let rollup = |id: CounterId| {
@@ -210,7 +210,8 @@ impl Counting {
     /// Returns the events so far.
     #[must_use]
     pub fn tally(&self) -> CountingTally {
-        CountingTally { counters: self.table.counters.len(), ..self.tally }
+        let rollups = self.rollups.as_ref().map(PartitionRollups::tally).unwrap_or_default();
+        CountingTally { counters: self.table.counters.len(), rollups, ..self.tally }
     }
 
     /// Returns a counter.

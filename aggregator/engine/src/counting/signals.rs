@@ -28,7 +28,7 @@ const SIGNALS_LEN_MAX: usize = 1_000;
 #[derive(Clone, Debug, Default)]
 pub(super) struct DueSignals {
     changed: Vec<CounterId>,
-    above_threshold: Vec<CounterId>,
+    pub(super) above_threshold: Vec<CounterId>,
     produced_at: Timestamp,
     repeated_at: Timestamp,
     threshold: Threshold,
@@ -57,22 +57,6 @@ impl DueSignals {
     pub(super) fn lost(&mut self) {
         self.threshold.lost();
         self.produced_at = Timestamp::default();
-    }
-
-    /// Returns true if no counter is above the threshold.
-    pub(super) fn is_idle(&self) -> bool {
-        self.above_threshold.is_empty()
-    }
-
-    /// Returns the counters above the threshold that use the largest part of their quota.
-    pub(super) fn fullest(&self, table: &CounterTable, now: Timestamp, len_max: usize) -> Vec<CounterId> {
-        let above = self.above_threshold.iter().filter_map(|id| Some((table.counters.get(id)?.permille(now), *id)));
-        let mut fullest: Vec<(u32, CounterId)> = above.collect();
-        if fullest.len() > len_max {
-            fullest.select_nth_unstable_by(len_max, |a, b| b.cmp(a));
-            fullest.truncate(len_max);
-        }
-        fullest.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Returns the signals that are due and the threshold in force; nothing if neither signals nor a heartbeat are due.
@@ -158,7 +142,6 @@ fn signal(counter: &CountedCounter, now: Timestamp, agents: &mut IndexSet<Arc<st
 
 #[cfg(test)]
 mod tests {
-    use tollgate_core::decision::Source;
     use tollgate_core::messages::calls::{CounterEntry, Outcome, Row};
     use tollgate_core::window::Window;
 
@@ -193,7 +176,7 @@ mod tests {
                 cost: units,
                 outcome: Outcome::Admitted,
                 shadow_denied: false,
-                source: Source::Store,
+                source: tollgate_core::decision::Source::Store,
                 home: None,
             };
             let counter = &mut self.table.counters[slot];

@@ -64,6 +64,17 @@ impl CounterTable {
         Some((slot, known.follow(counter)))
     }
 
+    /// Returns those of the counters that use the largest part of their quota.
+    pub(super) fn fullest(&self, ids: &[CounterId], now: Timestamp, len_max: usize) -> Vec<CounterId> {
+        let known = ids.iter().filter_map(|id| Some((self.counters.get(id)?.permille(now), *id)));
+        let mut fullest: Vec<(u32, CounterId)> = known.collect();
+        if fullest.len() > len_max {
+            fullest.select_nth_unstable_by(len_max, |a, b| b.cmp(a));
+            fullest.truncate(len_max);
+        }
+        fullest.into_iter().map(|(_, id)| id).collect()
+    }
+
     /// Removes the idle ones of the next few counters. The last counter moves into the slot of each.
     pub(super) fn sweep(&mut self, now: Timestamp) {
         let elapsed_ms = now.ms_since(self.swept_at);

@@ -1,5 +1,7 @@
 //! Numbers of events while a partition is counted; the shell shows them as metrics.
 
+use crate::analytics::AnalyticsTally;
+
 /// Events since the partition was assigned. All numbers except `counters` only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CountingTally {
@@ -21,6 +23,8 @@ pub struct CountingTally {
     pub uncounted: u64,
     /// Signals that reached the log.
     pub signals: u64,
+    /// Events of the analytics.
+    pub rollups: AnalyticsTally,
     /// Counters in the table.
     pub counters: usize,
 }

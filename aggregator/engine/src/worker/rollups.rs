@@ -1,9 +1,6 @@
 //! The pace of rollups: once a second the newest seconds for pages, and minutes when they are closed.
 
-use std::collections::BTreeMap;
-
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Partition;
 use tollgate_core::messages::Topic;
 use tollgate_core::messages::rollups::{Rollup, RollupBatch, SECOND_MS, Subject, Totals};
 
@@ -16,16 +13,6 @@ const INTERVAL_MS: u64 = 1_000;
 const LIVE_LEN_MAX: usize = 50;
 /// Maximum number of rollups of one record. Each has a few hundred bytes.
 const RECORD_LEN_MAX: usize = 1_000;
-/// Maximum number of records without a report. Losses of further ones are not repeated.
-const UNREPORTED_LEN_MAX: usize = 10_000;
-
-/// The batches of `rollups` that were published and not reported on, by their tags: partition and minute.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PublishedRollups {
-    at: Timestamp,
-    last_tag: u64,
-    unreported: BTreeMap<u64, (Partition, u64)>,
-}
 
 impl Worker {
     pub(super) fn publish_rollups(&mut self, now: Timestamp, effects: &mut Vec<WorkerEffect>) {
@@ -79,21 +66,11 @@ impl Worker {
     }
 
     pub(super) fn rollups_reported(&mut self, tag: u64, is_lost: bool) {
-        let Some((partition, minute)) = self.published_rollups.unreported.remove(&tag) else { return };
+        let Some((partition, minute)) = self.published_rollups.reported(tag) else { return };
         if let Some(rollups) = self.assigned.get_mut(&partition).and_then(|assigned| assigned.counting.rollups_mut())
             && is_lost
         {
             rollups.lost(minute);
         }
-    }
-}
-
-impl PublishedRollups {
-    fn add(&mut self, partition: Partition, minute: u64) -> u64 {
-        self.last_tag += 1;
-        if self.unreported.len() < UNREPORTED_LEN_MAX {
-            self.unreported.insert(self.last_tag, (partition, minute));
-        }
-        self.last_tag
     }
 }

@@ -10,8 +10,8 @@ use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::OTHERS;
 
-use super::V1;
-use super::query::{Params, known_rule, limit, minutes};
+use super::query::{Params, Refusal, known_rule, limit, minutes};
+use super::state::V1;
 use super::totals::{totals, with};
 use crate::api::responses::respond;
 
@@ -21,7 +21,7 @@ pub(super) struct CallersQuery {
     rule: Option<String>,
     caller: Option<String>,
     #[serde(default)]
-    sort: Sort,
+    sort: CallersSort,
     minutes: Option<u64>,
     limit: Option<usize>,
     #[serde(default)]
@@ -30,7 +30,7 @@ pub(super) struct CallersQuery {
 
 #[derive(Clone, Copy, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Sort {
+enum CallersSort {
     #[default]
     Denied,
     Calls,
@@ -38,21 +38,18 @@ enum Sort {
     New,
 }
 
-pub(super) async fn callers(State(v1): State<V1>, Params(query): Params<CallersQuery>) -> Response {
-    match v1.callers(&query) {
-        Ok(body) => respond(StatusCode::OK, &body),
-        Err(refusal) => refusal,
-    }
+pub(super) async fn callers(State(v1): State<V1>, Params(query): Params<CallersQuery>) -> Result<Response, Refusal> {
+    v1.callers(&query).map(|body| respond(StatusCode::OK, &body))
 }
 
 impl V1 {
-    fn callers(&self, query: &CallersQuery) -> Result<Value, Response> {
+    fn callers(&self, query: &CallersQuery) -> Result<Value, Refusal> {
         let (minutes, limit) = (minutes(query.minutes)?, limit(query.limit)?);
         let order = match query.sort {
-            Sort::Denied => CallersOrder::Denied,
-            Sort::Calls => CallersOrder::Calls,
-            Sort::Near => CallersOrder::Near,
-            Sort::New => CallersOrder::New,
+            CallersSort::Denied => CallersOrder::Denied,
+            CallersSort::Calls => CallersOrder::Calls,
+            CallersSort::Near => CallersOrder::Near,
+            CallersSort::New => CallersOrder::New,
         };
         let is_wanted = |rule: &str, caller: &str| {
             query.rule.as_deref().is_none_or(|wanted| wanted == rule)
@@ -60,7 +57,7 @@ impl V1 {
         };
         let (now, callers) = self.analytics.ask(|view, now| {
             known_rule(view, query.rule.as_deref())?;
-            Ok::<_, Response>((now, view.callers(now, minutes, order, is_wanted)))
+            Ok::<_, Refusal>((now, view.callers(now, minutes, order, is_wanted)))
         })?;
         let shown: Vec<Value> = callers.iter().skip(query.offset).take(limit).map(|sums| caller(sums, now)).collect();
         Ok(json!({

@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate_core::messages::rollups::{SECOND_MS, Subject};
 
-use super::V1;
 use super::query::Params;
 use super::series::point;
+use super::state::V1;
 use crate::api::responses::problem;
 
 /// Maximum number of clients.
@@ -33,9 +33,9 @@ pub(super) struct EventsQuery {
 }
 
 /// Place of a client, until it has gone.
-struct Listener(Arc<AtomicUsize>);
+struct ListenerPlace(Arc<AtomicUsize>);
 
-impl Drop for Listener {
+impl Drop for ListenerPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -45,11 +45,11 @@ struct Listening {
     v1: V1,
     subject: Subject,
     seconds: Interval,
-    _place: Listener,
+    _place: ListenerPlace,
 }
 
 pub(super) async fn events(State(v1): State<V1>, Params(query): Params<EventsQuery>) -> Response {
-    let place = Listener(v1.listeners.clone());
+    let place = ListenerPlace(v1.listeners.clone());
     if place.0.fetch_add(1, Ordering::Relaxed) >= LISTENERS_MAX {
         let detail =
             format!("{LISTENERS_MAX} clients receive events already; close a page, or ask /api/v1/status now and then");

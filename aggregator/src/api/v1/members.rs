@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tollgate_aggregator_engine::worker::AgentState;
 use tollgate_core::messages::rollups::{Subject, Totals};
 
-use super::V1;
-use super::query::{Params, minutes};
+use super::query::{Params, Refusal, minutes};
+use super::state::V1;
 use super::totals::{totals, with};
 use crate::api::responses::{busy, respond};
 
@@ -22,12 +22,12 @@ pub(super) struct MinutesQuery {
     minutes: Option<u64>,
 }
 
-pub(super) async fn endpoints(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Response {
+pub(super) async fn endpoints(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Result<Response, Refusal> {
     let name = |subject: &Subject| if let Subject::Endpoint(name) = subject { Some(name.clone()) } else { None };
     v1.named("endpoint", &query, name)
 }
 
-pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Response {
+pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Result<Response, Refusal> {
     let name = |subject: &Subject| if let Subject::Tier(name) = subject { Some(name.clone()) } else { None };
     v1.named("tier", &query, name)
 }
@@ -71,15 +71,17 @@ pub(super) async fn partitions(State(v1): State<V1>) -> Response {
 }
 
 impl V1 {
-    fn named(&self, kind: &str, query: &MinutesQuery, name: impl Fn(&Subject) -> Option<Arc<str>>) -> Response {
-        let minutes = match minutes(query.minutes) {
-            Ok(minutes) => minutes,
-            Err(refusal) => return refusal,
-        };
+    fn named(
+        &self,
+        kind: &str,
+        query: &MinutesQuery,
+        name: impl Fn(&Subject) -> Option<Arc<str>>,
+    ) -> Result<Response, Refusal> {
+        let minutes = minutes(query.minutes)?;
         let (now, sums) = self.analytics.ask(|view, now| (now, view.sums(minutes, now, name)));
         let named = |(name, sums): &(Arc<str>, Totals)| with(json!({ kind: **name }), totals(sums));
         let list: Vec<Value> = sums.iter().map(named).collect();
-        respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "minutes": minutes, format!("{kind}s"): list }))
+        Ok(respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "minutes": minutes, format!("{kind}s"): list })))
     }
 }
 

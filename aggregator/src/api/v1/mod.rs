@@ -2,6 +2,7 @@
 //!
 //! Sums come from the view of the whole fleet, which every aggregator has; facts about members come from the event loop.
 
+mod state;
 mod query;
 mod totals;
 mod status;
@@ -12,7 +13,6 @@ mod members;
 mod events;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use axum::Router;
 use axum::routing::get;
@@ -23,18 +23,7 @@ use crate::regions::RegionQueries;
 
 use super::page::page_router;
 use super::regions::regions_view;
-
-/// State of the routes.
-#[derive(Clone)]
-pub(super) struct V1 {
-    id: Arc<str>,
-    /// True if agents and aggregators of other processes are part of the answers.
-    is_fleet: bool,
-    queries: Queries,
-    analytics: Analytics,
-    /// Number of clients that receive events.
-    listeners: Arc<AtomicUsize>,
-}
+use state::V1;
 
 /// Returns the page, and the routes under `/api/v1`. Without a shared bus, the answers are about this process alone.
 pub fn analytics_router(

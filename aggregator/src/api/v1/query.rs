@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 use tollgate_aggregator_engine::analytics::FleetView;
 
@@ -26,23 +26,36 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
         query.map(|query| Self(query.0)).map_err(|error: QueryRejection| {
             let path = parts.uri.path();
-            bad_request(&format!("{path}: {}; docs/analytics.md lists the parameters", error.body_text()))
+            let detail = format!("{path}: {}; docs/analytics.md lists the parameters", error.body_text());
+            bad_request(detail).into_response()
         })
     }
 }
 
-pub(super) fn bad_request(detail: &str) -> Response {
-    problem(StatusCode::BAD_REQUEST, detail)
+/// A question that is refused.
+pub(super) struct Refusal {
+    status: StatusCode,
+    detail: String,
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        problem(self.status, &self.detail)
+    }
+}
+
+pub(super) fn bad_request(detail: impl Into<String>) -> Refusal {
+    Refusal { status: StatusCode::BAD_REQUEST, detail: detail.into() }
 }
 
 /// Refuses a rule that no call of the last day met.
 ///
 /// # Errors
 /// If the rule is unknown.
-pub(super) fn known_rule(view: &FleetView, rule: Option<&str>) -> Result<(), Response> {
+pub(super) fn known_rule(view: &FleetView, rule: Option<&str>) -> Result<(), Refusal> {
     let unknown = |rule| {
         let detail = format!("no call of the last day met a rule `{rule}`; /api/v1/rules lists those in use");
-        Err(problem(StatusCode::NOT_FOUND, &detail))
+        Err(Refusal { status: StatusCode::NOT_FOUND, detail })
     };
     rule.filter(|rule| !view.knows_rule(rule)).map_or(Ok(()), unknown)
 }
@@ -51,10 +64,10 @@ pub(super) fn known_rule(view: &FleetView, rule: Option<&str>) -> Result<(), Res
 ///
 /// # Errors
 /// If there are none, or more than a day.
-pub(super) fn minutes(wanted: Option<u64>) -> Result<u64, Response> {
+pub(super) fn minutes(wanted: Option<u64>) -> Result<u64, Refusal> {
     let minutes = wanted.unwrap_or(MINUTES_DEFAULT);
     let is_kept = (1..=MINUTES_MAX).contains(&minutes);
-    let refuse = || bad_request(&format!("minutes={minutes}: write a number from 1 to {MINUTES_MAX}"));
+    let refuse = || bad_request(format!("minutes={minutes}: write a number from 1 to {MINUTES_MAX}"));
     is_kept.then_some(minutes).ok_or_else(refuse)
 }
 
@@ -62,9 +75,9 @@ pub(super) fn minutes(wanted: Option<u64>) -> Result<u64, Response> {
 ///
 /// # Errors
 /// If it is too large.
-pub(super) fn limit(wanted: Option<usize>) -> Result<usize, Response> {
+pub(super) fn limit(wanted: Option<usize>) -> Result<usize, Refusal> {
     let limit = wanted.unwrap_or(LIMIT_DEFAULT);
     let refuse =
-        || bad_request(&format!("limit={limit}: write a number up to {LIMIT_MAX}, and offset= for the next ones"));
+        || bad_request(format!("limit={limit}: write a number up to {LIMIT_MAX}, and offset= for the next ones"));
     (limit <= LIMIT_MAX).then_some(limit).ok_or_else(refuse)
 }

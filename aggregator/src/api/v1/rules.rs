@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tollgate_aggregator_engine::analytics::RuleState;
 use tollgate_core::clock::Timestamp;
 
-use super::V1;
+use super::state::V1;
 use super::totals::totals;
 use crate::api::responses::respond;
 

@@ -1,4 +1,4 @@
-//! `/api/v1/series?rule=R&from_ms=F&to_ms=T&step=1s`: calls over time.
+//! `/api/v1/series?rule=R&caller=C&from_ms=F&to_ms=T&step=1s`: calls over time.
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -9,22 +9,24 @@ use tollgate_aggregator_engine::analytics::{MINUTES_KEPT_MS, SECONDS_KEPT_MS};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{MINUTE_MS, SECOND_MS, Subject, Totals};
 
-use super::V1;
-use super::query::{Params, bad_request, known_rule};
+use super::query::{Params, Refusal, bad_request, known_rule};
+use super::state::V1;
 use crate::api::responses::respond;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SeriesQuery {
     rule: Option<String>,
+    /// Label of a caller of the rule.
+    caller: Option<String>,
     from_ms: Option<u64>,
     to_ms: Option<u64>,
     #[serde(default)]
-    step: Step,
+    step: SeriesStep,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
-enum Step {
+enum SeriesStep {
     #[default]
     #[serde(rename = "1s")]
     Second,
@@ -32,38 +34,44 @@ enum Step {
     Minute,
 }
 
-pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQuery>) -> Response {
+pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQuery>) -> Result<Response, Refusal> {
     let (step_ms, kept_ms, kept) = match query.step {
-        Step::Second => (SECOND_MS, SECONDS_KEPT_MS, "step=1s reaches 15 minutes back; write step=1m for 24 hours"),
-        Step::Minute => {
+        SeriesStep::Second => {
+            (SECOND_MS, SECONDS_KEPT_MS, "step=1s reaches 15 minutes back; write step=1m for 24 hours")
+        }
+        SeriesStep::Minute => {
             (MINUTE_MS, MINUTES_KEPT_MS, "step=1m reaches 24 hours back; older minutes are in the topic `rollups`")
         }
     };
-    let subject = query.rule.as_deref().map_or(Subject::Calls, |rule| Subject::Rule(rule.into()));
+    let subject = match (query.rule.as_deref(), query.caller.as_deref(), query.step) {
+        (None, None, _) => Subject::Calls,
+        (Some(rule), None, _) => Subject::Rule(rule.into()),
+        (Some(rule), Some(caller), SeriesStep::Minute) => Subject::Caller { rule: rule.into(), caller: caller.into() },
+        _ => return Err(bad_request("caller= needs rule= and step=1m; /api/v1/callers lists the labels")),
+    };
     let is_loading = !v1.analytics.is_loaded();
     v1.analytics.ask(|view, now| {
-        if let Err(refusal) = known_rule(view, query.rule.as_deref()) {
-            return refusal;
-        }
+        known_rule(view, query.rule.as_deref())?;
         let to = query.to_ms.map_or(now, Timestamp::from_ms);
         let from = query.from_ms.map_or_else(|| now.minus_ms(kept_ms), Timestamp::from_ms);
         if from > to {
-            return bad_request(&format!("from_ms={} is after to_ms={}; exchange them", from.as_ms(), to.as_ms()));
+            return Err(bad_request(format!("from_ms={} is after to_ms={}; exchange them", from.as_ms(), to.as_ms())));
         }
         // A request takes its time.
         if from.plus_ms(MINUTE_MS) < now.minus_ms(kept_ms) {
-            return bad_request(&format!("from_ms={}: {kept}", from.as_ms()));
+            return Err(bad_request(format!("from_ms={}: {kept}", from.as_ms())));
         }
         let points: Vec<Value> = view.series(&subject, step_ms, from, to).iter().map(point).collect();
         let body = json!({
             "rule": query.rule,
+            "caller": query.caller,
             "from_ms": from.as_ms(),
             "to_ms": to.as_ms(),
             "step_ms": step_ms,
             "loading": is_loading,
             "points": points,
         });
-        respond(StatusCode::OK, &body)
+        Ok(respond(StatusCode::OK, &body))
     })
 }
 

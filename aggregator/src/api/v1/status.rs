@@ -8,7 +8,7 @@ use tollgate_aggregator_engine::membership::Membership;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{SECOND_MS, Subject, Totals};
 
-use super::V1;
+use super::state::V1;
 use crate::api::responses::{busy, respond};
 use crate::queries::AggregatorState;
 
@@ -18,7 +18,7 @@ const RATE_SECONDS: u64 = 10;
 const CLOSED_AFTER_MS: u64 = 2 * SECOND_MS;
 
 /// Facts that the event loop knows.
-struct Members {
+struct MemberFacts {
     lag_ms: Option<u64>,
     agents: usize,
     degraded: Vec<Value>,
@@ -70,14 +70,14 @@ impl V1 {
     }
 }
 
-fn members(state: &AggregatorState<'_>) -> Members {
+fn members(state: &AggregatorState<'_>) -> MemberFacts {
     let (worker, now) = (state.worker, state.now);
     let read = worker.assigned().filter_map(|(_, assigned)| assigned.counting.read);
     let lag = |(_, appended): (u64, Timestamp)| now.ms_since(appended);
     let agents = || worker.agents().iter();
     let degraded = agents().filter(|(_, agent)| !agent.open_breakers.is_empty());
     let is_restoring = |assigned: &tollgate_aggregator_engine::worker::AssignedPartition| !assigned.counting.restored;
-    Members {
+    MemberFacts {
         lag_ms: read.map(lag).max(),
         agents: agents().count(),
         degraded: degraded.map(|(name, _)| json!(**name)).collect(),

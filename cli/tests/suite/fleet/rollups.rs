@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde_json::json;
 use tollgate_bus::{Bus, Topic};
-use tollgate_core::clock::Stopwatch;
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::rollups::{MINUTE_MS, RollupBatch, Subject, Totals};
 use tollgate_servers::scaled;
@@ -18,7 +18,7 @@ use crate::support::{Client, wait_for};
 
 /// Time of the load, in seconds, and the time between two deaths.
 const LOAD_S: u64 = 120;
-const DEATHS: u64 = 6;
+const DEATHS: u32 = 6;
 const KEYS: u64 = 40;
 const CALLS_PER_S: u64 = 200;
 /// Time before and after the start of a minute in which no call is made, because the store's clock decides its minute, in ms.
@@ -33,13 +33,11 @@ rules:
 /// Admitted and denied calls by minute and key, as callers saw them.
 type Calls = BTreeMap<(u64, String), (u64, u64)>;
 
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
-
 /// Calls an agent at a steady rate, and returns the answers.
-fn load(agent: usize, address: SocketAddr, time: Duration) -> Calls {
-    let (mut calls, mut rng, started) = (Calls::new(), fastrand::Rng::with_seed(agent as u64), Stopwatch::start());
+fn load(agent: u64, address: SocketAddr, time: Duration) -> Calls {
+    let (mut calls, mut rng, started) = (Calls::new(), fastrand::Rng::with_seed(agent), Stopwatch::start());
+    let clock = SystemClock::start();
+    let now_ms = || clock.now().as_ms();
     let mut client = wait_for("an agent", || Client::connect(address));
     let mut due = Duration::ZERO;
     while started.elapsed() < time {
@@ -95,15 +93,15 @@ fn minutes_equal_what_callers_saw_whatever_dies() {
     let addresses = agents.each_ref().map(Member::address);
     let mut seen = Calls::new();
     std::thread::scope(|scope| {
-        let loads: Vec<_> = (0..)
-            .zip(addresses)
-            .map(|(agent, address)| scope.spawn(move || load(agent, address, time)))
-            .collect();
+        let loads: Vec<_> =
+            (0..).zip(addresses).map(|(agent, address)| scope.spawn(move || load(agent, address, time))).collect();
         let started = Stopwatch::start();
         for death in 1..=DEATHS {
-            let due = time * u32::try_from(death).unwrap_or(u32::MAX) / u32::try_from(DEATHS + 1).unwrap_or(u32::MAX);
+            let due = time * death / (DEATHS + 1);
             wait_for("the next death", || (started.elapsed() >= due).then_some(()));
-            let victim = &mut aggregators[death as usize % 3];
+            // Each is killed in turn.
+            aggregators.rotate_left(1);
+            let victim = &mut aggregators[0];
             victim.kill();
             victim.restart();
         }
@@ -135,7 +133,8 @@ fn minutes_equal_what_callers_saw_whatever_dies() {
     }
     for (minute, (admitted, denied)) in &by_minute {
         let of = |subject| found[&(*minute, subject)];
-        let (calls, rule, tenant) = (of(Subject::Calls), of(Subject::Rule("per-key".into())), of(Subject::Rule("tenant".into())));
+        let (calls, rule, tenant) =
+            (of(Subject::Calls), of(Subject::Rule("per-key".into())), of(Subject::Rule("tenant".into())));
         assert_eq!((calls.admitted, calls.denied()), (*admitted, *denied), "all calls in minute {minute}");
         assert_eq!((rule.admitted, rule.denied()), (*admitted, *denied), "per-key in minute {minute}");
         assert_eq!((tenant.admitted, tenant.denied()), (*admitted, 0), "tenant in minute {minute}");

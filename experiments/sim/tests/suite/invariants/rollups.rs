@@ -25,7 +25,7 @@ struct LoggedRow {
     rule: Option<(Arc<str>, Arc<str>)>,
     outcome: Outcome,
     cost: i64,
-    /// Whether the call was admitted, on its home row.
+    /// True if the call was admitted; on its home row only.
     home: Option<bool>,
     is_late: bool,
 }
