@@ -13,6 +13,7 @@ mod redis;
 mod kafka;
 mod mirror_maker;
 mod gateway;
+mod prometheus;
 
 pub use gateway::{GatewayKind, GatewayProgram};
 pub use kafka::KafkaKind;
@@ -20,6 +21,7 @@ pub use memory::resident_bytes;
 pub use mirror_maker::MirrorMakerKind;
 pub use port::free_port;
 pub use program::{Finished, finish};
+pub use prometheus::PrometheusKind;
 pub use proxy::Proxy;
 pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, wait_for};
@@ -31,6 +33,8 @@ pub type Gateway = Server<GatewayKind>;
 pub type Kafka = Server<KafkaKind>;
 /// Running `MirrorMaker`.
 pub type MirrorMaker = Server<MirrorMakerKind>;
+/// Running Prometheus.
+pub type Prometheus = Server<PrometheusKind>;
 /// Running Redis without persistence.
 pub type Redis = Server<RedisKind>;
 
