@@ -9,3 +9,4 @@ mod package;
 mod fleet;
 mod two_regions;
 mod gateways;
+mod monitoring;

@@ -152,8 +152,18 @@ impl Service<'_> {
         ports.collect()
     }
 
+    /// Returns the port on which the service listens, by a variable or an argument.
     pub(crate) fn listens_on(&self) -> Option<u16> {
-        self.environment().get("TOLLGATE_HTTP").map(|address| address.rsplit(':').next().unwrap().parse().unwrap())
+        let (environment, command) = (self.environment(), self.command());
+        let variable = ["TOLLGATE_HTTP", "GF_SERVER_HTTP_PORT"].into_iter().find_map(|name| environment.get(name));
+        let argument = || command.iter().find_map(|word| word.strip_prefix("--web.listen-address="));
+        let address = variable.map(String::as_str).or_else(argument)?;
+        Some(address.rsplit(':').next().unwrap().parse().unwrap())
+    }
+
+    /// Returns the profiles with which the service starts; none if it always starts.
+    pub(crate) fn profiles(&self) -> Vec<String> {
+        self.list("profiles")
     }
 
     fn list(&self, field: &str) -> Vec<String> {

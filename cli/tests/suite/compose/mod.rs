@@ -4,7 +4,7 @@
 //! same commands as processes, with the same environment, beside a real Redis and a real Kafka. They do not show that the
 //! image builds, nor how the images of Redis and Kafka start.
 
-mod file;
+pub(crate) mod file;
 mod image;
 mod stack;
 
@@ -22,6 +22,8 @@ use stack::Stack;
 /// The agents and their published ports, as the head of docker-compose.yml names them.
 const AGENTS: [(&str, u16); 2] = [("agent-1", 8180), ("agent-2", 8280)];
 const AGGREGATOR: u16 = 8090;
+/// Prometheus and Grafana, with the profile `dashboards`.
+const DASHBOARDS: [(&str, u16); 2] = [("prometheus", 9090), ("grafana", 3000)];
 /// Quota of each key in rules.yaml, and the cost of one call of the test.
 const QUOTA: u64 = 100;
 const COST: u64 = 10;
@@ -35,7 +37,8 @@ const DISTROLESS: &str = "gcr.io/distroless/cc-debian12:nonroot";
 
 /// Returns true if the tag fixes a version. An image without such a tag may change at any time.
 fn is_pinned(image: &str) -> bool {
-    image.rsplit_once(':').is_some_and(|(_, tag)| tag.starts_with(|c: char| c.is_ascii_digit()))
+    let version = image.rsplit_once(':').map_or("", |(_, tag)| tag.trim_start_matches('v'));
+    version.starts_with(|c: char| c.is_ascii_digit())
 }
 
 #[test]
@@ -47,8 +50,11 @@ fn every_reference_in_the_compose_file_resolves() {
     for service in &services {
         let name = service.name;
         assert!(is_pinned(&service.text("image")), "{name}: {}", service.text("image"));
+        let is_of_dashboards = DASHBOARDS.iter().any(|(of_dashboards, _)| *of_dashboards == name);
+        assert_eq!(service.profiles(), if is_of_dashboards { vec!["dashboards"] } else { vec![] }, "{name}");
         for (other, condition) in service.depends_on() {
             let other = compose.service(&other);
+            assert!(other.profiles().is_empty(), "{name} waits for {}, which may not start", other.name);
             let needed = if other.ends() { "service_completed_successfully" } else { "service_healthy" };
             assert_eq!(condition, needed, "{name} waits for {}", other.name);
             assert_eq!(
@@ -68,7 +74,8 @@ fn every_reference_in_the_compose_file_resolves() {
             assert_eq!(Some(port.inside), service.listens_on(), "{name}");
         }
     }
-    let expected: BTreeSet<u16> = AGENTS.iter().map(|(_, port)| *port).chain([AGGREGATOR]).collect();
+    let named = AGENTS.iter().chain(&DASHBOARDS).map(|(_, port)| *port);
+    let expected: BTreeSet<u16> = named.chain([AGGREGATOR]).collect();
     assert_eq!(published, expected);
     let agents = compose.service("agent-1").environment()["TOLLGATE_AGENTS_EXPECTED"].clone();
     assert_eq!(agents, AGENTS.len().to_string());
