@@ -41,10 +41,10 @@ const permille = (value) => (value == null ? "–" : `${tenth.format(value / 10)
 const names = (list) => list.slice(0, 5).join(", ") + (list.length > 5 ? ` and ${list.length - 5} more` : "");
 
 // Returns a local time of day, with the day if it is not the day of `now`.
-function clock(at, now = at) {
+function clock(at, now = at, format = secondFormat) {
   if (at == null) return "–";
   const isSameDay = new Date(at).toDateString() === new Date(now).toDateString();
-  return (isSameDay ? "" : `${dayFormat.format(at)}, `) + secondFormat.format(at);
+  return (isSameDay ? "" : `${dayFormat.format(at)}, `) + format.format(at);
 }
 
 // Returns a duration with at most two units: `120 ms`, `4.2 s`, `3 min 10 s`.
@@ -57,12 +57,12 @@ function duration(ms) {
   return `${Math.floor(ms / DAY)} d ${Math.floor((ms % DAY) / HOUR)} h`;
 }
 
-// Returns a quota in the syntax of the rules file, with its tier: `100/min`, `gold 5/15min`.
-function quota(units, windowMs, tier) {
+// Returns a quota in the syntax of the rules file: `100/min`, `5/15min`.
+function quota(units, windowMs) {
   if (units == null) return "–";
   const [name, length] = [["d", DAY], ["h", HOUR], ["min", MINUTE], ["s", SECOND], ["ms", 1]]
     .find(([, length]) => windowMs % length === 0);
-  return `${tier ? `${tier} ` : ""}${count(units)}/${windowMs === length ? "" : windowMs / length}${name}`;
+  return `${count(units)}/${windowMs === length ? "" : windowMs / length}${name}`;
 }
 
 // Returns the counts that are not zero: `count 2, list 1`.
@@ -299,7 +299,6 @@ class Panel {
       cell.className = `${column.isNumber ? "number " : ""}${column.className ?? ""}`;
       if (column.press) cell.append(create("button", { type: "button" }));
       else if (column.className === "code") cell.append(create("span"));
-      if (column.detail) cell.append(create("span"), create("span", { className: "detail" }));
       return cell;
     }));
   }
@@ -311,7 +310,6 @@ class Panel {
     const value = column.value(row);
     if (typeof value === "number") cell.dataset.value = value;
     else delete cell.dataset.value;
-    if (column.detail) setText(cell.lastElementChild, column.detail(row) ?? "");
     if (column.percent) cell.style.setProperty("--part", `${Math.min(100, column.percent(row))}%`);
     if (!column.press) return;
     target.onclick = () => column.press(row);
@@ -328,6 +326,7 @@ const number = (id, label, value = (row) => row[id], format = count) =>
   ({ id, label, value, show: (row) => format(value(row), row), isNumber: true });
 const time = (id, label, value) =>
   ({ ...number(id, label, value), show: (row, body) => clock((value ?? ((row) => row[id]))(row), body.now_ms) });
+const minute = (id, label) => ({ ...number(id, label), show: (row, body) => clock(row[id], body.now_ms, minuteFormat) });
 const age = (id, label) => ({
   ...number(id, label),
   show: (row, body) => duration(row[id] == null ? null : Math.max(0, body.now_ms - row[id])),
@@ -340,7 +339,7 @@ const shadowDenied = number("shadow_denied", "Shadow");
 const units = number("units", "Units");
 const calls = number("calls", "Calls", (row) => row.admitted + row.denied);
 const share = number("share", "Denied %", (row) => (1000 * row.denied) / (row.admitted + row.denied || 1), permille);
-const lastDenied = time("last_denied_ms", "Last denied");
+const lastDenied = minute("last_denied_ms", "Last denied");
 const deniedBy = text("denied_by", "Denied by", (row) => parts((row.last_minute ?? row).denied_by));
 const decidedBy = text("by_source", "Decided by", (row) => parts((row.last_minute ?? row).by_source));
 const used = { ...number("used", "Used", (row) => row.used_permille, permille), className: "bar", percent: (row) => row.used_permille / 10 };
@@ -359,11 +358,9 @@ function createCallers(sort, order, caption, columns) {
   new Panel({
     id: sort, path: "callers", everyMs: 2 * SECOND, order, caption, empty: "No callers.",
     question: (panel) => ({ rule: view.rule, caller: view.caller, sort, minutes: rangeMinutes(), limit: panel.rowCount() }),
-    rows: (body) => body.callers, key: (row) => JSON.stringify([row.rule, row.caller, row.tier]),
+    rows: (body) => body.callers, key: (row) => JSON.stringify([row.rule, row.caller]),
     columns: [code("caller", "Caller"), text("rule", "Rule"), ...columns],
-    note: ({ callers, matched, exact, error, others }) => `${count(callers.length)} of ${count(matched)} callers.`
-      + (exact ? "" : ` Counts are estimates, at most ${count(error)} too large.`)
-      + (others ? ` All others: ${count(others.admitted)} admitted, ${count(others.denied)} denied.` : ""),
+    note: ({ callers, matched }) => (matched ? `${count(callers.length)} of ${count(matched)} callers.` : ""),
   });
 }
 
@@ -378,22 +375,22 @@ function createPanels() {
     [denied, admitted, share, lastDenied]);
   createCallers("near", "-used", () => "Callers that have used most of their quota in the present window.",
     [used, number("units_used", "Units", (row) => row.used),
-      number("quota", "Quota", (row) => row.quota, (units, row) => quota(units, row.window_ms, row.tier)),
-      number("reset_ms", "Resets in", (row) => row.reset_ms, duration), denied]);
+      number("quota", "Quota", (row) => row.quota, (units, row) => quota(units, row.window_ms)), denied]);
   createCallers("calls", "-calls", (body) => `Callers with the most calls, ${since(body.minutes)}.`,
     [calls, admitted, denied, shadowDenied, units]);
-  createCallers("new", "-first_denied_ms", ({ now_ms: now }) => (state.status.rules_changed_ms
-    ? `Callers denied since ${clock(state.status.rules_changed_ms, now)}, and not before.` : "No change of the rules is known."),
-  [time("first_denied_ms", "First denied"), lastDenied, denied, admitted]);
+  createCallers("new", "-first_denied_ms", ({ now_ms: now, minutes }) => (state.status.rules_changed_ms
+    ? `Callers denied since the rules changed at ${clock(state.status.rules_changed_ms, now)}, and not before.`
+    : `Callers denied for the first time, ${since(minutes)}.`),
+  [minute("first_denied_ms", "First denied"), lastDenied, denied, admitted]);
   new Panel({
     id: "rules", path: "rules", everyMs: 2 * SECOND, rows: (body) => body.rules, key: (row) => row.rule,
-    caption: () => "Counts of the last minute. Press a rule to filter the page by it.", empty: "No rules are in force.",
+    caption: () => "Rules that calls met in the last 15 min, with counts of the last minute. Press one to filter the page by it.",
+    empty: "No call has met a rule in the last 15 min.",
     isNeeded: () => !panels.rules.body.rules, onBody: showRuleOptions,
     columns: [
       { ...code("rule", "Rule"), isPressed: (row) => row.rule === view.rule,
         press: (row) => change({ rule: row.rule === view.rule ? "" : row.rule }) },
-      { ...text("limits", "Limits", (row) => row.limits.map((limit) => quota(limit.quota, limit.window_ms, limit.tier)).join(", ") || "–"),
-        className: "rule-text", detail: (row) => row.text },
+      text("limits", "Limit", (row) => (row.limits.length ? quota(row.limits[0].quota, row.limits[0].window_ms) : null)),
       number("callers", "Callers", (row) => row.callers?.estimate, (value, row) => (row.callers?.exact === false ? "≈ " : "") + count(value)),
       ...[admitted, denied, shadowDenied, units].map(lastMinute), deniedBy, decidedBy, time("changed_ms", "Changed")],
   });
@@ -655,19 +652,18 @@ function showStatus(status) {
   byId("degraded").classList.toggle("bad", status.degraded_agents.length > 0);
   byId("emergency").classList.toggle("bad", status.emergency != null);
   showProblems(status);
-  const isEmpty = status.lag_ms == null && status.calls_per_s === 0 && !status.loading && series.isLoaded
-    && series.points.size === 0 && !view.rule && !view.range;
+  const isQuiet = [...series.points.values()].every(([, admitted, denied]) => admitted + denied === 0);
+  const isEmpty = isQuiet && status.calls_per_s === 0 && !status.loading && series.isLoaded && !view.rule && !view.range;
   byId("empty").hidden = !isEmpty;
-  for (const id of ["filters", "traffic", "callers", "endpoints"]) byId(id).hidden = isEmpty;
+  for (const id of ["callers", "endpoints"]) byId(id).hidden = isEmpty;
   if (isRulesChange) for (const id of ["rules", "new"]) panels[id].refresh();
   announce();
 }
 
-// Lists what is broken and since when: in the state line, and in full below it.
-function showProblems({ problems, silent, loading, now_ms: now }) {
-  const shown = problems.map((problem) => `${problem.part} since ${clock(problem.since_ms, now)}`);
-  const lines = problems.map((problem) =>
-    `${problem.part}, since ${clock(problem.since_ms, now)} (${duration(now - problem.since_ms)}): ${problem.why}`);
+// Lists what is broken: in the state line, and with the reason below it.
+function showProblems({ problems, silent, loading }) {
+  const shown = problems.map(({ part }) => part);
+  const lines = problems.map(({ part, why }) => `${part}: ${why}`);
   if (silent.length) shown.push(`silent: ${names(silent)}`);
   if (silent.length) lines.push(`Silent: ${silent.join(", ")}. They publish nothing, so their counts are missing here.`);
   if (loading) lines.push("Loading: the server still reads its records, so counts are incomplete.");
