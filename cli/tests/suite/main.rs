@@ -10,3 +10,4 @@ mod fleet;
 mod two_regions;
 mod gateways;
 mod monitoring;
+mod page;

@@ -14,7 +14,9 @@ mod kafka;
 mod mirror_maker;
 mod gateway;
 mod prometheus;
+mod browser;
 
+pub use browser::browser_script;
 pub use gateway::{GatewayKind, GatewayProgram};
 pub use kafka::KafkaKind;
 pub use memory::resident_bytes;
