@@ -123,9 +123,7 @@ macro_rules! twin {
     };
 }
 
-/// Twin of [`DenialCause`], by which [`twin`] finds it.
-type Denial = DenialCause;
-twin!(Denial { Count, List, Late, Fallback, Emergency }, "a row has an unknown reason of a denial");
+twin!(DenialCause { Count, List, Late, Fallback, Emergency }, "a row has an unknown reason of a denial");
 twin!(Source { Local, Store, Signal, Fallback }, "a row has an unknown source");
 twin!(Role { Agent, Aggregator }, "the member has an unknown role");
 

@@ -69,7 +69,7 @@ pub struct CallBatch {
     #[prost(uint64, repeated, tag = "24")]
     pub home_remaining: ::prost::alloc::vec::Vec<u64>,
     /// Home rows only, in their order: the reason for which the call was denied, 0 if it was admitted.
-    #[prost(enumeration = "Denial", repeated, tag = "25")]
+    #[prost(enumeration = "DenialCause", repeated, tag = "25")]
     pub home_denied: ::prost::alloc::vec::Vec<i32>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -406,7 +406,7 @@ pub enum Outcome {
 }
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
-pub enum Denial {
+pub enum DenialCause {
     Unspecified = 0,
     Count = 1,
     /// The deny list, or a rule that denies every call.

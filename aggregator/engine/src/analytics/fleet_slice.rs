@@ -103,3 +103,19 @@ impl FleetSums {
         }
     }
 }
+
+/// Returns the sums of the subjects that a function names, the most calls first.
+pub(super) fn sums_by_name<'a>(
+    slices: impl Iterator<Item = &'a FleetSlice>,
+    name: impl Fn(&Subject) -> Option<Arc<str>>,
+) -> Vec<(Arc<str>, Totals)> {
+    let mut sums: HashMap<Arc<str>, Totals, RandomState> = HashMap::default();
+    for (subject, of) in slices.flat_map(FleetSlice::iter) {
+        if let Some(name) = name(subject) {
+            sums.entry(name).or_default().add(&of.totals);
+        }
+    }
+    let mut sums: Vec<_> = sums.into_iter().collect();
+    sums.sort_unstable_by(|a, b| b.1.calls().cmp(&a.1.calls()).then_with(|| a.0.cmp(&b.0)));
+    sums
+}

@@ -13,7 +13,7 @@ use tollgate_core::rules::Generation;
 
 use super::answers::{CallerSums, CallersOrder, RuleState};
 use super::denied_callers::{CallerName, DeniedCallers};
-use super::fleet_slice::FleetSlice;
+use super::fleet_slice::{FleetSlice, sums_by_name};
 
 /// Time for which seconds and minutes are kept, in ms.
 pub const SECONDS_KEPT_MS: u64 = 15 * MINUTE_MS;
@@ -93,17 +93,14 @@ impl FleetView {
         now: Timestamp,
         name: impl Fn(&Subject) -> Option<Arc<str>>,
     ) -> Vec<(Arc<str>, Totals)> {
-        let mut sums: HashMap<Arc<str>, Totals, RandomState> = HashMap::default();
-        for slice in self.newest_minutes(minutes, now) {
-            for (subject, of) in slice.iter() {
-                if let Some(name) = name(subject) {
-                    sums.entry(name).or_default().add(&of.totals);
-                }
-            }
-        }
-        let mut sums: Vec<_> = sums.into_iter().collect();
-        sums.sort_unstable_by(|a, b| b.1.calls().cmp(&a.1.calls()).then_with(|| a.0.cmp(&b.0)));
-        sums
+        sums_by_name(self.newest_minutes(minutes, now), name)
+    }
+
+    /// Returns the sums of each agent in the last 60 s, by name.
+    #[must_use]
+    pub fn agents(&self, now: Timestamp) -> Vec<(Arc<str>, Totals)> {
+        let seconds = self.seconds.range(now.minus_ms(MINUTE_MS).as_ms()..).map(|(_, second)| second);
+        sums_by_name(seconds, |subject| if let Subject::Agent(name) = subject { Some(name.clone()) } else { None })
     }
 
     /// Returns the rules that were used in the newest minutes, by name.

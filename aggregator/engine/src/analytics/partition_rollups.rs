@@ -201,6 +201,7 @@ impl PartitionRollups {
         if !calls.is_empty() {
             if let Some(second) = &mut second {
                 second.add(Subject::Calls, &calls);
+                second.add(Subject::Agent(batch.name.agent.clone()), &calls);
             }
             minute.add(Subject::Calls, &calls);
             minute.add(Subject::Agent(batch.name.agent.clone()), &calls);

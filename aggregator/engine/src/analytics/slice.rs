@@ -13,7 +13,7 @@ use tollgate_core::messages::rollups::{LimitUse, OTHERS, Rollup, Subject, Totals
 /// Maximum number of rules, endpoints, tiers and agents together in one slice; further ones share one rollup of their kind.
 const NAMES_LEN_MAX: usize = 1_000;
 
-/// Sums of one second or minute. A second has no callers, endpoints, tiers and agents.
+/// Sums of one second or minute. A second has no callers, endpoints and tiers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slice {
     by_name: IndexMap<Subject, Sums, RandomState>,

@@ -32,10 +32,10 @@ pub(super) struct EventsQuery {
     rule: Option<String>,
 }
 
-/// Place of a client, until it has gone.
-struct ListenerPlace(Arc<AtomicUsize>);
+/// Client that receives events, until it has gone.
+struct EventClient(Arc<AtomicUsize>);
 
-impl Drop for ListenerPlace {
+impl Drop for EventClient {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -45,11 +45,11 @@ struct Listening {
     v1: V1,
     subject: Subject,
     seconds: Interval,
-    _place: ListenerPlace,
+    _place: EventClient,
 }
 
 pub(super) async fn events(State(v1): State<V1>, Params(query): Params<EventsQuery>) -> Response {
-    let place = ListenerPlace(v1.listeners.clone());
+    let place = EventClient(v1.listeners.clone());
     if place.0.fetch_add(1, Ordering::Relaxed) >= LISTENERS_MAX {
         let detail =
             format!("{LISTENERS_MAX} clients receive events already; close a page, or ask /api/v1/status now and then");

@@ -33,8 +33,7 @@ pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQue
 }
 
 pub(super) async fn agents(State(v1): State<V1>) -> Response {
-    let name = |subject: &Subject| if let Subject::Agent(name) = subject { Some(name.clone()) } else { None };
-    let (now, sums) = v1.analytics.ask(|view, now| (now, view.sums(1, now, name)));
+    let (now, sums) = v1.analytics.ask(|view, now| (now, view.agents(now)));
     let heard = v1.queries.ask(|state| {
         let agents = state.worker.agents().iter();
         agents.map(|(name, agent)| (name.clone(), agent.clone())).collect::<BTreeMap<_, _>>()
