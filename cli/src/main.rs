@@ -27,6 +27,7 @@ mod aggregator;
 mod client;
 mod check;
 mod ready;
+mod quota;
 mod regions;
 mod rules;
 mod experiment;
@@ -74,6 +75,7 @@ enum Command {
     Agent(agent::AgentArgs),
     Aggregator(aggregator::AggregatorArgs),
     Check(check::CheckArgs),
+    Quota(quota::QuotaArgs),
     Ready(ready::ReadyArgs),
     Regions(regions::RegionsArgs),
     #[command(subcommand)]
@@ -143,6 +145,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Agent(args)) => agent::run(args),
         Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),
+        Some(Command::Quota(args)) => quota::run(&args),
         Some(Command::Ready(args)) => ready::run(&args),
         Some(Command::Regions(args)) => regions::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),

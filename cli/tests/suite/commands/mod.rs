@@ -23,6 +23,7 @@ mod log;
 mod pipes;
 mod width;
 mod check;
+mod quota;
 mod ready;
 mod grpc;
 mod listen;
