@@ -17,6 +17,7 @@ mod operator_token;
 mod sample;
 mod limited_calls;
 mod local_regions;
+mod board;
 mod demo;
 mod replay;
 mod agent;
@@ -29,6 +30,7 @@ mod check;
 mod ready;
 mod quota;
 mod regions;
+mod top;
 mod rules;
 mod experiment;
 mod completions;
@@ -76,6 +78,7 @@ enum Command {
     Aggregator(aggregator::AggregatorArgs),
     Check(check::CheckArgs),
     Quota(quota::QuotaArgs),
+    Top(top::TopArgs),
     Ready(ready::ReadyArgs),
     Regions(regions::RegionsArgs),
     #[command(subcommand)]
@@ -115,7 +118,7 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     };
     let level = match &cli.command {
         // These commands draw tables and progress bars, which log lines would break.
-        Some(Command::Demo(_)) => "error",
+        Some(Command::Demo(_) | Command::Top(_)) => "error",
         _ => "info",
     };
     logging::start(level, format)?;
@@ -146,6 +149,7 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Aggregator(args)) => aggregator::run(args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Quota(args)) => quota::run(&args),
+        Some(Command::Top(args)) => top::run(&args),
         Some(Command::Ready(args)) => ready::run(&args),
         Some(Command::Regions(args)) => regions::run(&args),
         Some(Command::Rules(command)) => rules::run(&command),

@@ -1,6 +1,5 @@
 //! `tollgate demo`: a fleet, an abuser and an outage, in ten seconds; `--regions`: one quota over three regions.
 
-mod board;
 mod record;
 mod load;
 mod fleet;

@@ -11,7 +11,7 @@ use tollgate_sim::figures::{count, percent, wrapped};
 use super::load;
 use super::record::Figures;
 use super::settings::{AGENTS, CALLERS, quota};
-use crate::demo::board::{Board, bar};
+use crate::board::{Board, bar};
 
 /// Width of the bar of a source, in characters.
 const BAR_WIDTH: u64 = 30;

@@ -31,7 +31,7 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::window::Estimate;
 use tollgate_engine::FleetPart;
 
-use crate::demo::board::Board;
+use crate::board::Board;
 use crate::demo::record::DemoRecord;
 use record::SignalLags;
 use settings::{AGENTS, LENGTH, quota};

@@ -9,7 +9,7 @@ use tollgate_sim::figures::count;
 
 use super::record::{RegionFigures, RegionSummary};
 use super::story::{QUOTA_UNITS, REGIONS, quota};
-use crate::demo::board::{Board, bar};
+use crate::board::{Board, bar};
 
 /// Width of the bar of a budget, in characters.
 const BAR_WIDTH: u64 = 40;

@@ -18,7 +18,7 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::window::Window;
 
-use crate::demo::board::Board;
+use crate::board::Board;
 use crate::demo::record::DemoRecord;
 use crate::local_regions::start_local_regions;
 use record::RegionFigures;

@@ -19,6 +19,7 @@ fn the_bare_command_prints_a_first_step() {
       aggregator   Starts an aggregator: counts the calls of all agents in Kafka and signals them
       check        Asks a running agent whether a call may pass
       quota        Shows what a caller has used and has left, under each rule that applies to its calls
+      top          Shows the calls of a fleet: the rules, the callers with the most denials, the agents
       ready        Asks a running agent or aggregator whether it is ready
       regions      Shows the budgets of regions in global quotas, and the usage of all regions
       rules        Checks, shows, compares, imports and publishes rules files

@@ -24,6 +24,7 @@ mod pipes;
 mod width;
 mod check;
 mod quota;
+mod top;
 mod ready;
 mod grpc;
 mod listen;
