@@ -146,6 +146,9 @@ impl PartitionRollups {
         {
             taken.push((*start, minute.take_changed(Timestamp::from_ms(*start), MINUTE_MS, rollups_max)));
         }
+        if !taken.is_empty() {
+            self.entries = self.minutes.values().map(Slice::callers).sum();
+        }
         taken
     }
 

@@ -43,6 +43,8 @@ struct CallerEntry {
 struct CallersOfRule {
     callers: usize,
     with_rollup: usize,
+    /// True if callers without a rollup of their own were added to the others.
+    is_full: bool,
 }
 
 impl Slice {
@@ -70,7 +72,7 @@ impl Slice {
             return true;
         }
         let of_rule = self.callers_of_rules.entry(counter.rule.clone()).or_default();
-        if of_rule.callers >= callers_max {
+        if of_rule.is_full || of_rule.callers >= callers_max {
             let (rule, caller) = (counter.rule.clone(), OTHERS.into());
             self.entry(Subject::Caller { rule, caller }).add(totals);
             return false;
@@ -109,27 +111,11 @@ impl Slice {
         self.choose(rollups_max);
         let rollup = |subject, sums: &Sums, callers| sums.rollup(start, size_ms, subject, callers);
         let mut taken = Vec::new();
-        let mut others: HashMap<&Arc<str>, (Totals, bool), RandomState> = HashMap::default();
-        for caller in self.callers.values_mut().filter(|caller| !caller.has_rollup) {
-            let (totals, changed) = others.entry(&caller.rule).or_default();
-            totals.add(&caller.sums.totals);
-            *changed |= std::mem::take(&mut caller.sums.changed);
-        }
-        for (rule, (mut totals, mut changed)) in others {
-            let subject = Subject::Caller { rule: rule.clone(), caller: OTHERS.into() };
-            if let Some(past_cap) = self.by_name.get_mut(&subject) {
-                totals.add(&past_cap.totals);
-                changed |= std::mem::take(&mut past_cap.changed);
-            }
-            if changed {
-                taken.push(rollup(subject, &Sums { totals, ..Sums::default() }, 0));
-            }
-        }
         for (subject, sums) in self.by_name.iter_mut().filter(|(_, sums)| sums.changed) {
             taken.push(rollup(subject.clone(), sums, callers_of(&self.callers_of_rules, subject)));
             sums.changed = false;
         }
-        for caller in self.callers.values_mut().filter(|caller| caller.has_rollup && caller.sums.changed) {
+        for caller in self.callers.values_mut().filter(|caller| caller.sums.changed) {
             let (rule, label) = (caller.rule.clone(), caller.label.clone());
             taken.push(rollup(Subject::Caller { rule, caller: label }, &caller.sums, 0));
             caller.sums.changed = false;
@@ -170,7 +156,8 @@ impl Slice {
         self.callers.get(&counter).map(|caller| &caller.sums.totals)
     }
 
-    /// Gives the callers with the most calls rollups of their own, as far as there is room.
+    /// Gives the callers with the most calls rollups of their own, as far as there is room. The others share one from then on, and
+    /// their memory is freed.
     fn choose(&mut self, rollups_max: usize) {
         let mut without: Vec<(u64, usize)> = Vec::new();
         for (place, caller) in self.callers.values().enumerate().filter(|(_, caller)| !caller.has_rollup) {
@@ -183,7 +170,22 @@ impl Slice {
             if of_rule.with_rollup < rollups_max {
                 of_rule.with_rollup += 1;
                 (caller.has_rollup, caller.sums.changed) = (true, true);
+            } else {
+                of_rule.is_full = true;
             }
+        }
+        let mut others: Vec<(Arc<str>, Totals)> = Vec::new();
+        self.callers.retain(|_, caller| {
+            if !caller.has_rollup {
+                others.push((caller.rule.clone(), caller.sums.totals));
+            }
+            caller.has_rollup
+        });
+        if !others.is_empty() {
+            self.callers.shrink_to_fit();
+        }
+        for (rule, totals) in others {
+            self.entry(Subject::Caller { rule, caller: OTHERS.into() }).add(&totals);
         }
     }
 
