@@ -13,9 +13,10 @@ const CALLERS: u64 = 1_000_000;
 const CONNECTIONS: usize = 4;
 /// Number of requests that a connection sends before it reads the answers.
 const PIPELINED: usize = 100;
-/// Maximum resident memory of a process that was flooded, in bytes: a base, and a part per caller of the flood.
-const RESIDENT_MAX: u64 = 50_000_000;
-const RESIDENT_PER_CALLER_MAX: u64 = 100;
+/// Maximum resident memory of a process that was flooded, in bytes: a base, in which the sums of the last minutes are, and a part per
+/// caller of the flood.
+const RESIDENT_MAX: u64 = 120_000_000;
+const RESIDENT_PER_CALLER_MAX: u64 = 30;
 /// Maximum time from the sweep of the last counter until the memory is returned.
 const RETURN_WAIT: Duration = Duration::from_mins(1);
 /// Length of the full flood past the cap.
