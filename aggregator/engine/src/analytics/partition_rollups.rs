@@ -87,9 +87,9 @@ impl PartitionRollups {
         }
     }
 
-    /// Returns true if a row was summed since the last time.
+    /// Returns true if a row was summed since the last time, or its second was not taken because it had not ended.
     pub(crate) fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
+        std::mem::take(&mut self.changed) || self.seconds.values().any(Slice::is_changed)
     }
 
     /// Sums the rows of a batch that was appended at an instant.

@@ -116,6 +116,15 @@ fn a_late_charge_rewrites_its_minute() {
     assert_eq!(rollups.entries(), 0, "callers of a minute that was dropped");
 }
 
+/// A second in which a page looks has not ended; it is taken later, although no further call comes.
+#[test]
+fn the_second_of_a_single_call_is_taken_once_it_has_ended() {
+    let mut rollups = PartitionRollups::new(AnalyticsSettings::default());
+    rollups.count(0, START.plus_ms(100), &batch(1, &[1], vec![row(Some(0), 10, Outcome::Charged, home(None, 2))]));
+    let mut look = |at_ms| (rollups.take_changed(), rollups.take_seconds(START.plus_ms(at_ms)).len());
+    assert_eq!([look(500), look(999), look(1_000), look(2_000)], [(true, 0), (true, 0), (true, 3), (false, 0)]);
+}
+
 /// The minute of the first record that was read may have begun before.
 #[test]
 fn a_minute_that_was_read_in_part_is_not_summed() {
