@@ -9,6 +9,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::task::spawn_blocking;
 use tollgate_aggregator_engine::analytics::{FleetView, MINUTES_KEPT_MS, SECONDS_KEPT_MS};
 use tollgate_aggregator_engine::worker::DeadLetter;
 use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
@@ -29,18 +30,30 @@ pub(crate) type PassedOver = (DeadLetter, Option<u64>, Vec<u8>);
 #[derive(Clone)]
 pub struct Analytics {
     view: Arc<Mutex<FleetView>>,
+    /// Held while an answer is made.
+    turn: Arc<tokio::sync::Mutex<()>>,
     is_loaded: Arc<AtomicBool>,
     clock: Arc<dyn Clock>,
 }
 
 impl Analytics {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { view: Arc::default(), is_loaded: Arc::default(), clock }
+        Self { view: Arc::default(), turn: Arc::default(), is_loaded: Arc::default(), clock }
     }
 
-    /// Returns the answer of a function to the view, and the time.
-    pub(crate) fn ask<T>(&self, answer: impl FnOnce(&FleetView, Timestamp) -> T) -> T {
-        answer(&self.view.lock(), self.clock.now())
+    /// Returns the answer of a function to the view, and the time; nothing if the process is about to end. An answer may take
+    /// milliseconds, so it is made on a thread for such work, one at a time: decisions on calls, which share the process under
+    /// `tollgate up`, do not wait for it.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        answer: impl FnOnce(&FleetView, Timestamp) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (turn, view, clock) = (self.turn.clone().lock_owned().await, self.view.clone(), self.clock.clone());
+        let answered = spawn_blocking(move || {
+            let _turn = turn;
+            answer(&view.lock(), clock.now())
+        });
+        answered.await.ok()
     }
 
     /// Returns true once the minutes of the last day were read.

@@ -40,12 +40,18 @@ pub(crate) struct CheckArgs {
     format: Format,
 }
 
+/// Returns descriptors as JSON.
+///
+/// # Errors
+/// If a name is given twice.
+pub(crate) fn distinct(descriptors: &[(String, String)]) -> Result<Map<String, Value>, Usage> {
+    let distinct: Map<_, _> = descriptors.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+    let twice = || Usage("a descriptor is given twice; give each name once".to_owned());
+    (distinct.len() == descriptors.len()).then_some(distinct).ok_or_else(twice)
+}
+
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
-    let descriptors: Map<String, Value> =
-        args.descriptors.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    if descriptors.len() < args.descriptors.len() {
-        bail!(Usage("a descriptor is given twice; give each name once".to_owned()));
-    }
+    let descriptors = distinct(&args.descriptors)?;
     let body = json!({ "descriptors": descriptors, "cost": args.cost });
     let Some((status, answer)) = client::post(&args.agent, args.ca.as_deref(), "/check", &body, args.timeout)? else {
         return Ok(Exit::Unanswered);

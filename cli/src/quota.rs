@@ -10,11 +10,11 @@ use std::time::Duration;
 use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::HeaderMap;
-use serde_json::{Map, Value, json};
-use tollgate_command::exit::{Exit, Usage};
+use serde_json::{Value, json};
+use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 
-use crate::check::descriptor;
+use crate::check::{descriptor, distinct};
 use crate::client;
 use crate::serve;
 
@@ -42,11 +42,7 @@ pub(crate) struct QuotaArgs {
 }
 
 pub(crate) fn run(args: &QuotaArgs) -> anyhow::Result<Exit> {
-    let descriptors: Map<String, Value> =
-        args.descriptors.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
-    if descriptors.len() < args.descriptors.len() {
-        bail!(Usage("a descriptor is given twice; give each name once".to_owned()));
-    }
+    let descriptors = distinct(&args.descriptors)?;
     let call = json!({ "descriptors": descriptors });
     let ca = args.ca.as_deref();
     let Some((_, explanation)) = client::post(&args.agent, ca, "/explain", &call, args.timeout)? else {

@@ -160,6 +160,7 @@ impl Surfaces {
 
     /// Serves an agent with its own routes, and further ones for operators.
     pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: &HttpSettings, agent: Agent, operators: Router) {
+        let operators = tollgate_http::as_administration(operators);
         let routes = match sockets.admin {
             Some(listener) => {
                 let SplitRoutes { traffic, admin } = tollgate_http::split_routes(settings.clone(), agent.clone());

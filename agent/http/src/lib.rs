@@ -88,6 +88,11 @@ pub fn split_routes(settings: HttpSettings, agent: Agent) -> SplitRoutes {
     }
 }
 
+/// Returns routes of operators that other crates add. Like those of this crate, they give way to decisions.
+pub fn as_administration(routes: Router) -> Router {
+    routes.route_layer(from_fn(administration::give_way))
+}
+
 /// Returns the routes for gateways.
 fn traffic<S: ChargeStore>() -> Router<HttpState<S>> {
     Router::new()

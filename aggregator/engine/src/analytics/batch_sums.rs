@@ -6,8 +6,8 @@
 use tollgate_core::messages::calls::{DenialCause, Home, Outcome, Row};
 use tollgate_core::messages::rollups::Totals;
 
-/// Sums of the rows of a batch that lie in one second.
-#[derive(Debug, Default)]
+/// Sums of the rows of a batch that lie in one second. The memory is used for the next batch.
+#[derive(Clone, Debug, Default)]
 pub(super) struct BatchSums {
     /// All calls.
     pub(super) calls: Totals,
@@ -18,7 +18,7 @@ pub(super) struct BatchSums {
 }
 
 /// Sums by index, and the indexes that have any.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct IndexedSums {
     sums: Vec<Totals>,
     used: Vec<u32>,
@@ -62,6 +62,14 @@ impl BatchSums {
             self.by_decider.at(decider).add(&of_call);
         }
     }
+
+    /// Removes all sums and returns the number of calls on counters.
+    pub(super) fn clear(&mut self) -> u64 {
+        self.calls = Totals::default();
+        self.by_descriptors.drain().for_each(drop);
+        self.by_decider.drain().for_each(drop);
+        self.by_counter.drain().map(|(_, totals)| totals.calls()).sum()
+    }
 }
 
 fn add_charge(sums: &mut Totals, row: &Row) {
@@ -85,7 +93,8 @@ fn call_totals(row: &Row, home: &Home) -> Totals {
     let mut totals = Totals { shadow_denied: home.shadow_denied.into(), ..Totals::default() };
     totals.by_source[row.source as usize] = 1;
     match home.denied {
-        None => (totals.admitted, totals.units) = (1, row.cost),
+        // A call of a request is not charged if another call of the request is denied.
+        None => (totals.admitted, totals.units) = (1, if row.outcome.is_admitted() { row.cost } else { 0 }),
         Some(cause) => totals.denied[cause as usize] = 1,
     }
     totals

@@ -14,7 +14,8 @@ use tollgate_core::messages::signals::{LogId, Offset};
 pub(super) struct FleetSlice {
     sums: HashMap<Subject, FleetSums, RandomState>,
     applied_at: Timestamp,
-    /// The newest rollup of each subject and partition, as long as later ones may replace it.
+    is_closed: bool,
+    /// The newest rollup of each subject and partition, until the slice is closed.
     newest: HashMap<(Partition, LogId, Subject), Newest, RandomState>,
 }
 
@@ -33,9 +34,12 @@ pub(super) struct FleetSums {
 }
 
 impl FleetSlice {
-    /// Adds a rollup, or replaces an earlier one of the same name.
+    /// Adds a rollup, or replaces an earlier one of the same name. A closed slice stays as it is.
     pub(super) fn apply(&mut self, now: Timestamp, name: (Partition, LogId, Offset), rollup: &Rollup) {
         let (partition, log, as_of) = name;
+        if self.is_closed {
+            return;
+        }
         self.applied_at = now;
         let known = self.newest.entry((partition, log, rollup.subject.clone())).or_default();
         if as_of < known.as_of {
@@ -59,19 +63,14 @@ impl FleetSlice {
         self.sums.iter()
     }
 
-    /// Returns the time at which a rollup was applied last.
-    pub(super) fn applied_at(&self) -> Timestamp {
-        self.applied_at
-    }
-
-    /// Returns true if rollups may still be replaced.
-    pub(super) fn is_open(&self) -> bool {
-        !self.newest.is_empty()
+    /// Returns true if the slice is open, and no rollup was applied for a time.
+    pub(super) fn is_quiet(&self, now: Timestamp, ms: u64) -> bool {
+        !self.is_closed && now.ms_since(self.applied_at) >= ms
     }
 
     /// Forgets from which partitions the sums are, and all but the first callers of each rule.
     pub(super) fn close(&mut self, callers_max: usize) {
-        self.newest = HashMap::default();
+        (self.is_closed, self.newest) = (true, HashMap::default());
         let mut callers: Vec<(Arc<str>, u64, Subject)> = Vec::new();
         for (subject, sums) in &self.sums {
             if let Subject::Caller { rule, .. } = subject {

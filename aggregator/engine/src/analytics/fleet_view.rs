@@ -40,8 +40,8 @@ pub struct FleetView {
     /// By their starts, in ms.
     seconds: BTreeMap<u64, FleetSlice>,
     minutes: BTreeMap<u64, FleetSlice>,
-    /// Minutes before this one are closed.
-    closed_to: u64,
+    /// Minute in which old sums were closed last.
+    swept_in: u64,
     denied: DeniedCallers,
     uses: HashMap<CallerName, (Timestamp, LimitUse), RandomState>,
     /// Newest generation of each rule, and the second in which it was first used; none for the first one that was seen.
@@ -76,12 +76,14 @@ impl FleetView {
         members.filter(is_silent).cloned().collect()
     }
 
-    /// Returns the sums of a subject by second or by minute, from one instant up to another.
+    /// Returns the sums of a subject by second or by minute, those without calls left out, from one instant up to another.
     #[must_use]
     pub fn series(&self, subject: &Subject, size_ms: u64, from: Timestamp, to: Timestamp) -> Vec<(Timestamp, Totals)> {
         let slices = if size_ms == SECOND_MS { &self.seconds } else { &self.minutes };
-        let point =
-            |(start, slice): (&u64, &FleetSlice)| Some((Timestamp::from_ms(*start), slice.get(subject)?.totals));
+        let point = |(start, slice): (&u64, &FleetSlice)| {
+            let totals = slice.get(subject)?.totals;
+            (!totals.is_empty()).then_some((Timestamp::from_ms(*start), totals))
+        };
         slices.range(from.as_ms()..to.as_ms().max(from.as_ms())).filter_map(point).collect()
     }
 
@@ -235,10 +237,6 @@ impl FleetView {
             return;
         }
         let slices = if is_second { &mut self.seconds } else { &mut self.minutes };
-        // A closed minute is replaced no more; one that was never read is new.
-        if !is_second && start < self.closed_to && slices.get(&start).is_some_and(|slice| !slice.is_open()) {
-            return;
-        }
         slices.entry(start).or_default().apply(now, (batch.partition, batch.log, batch.as_of), rollup);
         match &rollup.subject {
             Subject::Rule(rule) => {
@@ -276,15 +274,15 @@ impl FleetView {
         while self.minutes.first_key_value().is_some_and(|(start, _)| *start < first_minute) {
             self.minutes.pop_first();
         }
-        let closed_to = now.minus_ms(OPEN_MS).as_ms();
-        let closed_to = closed_to - closed_to % MINUTE_MS;
-        if closed_to > self.closed_to {
-            self.closed_to = closed_to;
-            // One that is being read from the log stays open.
-            let is_due = |slice: &FleetSlice| slice.is_open() && now.ms_since(slice.applied_at()) >= MINUTE_MS;
-            let due = self.minutes.range_mut(..closed_to).filter(|(_, slice)| is_due(slice));
-            due.for_each(|(_, slice)| slice.close(CALLERS_KEPT_MAX));
-            self.uses.retain(|_, (seen, _)| now.ms_since(*seen) <= USE_SHOWN_MS);
+        // Once a minute, in whichever direction the clock was set.
+        if now.as_ms() / MINUTE_MS == self.swept_in {
+            return;
         }
+        self.swept_in = now.as_ms() / MINUTE_MS;
+        // A minute that is being read from the log stays open.
+        let old = self.minutes.range_mut(..now.minus_ms(OPEN_MS).as_ms());
+        old.filter(|(_, slice)| slice.is_quiet(now, MINUTE_MS)).for_each(|(_, slice)| slice.close(CALLERS_KEPT_MAX));
+        self.uses.retain(|_, (seen, _)| now.ms_since(*seen) <= USE_SHOWN_MS);
+        self.writers.retain(|_, heard| now.ms_since(*heard) <= SECONDS_KEPT_MS);
     }
 }

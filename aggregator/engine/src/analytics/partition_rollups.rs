@@ -69,6 +69,8 @@ pub struct PartitionRollups {
     tally: AnalyticsTally,
     /// True if a row was summed since [`Self::take_changed`].
     changed: bool,
+    /// Sums of the batch that is counted; empty in between.
+    sums: BatchSums,
 }
 
 impl PartitionRollups {
@@ -84,6 +86,7 @@ impl PartitionRollups {
             entries: 0,
             tally: AnalyticsTally::default(),
             changed: false,
+            sums: BatchSums::default(),
         }
     }
 
@@ -98,12 +101,13 @@ impl PartitionRollups {
             // The log begins with its first record: no owner has read an earlier one.
             if offset == 0 { Timestamp::default() } else { appended.plus_ms(LATE_MS_MAX) }
         });
-        if appended > self.newest {
+        // After a step back of the bus's clock, a log whose times are minutes behind is followed, or its calls would be too late.
+        if appended > self.newest || self.newest.ms_since(appended) > MINUTES_KEPT_MS {
             self.newest = appended;
             self.drop_old();
         }
         let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
-        let mut sums = BatchSums::default();
+        let mut sums = std::mem::take(&mut self.sums);
         let mut second = None;
         for row in &batch.rows {
             let at = row.at.min(latest).as_ms();
@@ -115,6 +119,7 @@ impl PartitionRollups {
             sums.add(row);
         }
         self.enter(second, complete_from, batch, &mut sums);
+        self.sums = sums;
     }
 
     /// Returns the events so far.
@@ -123,16 +128,10 @@ impl PartitionRollups {
         self.tally
     }
 
-    /// Returns the number of callers that are held.
-    #[must_use]
-    pub fn entries(&self) -> usize {
-        self.entries
-    }
-
-    /// Returns the starts of the minutes that are held, in ms.
+    /// Returns the starts of the minutes that are held, in ms, and the number of their callers.
     #[cfg(test)]
-    pub(super) fn minutes_held(&self) -> Vec<u64> {
-        self.minutes.keys().copied().collect()
+    pub(super) fn held(&self) -> (Vec<u64>, usize) {
+        (self.minutes.keys().copied().collect(), self.entries)
     }
 
     /// Takes the changed rollups of minutes that are closed.
@@ -190,9 +189,8 @@ impl PartitionRollups {
         let is_too_late = minute + MINUTE_MS + MINUTES_KEPT_MS <= self.newest.as_ms();
         let is_partial = minute < complete_from.as_ms();
         if is_too_late || is_partial {
-            let dropped: u64 = sums.by_counter.drain().map(|(_, totals)| totals.calls()).sum();
+            let dropped = sums.clear();
             self.tally.too_late += if is_partial { 0 } else { dropped };
-            *sums = BatchSums::default();
             return;
         }
         self.changed = true;

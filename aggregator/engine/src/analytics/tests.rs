@@ -113,7 +113,7 @@ fn a_late_charge_rewrites_its_minute() {
     assert_eq!(of(&closed(&mut rollups, 3 * MINUTE_MS + 2), &caller("k1")).admitted, 2, "once more after a loss");
     rollups.count(9_000_001, START.plus_ms(9 * MINUTE_MS), &batch(3, &[1], vec![call(30)]));
     assert_eq!((closed(&mut rollups, 9 * MINUTE_MS + 1).len(), rollups.tally().too_late), (0, 1));
-    assert_eq!(rollups.entries(), 0, "callers of a minute that was dropped");
+    assert_eq!(rollups.held().1, 0, "callers of a minute that was dropped");
 }
 
 /// A second in which a page looks has not ended; it is taken later, although no further call comes.
@@ -132,8 +132,17 @@ fn a_minute_that_was_read_in_part_is_not_summed() {
     let rows = |at_ms| vec![row(Some(0), at_ms, Outcome::Charged, home(None, 2))];
     rollups.count(77, START.plus_ms(30_000), &batch(1, &[1], rows(30_000)));
     rollups.count(78, START.plus_ms(2 * MINUTE_MS), &batch(2, &[1], rows(2 * MINUTE_MS)));
-    let minutes = rollups.minutes_held();
-    assert_eq!(minutes, [START.plus_ms(2 * MINUTE_MS).as_ms()]);
+    assert_eq!(rollups.held().0, [START.plus_ms(2 * MINUTE_MS).as_ms()]);
+}
+
+/// The clock of the bus was an hour ahead, and was set back: calls of the present are summed and published.
+#[test]
+fn a_step_back_of_the_clock_of_the_bus_makes_no_call_too_late() {
+    let mut rollups = PartitionRollups::new(AnalyticsSettings::default());
+    rollups.count(0, START.plus_ms(60 * MINUTE_MS), &batch(1, &[], Vec::new()));
+    rollups.count(1, START.plus_ms(100), &batch(2, &[1], vec![row(Some(0), 10, Outcome::Charged, home(None, 2))]));
+    assert_eq!(of(&closed(&mut rollups, MINUTE_MS + 5_000), &caller("k1")).admitted, 1);
+    assert_eq!(rollups.tally().too_late, 0);
 }
 
 /// capped: callers past a cap share one sum, so no call is lost or counted twice.
@@ -222,6 +231,21 @@ fn a_closed_minute_keeps_its_sums_and_first_callers() {
         9,
         "it is replaced no more"
     );
+}
+
+/// The clock of an aggregator is set a day ahead and back: minutes are closed as before, and none is replaced after that.
+#[test]
+fn minutes_are_closed_after_a_step_of_the_clock() {
+    let mut view = FleetView::default();
+    let second = |at: Timestamp| Rollup { start: at, size_ms: SECOND_MS, ..minute(Subject::Calls, 1, 0) };
+    let later = START.plus_ms(30 * MINUTE_MS);
+    let ahead = later.plus_ms(24 * 60 * MINUTE_MS);
+    view.apply(ahead, &published("a", 0, 1, vec![second(ahead)])).expect("rollups");
+    view.apply(later, &published("a", 0, 2, vec![minute(Subject::Calls, 5, 0)])).expect("rollups");
+    let closing = later.plus_ms(MINUTE_MS);
+    view.apply(closing, &published("a", 0, 3, vec![second(closing)])).expect("rollups");
+    view.apply(closing, &published("a", 0, 4, vec![minute(Subject::Calls, 9, 0)])).expect("rollups");
+    assert_eq!(view.series(&Subject::Calls, MINUTE_MS, START, START.plus_ms(1))[0].1.admitted, 5);
 }
 
 /// Callers are new if their first denial came after the rules had changed.

@@ -162,12 +162,6 @@ impl Counting {
     }
 
     /// Returns the rollups, unless analytics are off.
-    #[must_use]
-    pub fn rollups(&self) -> Option<&PartitionRollups> {
-        self.rollups.as_ref()
-    }
-
-    /// Returns the rollups, unless analytics are off.
     pub(crate) fn rollups_mut(&mut self) -> Option<&mut PartitionRollups> {
         self.rollups.as_mut()
     }

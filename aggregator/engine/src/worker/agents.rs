@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::{GONE_AFTER_MS, Presence, Role};
+use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, Role};
 use tollgate_core::rules::{Generation, Quota};
 
 /// Maximum number of agents; further ones are not shown.
@@ -12,7 +12,10 @@ const AGENTS_LEN_MAX: usize = 10_000;
 
 /// The agents that are heard.
 #[derive(Clone, Debug, Default)]
-pub struct Agents(BTreeMap<Arc<str>, AgentState>);
+pub struct Agents {
+    agents: BTreeMap<Arc<str>, AgentState>,
+    swept_at: Timestamp,
+}
 
 /// State of an agent by its last heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,13 +38,16 @@ pub struct AgentState {
 
 impl Agents {
     pub(super) fn apply(&mut self, presence: &Presence, appended: Timestamp) {
-        self.0.retain(|_, agent| appended.ms_since(agent.seen) < GONE_AFTER_MS);
+        if appended.as_ms().abs_diff(self.swept_at.as_ms()) >= INTERVAL_MS {
+            self.swept_at = appended;
+            self.agents.retain(|_, agent| appended.as_ms().abs_diff(agent.seen.as_ms()) < GONE_AFTER_MS);
+        }
         if presence.role != Role::Agent {
             return;
         }
         if presence.leaving {
-            self.0.remove(&presence.id);
-        } else if self.0.len() < AGENTS_LEN_MAX || self.0.contains_key(&presence.id) {
+            self.agents.remove(&presence.id);
+        } else if self.agents.len() < AGENTS_LEN_MAX || self.agents.contains_key(&presence.id) {
             let ahead = presence.clock.ms_since(appended).cast_signed();
             let behind = appended.ms_since(presence.clock).cast_signed();
             let state = AgentState {
@@ -53,12 +59,12 @@ impl Agents {
                 emergency: presence.emergency.and_then(|switch| switch.quota),
                 seen: appended,
             };
-            self.0.insert(presence.id.clone(), state);
+            self.agents.insert(presence.id.clone(), state);
         }
     }
 
     /// Returns the agents by name.
     pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &AgentState)> {
-        self.0.iter()
+        self.agents.iter()
     }
 }

@@ -2,18 +2,16 @@
 //! quota that is used, or by their first denial.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder};
+use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder, FleetView};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::OTHERS;
 
 use super::query::{Params, Refusal, known_rule, limit, minutes};
 use super::state::V1;
 use super::totals::{totals, with};
-use crate::api::responses::respond;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,41 +37,37 @@ enum CallersSort {
 }
 
 pub(super) async fn callers(State(v1): State<V1>, Params(query): Params<CallersQuery>) -> Result<Response, Refusal> {
-    v1.callers(&query).map(|body| respond(StatusCode::OK, &body))
+    let (minutes, limit) = (minutes(query.minutes)?, limit(query.limit)?);
+    v1.answer(move |view, now| find(view, now, &query, minutes, limit)).await
 }
 
-impl V1 {
-    fn callers(&self, query: &CallersQuery) -> Result<Value, Refusal> {
-        let (minutes, limit) = (minutes(query.minutes)?, limit(query.limit)?);
-        let order = match query.sort {
-            CallersSort::Denied => CallersOrder::Denied,
-            CallersSort::Calls => CallersOrder::Calls,
-            CallersSort::Near => CallersOrder::Near,
-            CallersSort::New => CallersOrder::New,
-        };
-        let is_wanted = |rule: &str, caller: &str| {
-            query.rule.as_deref().is_none_or(|wanted| wanted == rule)
-                && query.caller.as_deref().is_none_or(|part| caller.contains(part))
-        };
-        let (now, callers) = self.analytics.ask(|view, now| {
-            known_rule(view, query.rule.as_deref())?;
-            Ok::<_, Refusal>((now, view.callers(now, minutes, order, is_wanted)))
-        })?;
-        let shown: Vec<Value> = callers.iter().skip(query.offset).take(limit).map(|sums| caller(sums, now)).collect();
-        Ok(json!({
-            "now_ms": now.as_ms(),
-            "matched": callers.len(),
-            "minutes": minutes,
-            "exact": callers.iter().all(|caller| *caller.caller != *OTHERS),
-            "callers": shown,
-        }))
-    }
+fn find(view: &FleetView, now: Timestamp, query: &CallersQuery, minutes: u64, limit: usize) -> Result<Value, Refusal> {
+    known_rule(view, query.rule.as_deref())?;
+    let order = match query.sort {
+        CallersSort::Denied => CallersOrder::Denied,
+        CallersSort::Calls => CallersOrder::Calls,
+        CallersSort::Near => CallersOrder::Near,
+        CallersSort::New => CallersOrder::New,
+    };
+    let is_wanted = |rule: &str, caller: &str| {
+        query.rule.as_deref().is_none_or(|wanted| wanted == rule)
+            && query.caller.as_deref().is_none_or(|part| caller.contains(part))
+    };
+    let callers = view.callers(now, minutes, order, is_wanted);
+    let shown: Vec<Value> = callers.iter().skip(query.offset).take(limit).map(|sums| caller(sums, now)).collect();
+    Ok(json!({
+        "now_ms": now.as_ms(),
+        "matched": callers.len(),
+        "minutes": minutes,
+        "exact": callers.iter().all(|caller| *caller.caller != *OTHERS),
+        "callers": shown,
+    }))
 }
 
 fn caller(sums: &CallerSums, now: Timestamp) -> Value {
     let limit = &sums.limit;
     let has_limit = limit.quota > 0;
-    let permille = limit.used.filter(|_| has_limit).map(|used| used.saturating_mul(1_000) / limit.quota);
+    let permille = limit.used.filter(|_| has_limit).map(|_| sums.permille());
     let minute = |at: Option<Timestamp>| at.map(Timestamp::as_ms);
     let of_caller = json!({
         "rule": *sums.rule,

@@ -71,11 +71,11 @@ pub(super) async fn events(State(v1): State<V1>, Params(query): Params<EventsQue
 
 impl Listening {
     async fn second(&self) -> Value {
-        let status = self.v1.status().await;
-        let points: Vec<Value> = self.v1.analytics.ask(|view, now| {
-            let points = view.series(&self.subject, SECOND_MS, now.minus_ms(REPEATED_MS), now);
-            points.iter().map(point).collect()
+        let (status, subject) = (self.v1.status().await, self.subject.clone());
+        let points = self.v1.analytics.ask(move |view, now| {
+            let points = view.series(&subject, SECOND_MS, now.minus_ms(REPEATED_MS), now);
+            points.iter().map(point).collect::<Vec<Value>>()
         });
-        json!({ "status": status, "points": points })
+        json!({ "status": status, "points": points.await.unwrap_or_default() })
     }
 }

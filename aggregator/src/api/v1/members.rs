@@ -8,7 +8,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_aggregator_engine::worker::AgentState;
+use tollgate_aggregator_engine::analytics::FleetView;
+use tollgate_aggregator_engine::worker::{AgentState, AssignedPartition};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::Partition;
 use tollgate_core::messages::rollups::{Subject, Totals};
 
 use super::query::{Params, Refusal, minutes};
@@ -24,16 +27,16 @@ pub(super) struct MinutesQuery {
 
 pub(super) async fn endpoints(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Result<Response, Refusal> {
     let name = |subject: &Subject| if let Subject::Endpoint(name) = subject { Some(name.clone()) } else { None };
-    v1.named("endpoint", &query, name)
+    v1.named("endpoint", query.minutes, name).await
 }
 
 pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Result<Response, Refusal> {
     let name = |subject: &Subject| if let Subject::Tier(name) = subject { Some(name.clone()) } else { None };
-    v1.named("tier", &query, name)
+    v1.named("tier", query.minutes, name).await
 }
 
 pub(super) async fn agents(State(v1): State<V1>) -> Response {
-    let (now, sums) = v1.analytics.ask(|view, now| (now, view.agents(now)));
+    let Some((now, sums)) = v1.analytics.ask(|view, now| (now, view.agents(now))).await else { return busy() };
     let heard = v1.queries.ask(|state| {
         let agents = state.worker.agents().iter();
         agents.map(|(name, agent)| (name.clone(), agent.clone())).collect::<BTreeMap<_, _>>()
@@ -51,7 +54,7 @@ pub(super) async fn agents(State(v1): State<V1>) -> Response {
 pub(super) async fn partitions(State(v1): State<V1>) -> Response {
     let own = v1.id.clone();
     let partitions = v1.queries.ask(move |state| {
-        let partition = |(partition, assigned): (u32, &tollgate_aggregator_engine::worker::AssignedPartition)| {
+        let partition = |(partition, assigned): (Partition, &AssignedPartition)| {
             let counting = &assigned.counting;
             json!({
                 "partition": partition,
@@ -70,17 +73,20 @@ pub(super) async fn partitions(State(v1): State<V1>) -> Response {
 }
 
 impl V1 {
-    fn named(
+    async fn named(
         &self,
-        kind: &str,
-        query: &MinutesQuery,
-        name: impl Fn(&Subject) -> Option<Arc<str>>,
+        kind: &'static str,
+        wanted: Option<u64>,
+        name: impl Fn(&Subject) -> Option<Arc<str>> + Send + 'static,
     ) -> Result<Response, Refusal> {
-        let minutes = minutes(query.minutes)?;
-        let (now, sums) = self.analytics.ask(|view, now| (now, view.sums(minutes, now, name)));
-        let named = |(name, sums): &(Arc<str>, Totals)| with(json!({ kind: **name }), totals(sums));
-        let list: Vec<Value> = sums.iter().map(named).collect();
-        Ok(respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "minutes": minutes, format!("{kind}s"): list })))
+        let minutes = minutes(wanted)?;
+        let answer = move |view: &FleetView, now: Timestamp| {
+            let sums = view.sums(minutes, now, name);
+            let named = |(name, sums): &(Arc<str>, Totals)| with(json!({ kind: **name }), totals(sums));
+            let list: Vec<Value> = sums.iter().map(named).collect();
+            Ok(json!({ "now_ms": now.as_ms(), "minutes": minutes, format!("{kind}s"): list }))
+        };
+        self.answer(answer).await
     }
 }
 

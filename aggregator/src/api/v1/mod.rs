@@ -2,8 +2,8 @@
 //!
 //! Sums come from the view of the whole fleet, which every aggregator has; facts about members come from the event loop.
 
-mod state;
 mod query;
+mod state;
 mod totals;
 mod status;
 mod series;

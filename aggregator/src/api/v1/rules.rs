@@ -1,20 +1,21 @@
 //! `/api/v1/rules`: the rules that were used in the last 15 minutes.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
-use tollgate_aggregator_engine::analytics::RuleState;
+use tollgate_aggregator_engine::analytics::{FleetView, RuleState};
 use tollgate_core::clock::Timestamp;
 
+use super::query::Refusal;
 use super::state::V1;
 use super::totals::totals;
-use crate::api::responses::respond;
 
-pub(super) async fn rules(State(v1): State<V1>) -> Response {
-    let (now, rules) = v1.analytics.ask(|view, now| (now, view.rules(now)));
-    let rules: Vec<Value> = rules.iter().map(rule).collect();
-    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "rules": rules }))
+pub(super) async fn rules(State(v1): State<V1>) -> Result<Response, Refusal> {
+    let answer = |view: &FleetView, now: Timestamp| {
+        let rules: Vec<Value> = view.rules(now).iter().map(rule).collect();
+        Ok(json!({ "now_ms": now.as_ms(), "rules": rules }))
+    };
+    v1.answer(answer).await
 }
 
 fn rule(state: &RuleState) -> Value {

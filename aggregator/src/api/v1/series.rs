@@ -1,17 +1,15 @@
 //! `/api/v1/series?rule=R&caller=C&from_ms=F&to_ms=T&step=1s`: calls over time.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_aggregator_engine::analytics::{MINUTES_KEPT_MS, SECONDS_KEPT_MS};
+use tollgate_aggregator_engine::analytics::{FleetView, MINUTES_KEPT_MS, SECONDS_KEPT_MS};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{MINUTE_MS, SECOND_MS, Subject, Totals};
 
 use super::query::{Params, Refusal, bad_request, known_rule};
 use super::state::V1;
-use crate::api::responses::respond;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -50,7 +48,7 @@ pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQue
         _ => return Err(bad_request("caller= needs rule= and step=1m; /api/v1/callers lists the labels")),
     };
     let is_loading = !v1.analytics.is_loaded();
-    v1.analytics.ask(|view, now| {
+    let answer = move |view: &FleetView, now: Timestamp| {
         known_rule(view, query.rule.as_deref())?;
         let to = query.to_ms.map_or(now, Timestamp::from_ms);
         let from = query.from_ms.map_or_else(|| now.minus_ms(kept_ms), Timestamp::from_ms);
@@ -62,7 +60,7 @@ pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQue
             return Err(bad_request(format!("from_ms={}: {kept}", from.as_ms())));
         }
         let points: Vec<Value> = view.series(&subject, step_ms, from, to).iter().map(point).collect();
-        let body = json!({
+        Ok(json!({
             "rule": query.rule,
             "caller": query.caller,
             "from_ms": from.as_ms(),
@@ -70,9 +68,9 @@ pub(super) async fn series(State(v1): State<V1>, Params(query): Params<SeriesQue
             "step_ms": step_ms,
             "loading": is_loading,
             "points": points,
-        });
-        Ok(respond(StatusCode::OK, &body))
-    })
+        }))
+    };
+    v1.answer(answer).await
 }
 
 /// Returns a point as JSON: start in ms, admitted, denied and shadow-denied calls, and admitted units.

@@ -1,10 +1,13 @@
 //! `/api/v1/status`: the state of the fleet in one object.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::membership::Membership;
+use tollgate_aggregator_engine::worker::AssignedPartition;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{SECOND_MS, Subject, Totals};
 
@@ -23,7 +26,7 @@ struct MemberFacts {
     agents: usize,
     degraded: Vec<Value>,
     emergency: Option<String>,
-    aggregators: Vec<std::sync::Arc<str>>,
+    aggregators: Vec<Arc<str>>,
     bus_error: Option<String>,
     restoring: usize,
 }
@@ -36,16 +39,17 @@ impl V1 {
     /// Returns the state of the fleet; nothing if the event loop does not answer.
     pub(super) async fn status(&self) -> Option<Value> {
         let members = self.queries.ask(members).await?;
-        let own = self.id.clone();
-        let (now, rate, changed_at, silent) = self.analytics.ask(|view, now| {
+        let (own, aggregators) = (self.id.clone(), members.aggregators);
+        let seen = self.analytics.ask(move |view, now| {
             let to = now.minus_ms(CLOSED_AFTER_MS);
             let mut rate = Totals::default();
             for (_, totals) in view.series(&Subject::Calls, SECOND_MS, to.minus_ms(RATE_SECONDS * SECOND_MS), to) {
                 rate.add(&totals);
             }
-            let silent = view.silent(now, members.aggregators.iter().filter(|name| **name != own));
+            let silent = view.silent(now, aggregators.iter().filter(|name| **name != own));
             (now, rate, view.rules_changed_at(), silent)
         });
+        let (now, rate, changed_at, silent) = seen.await?;
         #[expect(clippy::cast_precision_loss, reason = "a rate is shown with a few digits")]
         let per_s = |calls: u64| calls as f64 / RATE_SECONDS as f64;
         let is_loading = !self.analytics.is_loaded() || members.restoring > 0;
@@ -76,7 +80,7 @@ fn members(state: &AggregatorState<'_>) -> MemberFacts {
     let lag = |(_, appended): (u64, Timestamp)| now.ms_since(appended);
     let agents = || worker.agents().iter();
     let degraded = agents().filter(|(_, agent)| !agent.open_breakers.is_empty());
-    let is_restoring = |assigned: &tollgate_aggregator_engine::worker::AssignedPartition| !assigned.counting.restored;
+    let is_restoring = |assigned: &AssignedPartition| !assigned.counting.restored;
     MemberFacts {
         lag_ms: read.map(lag).max(),
         agents: agents().count(),

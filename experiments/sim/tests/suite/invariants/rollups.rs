@@ -76,7 +76,11 @@ fn recount(rows: &[&LoggedRow], subject: &Subject) -> Option<(u64, u64, i64)> {
     for row in rows {
         match subject {
             Subject::Calls | Subject::Agent(_) => match row.home {
-                Some(true) => (admitted, units) = (admitted + 1, units + row.cost),
+                // A call that was held back with its request is not charged.
+                Some(true) => {
+                    admitted += 1;
+                    units += if row.outcome.is_admitted() { row.cost } else { 0 };
+                }
                 Some(false) => denied += 1,
                 None => {}
             },
