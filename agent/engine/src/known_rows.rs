@@ -1,6 +1,6 @@
-//! Rows of calls that a thread knows: two numbers each, in a ring that its thread fills without a lock.
+//! Rows of calls that a thread knows: three numbers each, in a ring that its thread fills without a lock.
 //!
-//! Rows of equal calls differ in the number of the call, its time and its result only. All else is their *subject*,
+//! Rows of equal calls differ in the number of the call, its time, its result and the remaining units only. All else is their *subject*,
 //! which is written once: with the first row, in the [`RowBuffer`](crate::row_buffer::RowBuffer). A locked instruction
 //! would cost more than the row, because the processor waits there for everything that it has written.
 //!
@@ -30,7 +30,7 @@ const CHUNK_LEN: usize = 1_024;
 const SUBJECTS_LEN_MAX: usize = 16_384;
 const SUBJECTS_TEXT_BYTES_MAX: usize = 1 << 20;
 
-/// Bits of a cell's second number: the time in ms (for some centuries), the index of the subject, and the result.
+/// Bits of a cell's last number: the time in ms (for some centuries), the index of the subject, and the result.
 const AT_BITS: u32 = 44;
 const SUBJECT_BITS: u32 = 16;
 const SOURCE_BITS: u32 = 3;
@@ -52,6 +52,8 @@ pub(crate) struct KnownRow {
     pub(crate) at: Timestamp,
     pub(crate) admitted: bool,
     pub(crate) source: Source,
+    /// Units that remained under the rule.
+    pub(crate) remaining: u64,
 }
 
 /// Subjects of a stripe, as far as the thread must know them. It is written under the lock of the buffer.
@@ -85,6 +87,7 @@ struct Taken(AtomicUsize);
 #[derive(Debug, Default)]
 struct RowCell {
     call: AtomicU64,
+    remaining: AtomicU64,
     rest: AtomicU64,
 }
 
@@ -140,6 +143,7 @@ impl KnownRows {
         }
         let cell = &self.chunk(tail)[tail % CHUNK_LEN];
         cell.call.store(row.call, Ordering::Relaxed);
+        cell.remaining.store(row.remaining, Ordering::Relaxed);
         cell.rest.store(rest, Ordering::Relaxed);
         self.tail.store(tail + 1, Ordering::Release);
         // If the publishing thread takes the rows before just now, it may be seen late: it looks again a little later.
@@ -174,7 +178,9 @@ impl KnownRows {
     pub(crate) fn rows(&self, through: usize) -> impl Iterator<Item = (usize, KnownRow)> {
         (self.taken.0.load(Ordering::Relaxed)..through).map(|position| {
             let cell = &self.chunk(position)[position % CHUNK_LEN];
-            decode(cell.call.load(Ordering::Relaxed), cell.rest.load(Ordering::Relaxed))
+            let [call, remaining, rest] =
+                [&cell.call, &cell.remaining, &cell.rest].map(|cell| cell.load(Ordering::Relaxed));
+            decode(call, remaining, rest)
         })
     }
 
@@ -202,7 +208,7 @@ impl KnownRows {
     }
 }
 
-/// Returns the second number of a cell; none for a time that it cannot hold.
+/// Returns the last number of a cell; none for a time that it cannot hold.
 #[inline]
 fn encode(subject: u16, row: KnownRow) -> Option<u64> {
     let (at, result) = (row.at.as_ms(), row.source as u64 | u64::from(row.admitted) << SOURCE_BITS);
@@ -210,11 +216,11 @@ fn encode(subject: u16, row: KnownRow) -> Option<u64> {
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the other bits are masked")]
-fn decode(call: u64, rest: u64) -> (usize, KnownRow) {
+fn decode(call: u64, remaining: u64, rest: u64) -> (usize, KnownRow) {
     let part = |first: u32, bits: u32| rest >> first & ((1 << bits) - 1);
     let source = Source::ALL[part(AT_BITS + SUBJECT_BITS, SOURCE_BITS) as usize % Source::ALL.len()];
     let admitted = part(AT_BITS + SUBJECT_BITS + SOURCE_BITS, 1) == 1;
-    let row = KnownRow { call, at: Timestamp::from_ms(part(0, AT_BITS)), admitted, source };
+    let row = KnownRow { call, at: Timestamp::from_ms(part(0, AT_BITS)), admitted, source, remaining };
     (part(AT_BITS, SUBJECT_BITS) as usize, row)
 }
 
@@ -225,7 +231,8 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_ms(1_800_000_000_000);
 
     fn row(call: u64) -> KnownRow {
-        KnownRow { call, at: NOW.plus_ms(call), admitted: call.is_multiple_of(2), source: Source::Local }
+        let (at, admitted, remaining) = (NOW.plus_ms(call), call.is_multiple_of(2), u64::MAX - call);
+        KnownRow { call, at, admitted, source: Source::Local, remaining }
     }
 
     #[test]

@@ -95,9 +95,10 @@ impl Engine {
         let CallRow { call: number, at, outcome, source, .. } = row;
         // Rows of known calls have no place for a trace.
         let place = place.filter(|_| call.trace().is_none());
-        if let Some(place) = place.as_deref().copied().flatten() {
+        if let Some((place, remaining)) = place.as_deref().copied().flatten().zip(home.remaining) {
             let admitted = outcome.is_admitted();
-            if self.rows.add_known(context.now, place, KnownRow { call: number, at, admitted, source }) {
+            let row = KnownRow { call: number, at, admitted, source, remaining };
+            if self.rows.add_known(context.now, place, row) {
                 return true;
             }
         }

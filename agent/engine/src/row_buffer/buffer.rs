@@ -120,10 +120,10 @@ impl From<&BufferedRow> for OwnValues {
 impl From<KnownRow> for OwnValues {
     /// The rows of known calls are their home rows.
     fn from(row: KnownRow) -> Self {
-        let KnownRow { call, at, admitted, source } = row;
+        let KnownRow { call, at, admitted, source, remaining } = row;
         let denied = (!admitted).then_some(DenialCause::Count);
         let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
-        let home = Some(OwnHome { shadow_denied: false, denied, remaining: None });
+        let home = Some(OwnHome { shadow_denied: false, denied, remaining: Some(remaining) });
         Self { call, at, outcome, shadow_denied: false, source, home, trace: None }
     }
 }

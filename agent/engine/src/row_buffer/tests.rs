@@ -58,7 +58,7 @@ fn add_subject(buffers: &RowBuffers) -> SubjectNumber {
 }
 
 fn add_known(buffers: &RowBuffers, place: SubjectNumber) -> bool {
-    buffers.add_known(NOW, place, KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local })
+    buffers.add_known(NOW, place, KnownRow { call: 2, at: NOW, admitted: true, source: Source::Local, remaining: 3 })
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
