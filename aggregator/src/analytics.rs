@@ -33,12 +33,14 @@ pub struct Analytics {
     /// Held while an answer is made.
     turn: Arc<tokio::sync::Mutex<()>>,
     is_loaded: Arc<AtomicBool>,
+    /// Reason for which the topics of analytics cannot be used.
+    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
     clock: Arc<dyn Clock>,
 }
 
 impl Analytics {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { view: Arc::default(), turn: Arc::default(), is_loaded: Arc::default(), clock }
+        Self { view: Arc::default(), turn: Arc::default(), is_loaded: Arc::default(), bus_error: Arc::default(), clock }
     }
 
     /// Returns the answer of a function to the view, and the time; nothing if the process is about to end. An answer may take

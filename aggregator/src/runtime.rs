@@ -44,15 +44,16 @@ impl Aggregator {
         dead_letters: Option<PathBuf>,
         clock: Arc<dyn Clock>,
     ) -> std::io::Result<Self> {
-        Self::start_with(bus, settings, dead_letters, None, clock)
+        Self::start_with((bus, None), settings, dead_letters, None, clock)
     }
 
-    /// Starts the threads, as [`Self::start`] does, of an aggregator that passes facts to the budgets of regions.
+    /// Starts the threads, as [`Self::start`] does, with a bus of its own for the topics of analytics, so that a missing one stops no
+    /// count. Facts are passed to the budgets of regions, if there are some.
     ///
     /// # Errors
     /// Fails if the system provides no thread.
     pub fn start_with<B: Bus>(
-        bus: &B,
+        (bus, of_analytics): (&B, Option<&B>),
         settings: WorkerSettings,
         dead_letters: Option<PathBuf>,
         regions: Option<RegionFeed>,
@@ -70,8 +71,8 @@ impl Aggregator {
             id: id.clone(),
             calls: bus.reader(Topic::Calls, &[], ReadFrom::Oldest),
             signals: bus.writer(Topic::Signals),
-            rollups: bus.writer(Topic::Rollups),
-            live: bus.writer(Topic::Live),
+            rollups: of_analytics.unwrap_or(bus).writer(Topic::Rollups),
+            live: of_analytics.unwrap_or(bus).writer(Topic::Live),
             passed_over: letters,
             presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             announcements: settings.shares.then(|| bus.writer(Topic::Presence)),
@@ -88,24 +89,29 @@ impl Aggregator {
             clock,
         };
         // The bus is prepared on a thread of its own, and again whenever it was unavailable.
+        let of_counts = id.clone();
         let notify = move |prepared: Result<(), &BusError>| {
             bus_connected.set(prepared.is_ok().into());
             let error = prepared.as_ref().err().map(ToString::to_string);
             let has_recovered = std::mem::replace(&mut *bus_error.lock(), error).is_some();
             match prepared {
                 Ok(()) if !has_recovered => {}
-                Ok(()) => tracing::info!(aggregator = %id, "the bus is available; counting starts"),
+                Ok(()) => tracing::info!(aggregator = %of_counts, "the bus is available; counting starts"),
                 Err(why) if why.is_transient() => {
-                    tracing::warn!(aggregator = %id, "no calls are counted until the Kafka of the fleet is there; check that it runs, and --kafka: {why}");
+                    tracing::warn!(aggregator = %of_counts, "no calls are counted until the Kafka of the fleet is there; check that it runs, and --kafka: {why}");
                 }
                 Err(why) => {
-                    tracing::error!(aggregator = %id, "the bus is not as it should be, so counts or their signals are missing: {why}");
+                    tracing::error!(aggregator = %of_counts, "the bus is not as it should be, so counts or their signals are missing: {why}");
                 }
             }
         };
         threads.start(|stop| supervise(bus.clone(), stop, notify))?;
         if has_analytics {
-            let (view, bus) = (analytics.clone(), bus.clone());
+            if let Some(bus) = of_analytics {
+                let (id, bus, error) = (id.clone(), bus.clone(), analytics.bus_error.clone());
+                threads.start(|stop| supervise(bus, stop, move |prepared| note_analytics(&id, &error, prepared)))?;
+            }
+            let (view, bus) = (analytics.clone(), of_analytics.unwrap_or(bus).clone());
             threads.run("tollgate-analytics", move |stop| view.run(&bus, stop, &passed_over))?;
         }
         threads.run("tollgate-events", move |stop| event_loop.run(stop))?;
@@ -133,5 +139,21 @@ impl Aggregator {
     /// Counts the records that are there, publishes their signals, and ends the threads.
     pub fn stop(&mut self) {
         self.threads.stop();
+    }
+}
+
+/// Notes whether the topics of analytics can be used, and logs each change.
+fn note_analytics(id: &str, error: &Mutex<Option<String>>, prepared: Result<(), &BusError>) {
+    let reason = prepared.err().map(ToString::to_string);
+    let has_recovered = std::mem::replace(&mut *error.lock(), reason).is_some();
+    match prepared {
+        Ok(()) if has_recovered => tracing::info!(aggregator = %id, "the topics of analytics are available"),
+        Ok(()) => {}
+        Err(why) if why.is_transient() => {
+            tracing::warn!(aggregator = %id, "the page and its API lack the newest calls until Kafka is there; limits do not depend on it: {why}");
+        }
+        Err(why) => {
+            tracing::error!(aggregator = %id, "the page and its API lack calls; counts and limits go on: {why}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
+use tokio::task::spawn_blocking;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Builder};
 use tollgate_command::exit::{Exit, Usage};
@@ -18,6 +19,7 @@ use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_R
 use tollgate_http::{BODY_BYTES_MAX_DEFAULT, Gateway, HttpSettings};
 use tollgate_listen::Address;
 
+use crate::decision_log::{DecisionLog, DecisionLogArgs};
 use crate::digest_key::digest_key;
 use crate::limited_calls;
 use crate::limits::Limits;
@@ -95,6 +97,8 @@ pub(crate) struct AgentArgs {
     /// [default: it ends at once]
     #[arg(long, value_name = "DURATION", value_parser = serve::duration)]
     pub(crate) drain: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) decision_log: DecisionLogArgs,
     /// File with the token with which requests from other machines may settle, release and switch the emergency; it is read again
     /// when it changes
     #[arg(long, value_name = "FILE")]
@@ -123,16 +127,17 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     if let Some(kafka) = args.kafka.connect()? {
         builder = builder.bus(kafka).published_rules();
     }
-    builder = args.limits.apply(builder, &clock)?;
+    let (builder, decision_log) = args.decision_log.start(args.limits.apply(builder, &clock)?, &args.kafka)?;
     let sockets = args.bind().await?;
     let settings = args.http_settings()?;
     let agent = builder.start()?;
     announce(&agent, &sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
-    surfaces.serve_agent(sockets, &settings, agent.clone(), axum::Router::new());
+    surfaces.serve_agent(sockets, &settings, agent.clone(), None);
     surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;
+    spawn_blocking(move || decision_log.into_iter().for_each(DecisionLog::stop)).await?;
     log_totals(&[agent]);
     Ok(Exit::Done)
 }

@@ -89,7 +89,9 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
     let part = RegionRoleSettings { dead_letters: dead_letters.clone(), ..region_settings(&settings, &*clock) };
     let feed = global_rules.as_ref().map(|_| RegionFeed::default());
-    let mut aggregator = Aggregator::start_with(&kafka, settings, dead_letters, feed.clone(), clock.clone())?;
+    let of_analytics = args.kafka.connect_analytics()?;
+    let buses = (&kafka, of_analytics.as_ref());
+    let mut aggregator = Aggregator::start_with(buses, settings, dead_letters, feed.clone(), clock.clone())?;
     let mut role = None;
     if let (Some(rules), Some(feed), Some(limits)) = (global_rules, feed, &limits) {
         role = Some(args.ledger.start((&args.kafka, limits), part, rules, (feed, &aggregator), clock)?);

@@ -72,7 +72,7 @@ impl LocalRegion {
         let (epoch, region) = (clock.now(), name.clone());
         let settings = WorkerSettings { epoch, region, coordinates, ..WorkerSettings::new(&id) };
         let feed = RegionFeed::default();
-        let aggregator = Aggregator::start_with(&bus, settings, None, Some(feed.clone()), clock.clone())?;
+        let aggregator = Aggregator::start_with((&bus, None), settings, None, Some(feed.clone()), clock.clone())?;
         let global = GlobalRules::new(&DigestKey::default(), &name);
         global.set(rules);
         let life = fastrand::u64(..);

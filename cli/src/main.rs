@@ -14,6 +14,7 @@ mod surfaces;
 mod process_metrics;
 mod tokens;
 mod operator_token;
+mod decision_log;
 mod sample;
 mod limited_calls;
 mod local_regions;
@@ -74,8 +75,8 @@ enum Command {
     Demo(demo::DemoArgs),
     Replay(replay::ReplayArgs),
     Up(Box<up::UpArgs>),
-    Agent(agent::AgentArgs),
-    Aggregator(aggregator::AggregatorArgs),
+    Agent(Box<agent::AgentArgs>),
+    Aggregator(Box<aggregator::AggregatorArgs>),
     Check(check::CheckArgs),
     Quota(quota::QuotaArgs),
     Top(top::TopArgs),
@@ -145,8 +146,8 @@ fn execute(cli: Cli) -> anyhow::Result<Exit> {
         Some(Command::Demo(args)) => demo::run(&args),
         Some(Command::Replay(args)) => replay::run(&args),
         Some(Command::Up(args)) => up::run(*args),
-        Some(Command::Agent(args)) => agent::run(args),
-        Some(Command::Aggregator(args)) => aggregator::run(args),
+        Some(Command::Agent(args)) => agent::run(*args),
+        Some(Command::Aggregator(args)) => aggregator::run(*args),
         Some(Command::Check(args)) => check::run(&args),
         Some(Command::Quota(args)) => quota::run(&args),
         Some(Command::Top(args)) => top::run(&args),

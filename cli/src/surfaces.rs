@@ -159,8 +159,14 @@ impl Surfaces {
     }
 
     /// Serves an agent with its own routes, and further ones for operators.
-    pub(crate) fn serve_agent(&mut self, sockets: Sockets, settings: &HttpSettings, agent: Agent, operators: Router) {
-        let operators = tollgate_http::as_administration(operators);
+    pub(crate) fn serve_agent(
+        &mut self,
+        sockets: Sockets,
+        settings: &HttpSettings,
+        agent: Agent,
+        operators: Option<Router>,
+    ) {
+        let operators = operators.map(tollgate_http::as_administration).unwrap_or_default();
         let routes = match sockets.admin {
             Some(listener) => {
                 let SplitRoutes { traffic, admin } = tollgate_http::split_routes(settings.clone(), agent.clone());

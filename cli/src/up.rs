@@ -16,6 +16,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::show_duration_ms;
 
 use crate::agent::{AgentArgs, announce, log_totals};
+use crate::decision_log::DecisionLog;
 use crate::limits::{LIMIT_DEFAULT, Limits};
 use crate::process_metrics;
 use crate::serve;
@@ -27,8 +28,9 @@ const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
 const LINK_DELAY_MS_MAX: u64 = 10_000;
 /// Flags of one agent, which regions in one process do not have.
-const LOST_BY_REGIONS: [&str; 11] = [
+const LOST_BY_REGIONS: [&str; 12] = [
     "admin",
+    "decision_log",
     "redis",
     "kafka",
     "region",
@@ -74,9 +76,9 @@ fn link_delay(text: &str) -> Result<Duration, String> {
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
-    let (agent, mut aggregator) = match args.kafka.connect()? {
-        Some(kafka) => start(&args, &clock, &kafka)?,
-        None => start(&args, &clock, &EmbeddedBus::new(clock.clone(), PARTITIONS))?,
+    let (agent, mut aggregator, decision_log) = match args.kafka.connect()? {
+        Some(kafka) => start(&args, &clock, (&kafka, args.kafka.connect_analytics()?.as_ref()))?,
+        None => start(&args, &clock, (&EmbeddedBus::new(clock.clone(), PARTITIONS), None))?,
     };
     let sockets = args.bind().await?;
     let addresses = sockets.addresses()?;
@@ -92,18 +94,26 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let id = agent.node().into();
     let is_fleet = args.kafka.settings().is_some();
     let page = analytics_router(id, is_fleet, aggregator.queries(), aggregator.analytics(), None);
-    surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone(), page);
+    surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone(), Some(page));
     surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;
-    spawn_blocking(move || aggregator.stop()).await?;
+    spawn_blocking(move || {
+        aggregator.stop();
+        decision_log.into_iter().for_each(DecisionLog::stop);
+    })
+    .await?;
     log_totals(&[agent]);
     Ok(Exit::Done)
 }
 
-fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::Result<(Agent, Aggregator)> {
+fn start<B: Bus>(
+    args: &AgentArgs,
+    clock: &Arc<dyn Clock>,
+    buses: (&B, Option<&B>),
+) -> anyhow::Result<(Agent, Aggregator, Option<DecisionLog>)> {
     // The embedded bus has one agent and one aggregator.
     let shares = args.kafka.settings().is_some();
-    let builder = Agent::builder().clock(clock.clone()).bus(bus.clone());
+    let builder = Agent::builder().clock(clock.clone()).bus(buses.0.clone());
     let builder = if shares { builder } else { builder.agents_expected(NonZeroU32::MIN) };
     let limits = match &args.limits {
         Limits::Unset => {
@@ -112,7 +122,8 @@ fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::R
         }
         given => given,
     };
-    let mut builder = limits.apply(args.apply(builder)?, &**clock)?;
+    let builder = limits.apply(args.apply(builder)?, &**clock)?;
+    let (mut builder, decision_log) = args.decision_log.start(builder, &args.kafka)?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis);
     }
@@ -121,8 +132,8 @@ fn start<B: Bus>(args: &AgentArgs, clock: &Arc<dyn Clock>, bus: &B) -> anyhow::R
     let (epoch, region) = (clock.now(), args.region.as_str().into());
     let settings = WorkerSettings { epoch, region, shares, ..WorkerSettings::new(&id) };
     let replay_window = settings.replay_window.clone();
-    let aggregator = Aggregator::start(bus, settings, None, clock.clone())?;
+    let aggregator = Aggregator::start_with(buses, settings, None, None, clock.clone())?;
     let agent = builder.metrics_from(aggregator.metrics()).metrics_from(process_metrics::encode).start()?;
     agent.engine().with_rules(|rules| replay_window.cover(rules));
-    Ok((agent, aggregator))
+    Ok((agent, aggregator, decision_log))
 }

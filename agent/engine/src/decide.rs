@@ -59,8 +59,8 @@ impl Engine {
         let denied = (!allowed).then(|| cause(rejection.is_some(), source, by));
         let remaining = shown.and_then(|shown| verdicts[shown]).map(|rule| rule.verdict.remaining);
         // The first row is the home row.
-        let shadow_denied = planned.is_shadow_denied();
-        let mut home = Some(CallHome { decider, shadow_denied, denied, remaining });
+        let is_shadow_denied = planned.is_shadow_denied();
+        let mut home = Some(CallHome { decider, shadow_denied: is_shadow_denied, denied, remaining });
         for (position, matched) in matched.iter().enumerate() {
             let eventual = matched.eventual.as_deref();
             let result = results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
@@ -132,7 +132,7 @@ impl Engine {
         if planned.tells_all {
             decision.others = (0..matched.len()).filter(|place| shown != Some(*place)).filter_map(status_of).collect();
         }
-        decision.is_over_quota = planned.is_over_quota;
+        (decision.is_over_quota, decision.is_shadow_denied) = (planned.is_over_quota, is_shadow_denied);
         if let (true, Some(status)) = (planned.is_over_quota, &mut decision.status) {
             status.retry_after_ms = 0;
         }

@@ -100,7 +100,7 @@ impl Engine {
             let mut status = limit.status(verdict, context.now, call.cost());
             status.own_answer.clone_from(&context.active.set.own_answer);
             decision.status = Some(status);
-            decision.is_uncounted = true;
+            (decision.is_uncounted, decision.is_shadow_denied) = (true, !planned.shadowed.is_empty());
             decision
         };
         calls.iter().map(decide).collect()

@@ -178,9 +178,9 @@ impl KnownRows {
     pub(crate) fn rows(&self, through: usize) -> impl Iterator<Item = (usize, KnownRow)> {
         (self.taken.0.load(Ordering::Relaxed)..through).map(|position| {
             let cell = &self.chunk(position)[position % CHUNK_LEN];
-            let [call, remaining, rest] =
+            let [number, remaining, rest] =
                 [&cell.call, &cell.remaining, &cell.rest].map(|cell| cell.load(Ordering::Relaxed));
-            decode(call, remaining, rest)
+            decode(number, remaining, rest)
         })
     }
 

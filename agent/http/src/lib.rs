@@ -89,6 +89,9 @@ pub fn split_routes(settings: HttpSettings, agent: Agent) -> SplitRoutes {
 }
 
 /// Returns routes of operators that other crates add. Like those of this crate, they give way to decisions.
+///
+/// # Panics
+/// Panics if there are no routes.
 pub fn as_administration(routes: Router) -> Router {
     routes.route_layer(from_fn(administration::give_way))
 }

@@ -1,4 +1,4 @@
-//! Log line of an answer, with the trace of its request.
+//! Log line of an answer, with the trace of its request, and its event for the decision log.
 //!
 //! The level is debug. At other levels, an answer costs a look at the level, and no header is read.
 
@@ -15,9 +15,12 @@ use crate::store::ChargeStore;
 const TARGET: &str = "tollgate::answers";
 
 impl<S: ChargeStore> Agent<S> {
-    /// Logs the answer of this status to a request with these headers.
+    /// Logs the answer of this status to a request with these headers, at level debug and in the decision log.
     #[doc(hidden)]
     pub fn log_answer(&self, call: &Call<'_>, decision: &Decision, status: StatusCode, headers: &HeaderMap) {
+        if let Some(sink) = &self.shared.decision_sink {
+            self.note_decision(sink, call, decision, headers);
+        }
         if tracing::enabled!(target: TARGET, Level::DEBUG) {
             tracing::debug!(
                 target: TARGET,

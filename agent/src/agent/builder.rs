@@ -9,13 +9,15 @@ use std::sync::Arc;
 use tollgate_bus::{Bus, Topic};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::counter::DigestKey;
+use tollgate_core::messages::decisions::DecisionEvent;
 #[cfg(feature = "bus")]
 use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::rules::{Rule, RuleSet};
 #[cfg(feature = "bus")]
 use tollgate_engine::Engine;
-use tollgate_engine::EngineSettings;
+use tollgate_engine::{DecisionSampler, EngineSettings};
 
+use super::decision_sink::DecisionSink;
 #[cfg(feature = "bus")]
 use super::start_error::StartError;
 #[cfg(feature = "jwt")]
@@ -57,6 +59,7 @@ pub(super) struct AgentSetup {
     #[cfg(feature = "bus")]
     pub(super) observer: Option<SignalObserver>,
     pub(super) state_dir: Option<PathBuf>,
+    pub(super) decision_sink: Option<DecisionSink>,
     /// File with the keys of tokens; without the feature `jwt` there is none.
     pub(super) jwks_file: Option<PathBuf>,
     #[cfg(feature = "jwt")]
@@ -161,6 +164,18 @@ impl<S: ChargeStore> Builder<S> {
     /// agents of a fleet. The default is a public key, with which a reader of Redis can guess callers.
     pub fn digest_key(mut self, key: impl Into<DigestKey>) -> Self {
         self.engine.digest_key = key.into();
+        self
+    }
+
+    /// Passes the decisions of served requests that the sampler chooses to a function, which must not block. It returns false if it
+    /// has no room for the event.
+    #[doc(hidden)]
+    pub fn decision_log(
+        mut self,
+        sampler: Arc<DecisionSampler>,
+        deliver: impl Fn(DecisionEvent) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.parts.decision_sink = Some(DecisionSink { sampler, deliver: Box::new(deliver) });
         self
     }
 

@@ -5,6 +5,7 @@
 //! for them. The last clone is often dropped on a thread of the runtime, which must not wait for a slow bus.
 
 mod start_error;
+mod decision_sink;
 mod builder;
 mod permit;
 mod admission;
@@ -16,6 +17,7 @@ mod answer;
 mod check_future;
 mod check;
 mod settle_release;
+mod decision_log;
 mod answer_log;
 mod start;
 mod tokens;

@@ -137,6 +137,7 @@ impl<S: ChargeStore> Builder<S> {
             clock,
             runtime,
             late_requests: Arc::default(),
+            decision_sink: self.parts.decision_sink,
             has_warned_of_gateway: AtomicBool::default(),
             drains: AtomicBool::default(),
             maintenance,

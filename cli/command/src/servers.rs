@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_bus::Bus;
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_redis::{HashSlots, RedisAddressError, RedisSettings};
 
 use crate::secret;
@@ -92,6 +92,15 @@ impl KafkaArgs {
             let _ = kafka.prepare(KAFKA_WAIT);
         }
         Ok(kafka)
+    }
+
+    /// Connects to the topics of analytics of the named Kafka, as [`Self::connect`] does.
+    ///
+    /// # Errors
+    /// If a setting is not valid.
+    pub fn connect_analytics(&self) -> anyhow::Result<Option<KafkaBus>> {
+        let settings = self.settings().map(|settings| settings.carrying(TopicSet::Analytics));
+        Ok(settings.map(KafkaBus::new).transpose()?)
     }
 
     /// Connects to the named Kafka, which must answer.

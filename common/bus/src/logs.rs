@@ -133,7 +133,7 @@ pub trait LogReader: Send + 'static {
 /// Returns the number of partitions of a topic, if the topics of counters have `partitions`.
 pub(crate) const fn partitions_of(topic: Topic, partitions: u32) -> u32 {
     match topic {
-        Topic::Calls | Topic::Signals => partitions,
+        Topic::Calls | Topic::Signals | Topic::Decisions => partitions,
         Topic::Presence | Topic::Rules | Topic::Ledger | Topic::Usage | Topic::Rollups | Topic::Live => 1,
     }
 }

@@ -71,6 +71,8 @@ pub struct Decision {
     pub others: Box<[LimitStatus]>,
     /// True if the call is over the limit of a rule in quota mode, and is allowed all the same.
     pub is_over_quota: bool,
+    /// True if a rule in shadow is known to deny the call.
+    pub is_shadow_denied: bool,
     /// Delay in ms before the caller may forward the call: its turn under a `leaky_bucket`, else 0.
     pub delay_ms: u64,
     /// True if the call holds slots of `concurrency` rules, which its end must release.
@@ -228,18 +230,17 @@ impl Decision {
     /// Creates a decision without status, delay and slots.
     #[doc(hidden)]
     pub fn new(allowed: bool, source: Source, at: Timestamp, id: DecisionId) -> Self {
-        let (is_over_quota, holds_slots, is_uncounted, by) = (false, false, false, None);
-        let others = Box::default();
         Self {
             allowed,
             status: None,
-            others,
-            is_over_quota,
+            others: Box::default(),
+            is_over_quota: false,
+            is_shadow_denied: false,
             delay_ms: 0,
-            holds_slots,
-            is_uncounted,
+            holds_slots: false,
+            is_uncounted: false,
             source,
-            by,
+            by: None,
             at,
             id,
         }
@@ -265,10 +266,9 @@ impl Decision {
         status: LimitStatus,
         delay_ms: u64,
     ) -> Self {
-        let (is_over_quota, holds_slots, is_uncounted) = (false, false, false);
-        let status = Some(status);
-        let others = Box::default();
-        Self { allowed, status, others, is_over_quota, delay_ms, holds_slots, is_uncounted, source, by, at, id }
+        let mut decision = Self::new(allowed, source, at, id);
+        (decision.status, decision.by, decision.delay_ms) = (Some(status), by, delay_ms);
+        decision
     }
 }
 

@@ -15,7 +15,8 @@ use crate::proxy::Proxy;
 use crate::server::{Server, ServerError, ServerKind, require};
 
 /// Kafka's own commands and their classes.
-const COMMANDS: [(&str, &str); 3] = [
+const COMMANDS: [(&str, &str); 4] = [
+    ("kafka-acls.sh", "org.apache.kafka.tools.AclCommand"),
     ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
     ("kafka-console-producer.sh", "org.apache.kafka.tools.ConsoleProducer"),
     ("kafka-configs.sh", "kafka.admin.ConfigCommand"),

@@ -13,6 +13,7 @@ mod rules;
 mod ledger;
 mod usage;
 mod rollups;
+pub mod decisions;
 
 use std::sync::Arc;
 

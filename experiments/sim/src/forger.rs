@@ -27,7 +27,7 @@ pub(super) fn forge(rng: &mut Rng, topic: Topic, partitions: u32, honest: &[u8])
         Topic::Calls => Batch::decode(honest).map(|batch| vec![calls(rng, batch).encode()]),
         Topic::Signals => SignalBatch::decode(honest).map(|batch| vec![signals(rng, batch).encode()]),
         Topic::Presence => Presence::decode(honest).map(|presence| members(rng, partitions, &presence)),
-        Topic::Rules | Topic::Ledger | Topic::Usage | Topic::Rollups | Topic::Live => Ok(Vec::new()),
+        Topic::Rules | Topic::Ledger | Topic::Usage | Topic::Rollups | Topic::Live | Topic::Decisions => Ok(Vec::new()),
     };
     forged.unwrap_or_default()
 }

@@ -53,7 +53,10 @@ impl V1 {
         #[expect(clippy::cast_precision_loss, reason = "a rate is shown with a few digits")]
         let per_s = |calls: u64| calls as f64 / RATE_SECONDS as f64;
         let is_loading = !self.analytics.is_loaded() || members.restoring > 0;
-        let problems: Vec<_> = members.bus_error.iter().map(|why| json!({ "part": "kafka", "why": why })).collect();
+        let of_analytics = self.analytics.bus_error.lock().clone();
+        let problems = [("kafka", members.bus_error), ("analytics", of_analytics)];
+        let problems: Vec<_> =
+            problems.into_iter().filter_map(|(part, why)| Some(json!({ "part": part, "why": why? }))).collect();
         Some(json!({
             "now_ms": now.as_ms(),
             "scope": if self.is_fleet { "fleet" } else { "agent" },

@@ -160,8 +160,9 @@ impl World {
             ..WorkerSettings::new(id)
         };
         let feed = RegionFeed::default();
-        let aggregator = Aggregator::start_with(&region.bus, settings, None, Some(feed.clone()), self.clock.clone())
-            .expect("threads");
+        let aggregator =
+            Aggregator::start_with((&region.bus, None), settings, None, Some(feed.clone()), self.clock.clone())
+                .expect("threads");
         let settings =
             RegionRoleSettings { id: id.into(), region: region.name.into(), coordinates, life, dead_letters: None };
         let store = Some(region.store.clone());

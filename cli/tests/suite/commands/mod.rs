@@ -20,6 +20,7 @@ mod tour;
 mod import;
 mod stop;
 mod log;
+mod decision_log;
 mod pipes;
 mod width;
 mod check;

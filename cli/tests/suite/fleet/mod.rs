@@ -24,6 +24,8 @@ mod settlements;
 mod resets;
 mod traces;
 mod rollups;
+mod decisions;
+mod denied_topics;
 mod busy;
 mod refused;
 mod eventual;

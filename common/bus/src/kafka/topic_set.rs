@@ -1,6 +1,7 @@
-//! Topics that one bus carries: a deployment has its own, and the deployments of all regions share the ledger and the usage.
+//! Topics that one bus carries: those by which a deployment limits, those by which it shows calls, and the ledger and the usage,
+//! which the deployments of all regions share.
 //!
-//! The shared topics have a bus each, so that no failure of the usage, which is for display, stops the ledger. A
+//! Topics for display have buses of their own, so that a missing one, or a missing right, stops neither limits nor the ledger. A
 //! deployment must not create a ledger of its own, and the bus of the ledger must not create a deployment's topics in
 //! the home cluster.
 
@@ -9,9 +10,13 @@ use crate::Topic;
 /// Topics of a bus.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum TopicSet {
-    /// The topics of a deployment.
+    /// The topics by which a deployment limits calls.
     #[default]
     Deployment,
+    /// The topics by which the aggregators of a deployment show calls.
+    Analytics,
+    /// The decisions of a deployment, for readers of any kind.
+    Decisions,
     /// The ledger, in the home cluster of all regions.
     Ledger,
     /// A mirror of the ledger in another cluster, with the name that the mirror gives the topic. It is only read, and never
@@ -35,6 +40,8 @@ impl TopicSet {
     pub(super) const fn topics(&self) -> &'static [Topic] {
         match self {
             Self::Deployment => &Topic::OF_DEPLOYMENT,
+            Self::Analytics => &Topic::OF_ANALYTICS,
+            Self::Decisions => &[Topic::Decisions],
             Self::Ledger | Self::LedgerMirror(_) => &[Topic::Ledger],
             Self::Usage | Self::UsageMirror(_) => &[Topic::Usage],
         }
@@ -45,7 +52,7 @@ impl TopicSet {
         match self {
             Self::LedgerMirror(name) => Some((Topic::Ledger, name)),
             Self::UsageMirror(name) => Some((Topic::Usage, name)),
-            Self::Deployment | Self::Ledger | Self::Usage => None,
+            Self::Deployment | Self::Analytics | Self::Decisions | Self::Ledger | Self::Usage => None,
         }
     }
 }

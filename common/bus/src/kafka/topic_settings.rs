@@ -48,6 +48,11 @@ pub(super) const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'s
             ("retention.ms", "1200000"),
             ("segment.ms", "300000"),
         ],
+        Topic::Decisions => &[
+            ("cleanup.policy", "delete"),
+            // A week to load them into a warehouse.
+            ("retention.ms", "604800000"),
+        ],
         Topic::Usage => &[
             ("cleanup.policy", "delete"),
             // Readers use the last seconds; the rest is for whoever looks at the topic.

@@ -86,7 +86,9 @@ impl TopicAdmin<'_> {
         match self.settings.topics {
             TopicSet::Deployment => self.check_deployment(&found)?,
             TopicSet::Ledger | TopicSet::LedgerMirror(_) => self.check_ledger(&found)?,
-            TopicSet::Usage | TopicSet::UsageMirror(_) => self.check_shared(&found)?,
+            TopicSet::Usage | TopicSet::UsageMirror(_) | TopicSet::Analytics | TopicSet::Decisions => {
+                self.check_shared(&found)?;
+            }
         }
         Ok(found)
     }
@@ -114,6 +116,8 @@ impl TopicAdmin<'_> {
     fn describe(&self) -> Result<Vec<(Topic, Option<TopicDescription>)>, BusError> {
         let topics = self.settings.topics.topics();
         let names = topics.iter().map(|topic| self.settings.name(*topic)).collect();
+        let listed =
+            || topics.iter().map(|topic| format!("`{}`", self.settings.name(*topic))).collect::<Vec<_>>().join(", ");
         let answer = topic_id::describe(self.producer.current().client(), names, self.rest().min(DESCRIBE_WAIT));
         self.producer.poll();
         if let Some(reason) = self.producer.context.take_auth_failure() {
@@ -122,7 +126,7 @@ impl TopicAdmin<'_> {
                 "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka",
             ));
         }
-        let found = answer.map_err(|code| self.failed("describe topics", code))?;
+        let found = answer.map_err(|code| self.failed(&format!("describe the topics {}", listed()), code))?;
         Ok(topics.iter().copied().zip(found).collect())
     }
 
@@ -183,6 +187,7 @@ impl TopicAdmin<'_> {
             Topic::Calls => "aggregators count from then on, and the counts in the store stay",
             Topic::Signals | Topic::Presence | Topic::Usage | Topic::Live => "its records are repeated within seconds",
             Topic::Rollups => "its closed minutes are lost",
+            Topic::Decisions => "its decisions are lost",
             Topic::Rules => "then publish the rules again with `tollgate rules publish FILE`",
             Topic::Ledger => {
                 "stop the aggregators of all regions first, until the terms of all grants have ended; regions then begin with their floors"
@@ -239,7 +244,7 @@ impl TopicAdmin<'_> {
             let reason = format!("Kafka at {} refuses to {action}: {code}", self.settings.brokers);
             return BusError::refused(
                 reason,
-                "allow this user to create, describe, read and write topics, or create them beforehand",
+                "allow this user to create, describe, read and write these topics (kafka-acls.sh --add), or create them beforehand",
             );
         }
         let detail = self.producer.context.last_error().map(|error| format!(" ({error})")).unwrap_or_default();

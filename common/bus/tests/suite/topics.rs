@@ -1,7 +1,7 @@
 //! Topics that are created, and topics that are refused.
 
 use rdkafka::admin::{NewPartitions, NewTopic, ResourceSpecifier, TopicReplication};
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_bus::{Bus, BusError, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_servers::Kafka as Broker;
 
@@ -92,11 +92,20 @@ fn the_printed_remedy_for_added_partitions_works_for_each_topic() {
     let broker = broker();
     let two = settings(&broker, 2);
     prepared(&two);
-    for topic in Topic::OF_DEPLOYMENT {
-        add_partition(&broker, &two, topic, 5);
-        let refused = refusal(&two);
+    let of_display = |topics| {
+        let mut settings = two.clone();
+        settings.topics = topics;
+        prepared(&settings);
+        settings
+    };
+    let deployment = Topic::OF_DEPLOYMENT.map(|topic| (topic, two.clone()));
+    let display =
+        [(Topic::Rollups, of_display(TopicSet::Analytics)), (Topic::Decisions, of_display(TopicSet::Decisions))];
+    for (topic, settings) in deployment.into_iter().chain(display) {
+        add_partition(&broker, &settings, topic, 5);
+        let refused = refusal(&settings);
         assert!(refused.contains(&format!("{}` has 5 partitions", topic.as_str())), "{refused}");
-        apply_remedy(&broker, &two, &refused);
+        apply_remedy(&broker, &settings, &refused);
     }
 }
 

@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 
 use crate::clock::Timestamp;
 use crate::counter::{CounterId, Partition};
-use crate::decision::Source;
+use crate::decision::{Decision, LimitKind, LocalAnswer, Source};
 use crate::messages::texts::Texts;
 use crate::rules::Generation;
 use crate::trace_context::TraceContext;
@@ -144,6 +144,19 @@ pub enum DenialCause {
 impl DenialCause {
     /// All causes, in their order.
     pub const ALL: [Self; 5] = [Self::Count, Self::List, Self::Late, Self::Fallback, Self::Emergency];
+
+    /// Returns the reason of a decision; none if the call was admitted.
+    #[must_use]
+    pub fn of(decision: &Decision) -> Option<Self> {
+        let is_listed = || decision.status.as_ref().is_some_and(|status| matches!(status.kind, LimitKind::Denial(_)));
+        (!decision.allowed).then(|| match (decision.source, decision.by) {
+            _ if is_listed() => Self::List,
+            _ if decision.is_uncounted => Self::Emergency,
+            (_, Some(LocalAnswer::Late)) => Self::Late,
+            (Source::Fallback, _) => Self::Fallback,
+            _ => Self::Count,
+        })
+    }
 
     /// Returns the name used in answers and records.
     #[must_use]

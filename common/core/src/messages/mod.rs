@@ -2,6 +2,7 @@
 
 pub mod texts;
 pub mod calls;
+pub mod decisions;
 pub mod emergency;
 pub mod signals;
 pub mod rollups;
@@ -29,15 +30,27 @@ pub enum Topic {
     Rollups,
     /// Sums of calls by the newest seconds, as JSON lines; one partition.
     Live,
+    /// Single decisions, as JSON objects, for readers of any kind; nothing of Tollgate reads it.
+    Decisions,
 }
 
 impl Topic {
     /// All topics.
-    pub const ALL: [Self; 8] =
-        [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Ledger, Self::Usage, Self::Rollups, Self::Live];
-    /// Topics of a deployment: all but those that the deployments of all regions share.
-    pub const OF_DEPLOYMENT: [Self; 6] =
-        [Self::Calls, Self::Signals, Self::Presence, Self::Rules, Self::Rollups, Self::Live];
+    pub const ALL: [Self; 9] = [
+        Self::Calls,
+        Self::Signals,
+        Self::Presence,
+        Self::Rules,
+        Self::Ledger,
+        Self::Usage,
+        Self::Rollups,
+        Self::Live,
+        Self::Decisions,
+    ];
+    /// Topics by which the agents and aggregators of a deployment limit calls.
+    pub const OF_DEPLOYMENT: [Self; 4] = [Self::Calls, Self::Signals, Self::Presence, Self::Rules];
+    /// Topics by which the aggregators of a deployment show calls.
+    pub const OF_ANALYTICS: [Self; 2] = [Self::Rollups, Self::Live];
 
     /// Returns the topic's name, without the prefix of a deployment.
     #[must_use]
@@ -51,6 +64,7 @@ impl Topic {
             Self::Usage => "usage",
             Self::Rollups => "rollups",
             Self::Live => "live",
+            Self::Decisions => "decisions",
         }
     }
 }

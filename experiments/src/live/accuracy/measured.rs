@@ -119,7 +119,9 @@ fn start(
     clock: &Arc<dyn Clock>,
 ) -> Result<LiveFleet, ExperimentError> {
     let bus = connect_kafka(&kafka)?;
-    let settings = WorkerSettings { epoch: clock.now(), shares: true, ..WorkerSettings::new("aggregator") };
+    // The fleet has no topics for analytics, and nobody asks.
+    let settings =
+        WorkerSettings { epoch: clock.now(), shares: true, analytics: None, ..WorkerSettings::new("aggregator") };
     settings.replay_window.cover(&rules(plan.has_tenant));
     let aggregator = Aggregator::start(&bus, settings, None, clock.clone())?;
     let mut fleet = LiveFleet { agents: Vec::new(), aggregator, kafka: (bus, kafka) };

@@ -123,6 +123,8 @@ fn start(
         // As in production, it waits for the heartbeats of others before partitions are assigned.
         shares: true,
         threshold_permille: THRESHOLD_PERMILLE,
+        // The fleet has no topics for them, and nobody asks.
+        analytics: None,
         ..WorkerSettings::new("aggregator")
     };
     settings.replay_window.cover(&rules);

@@ -1,0 +1,66 @@
+//! `--decision-log kafka`: events of single decisions on the topic `decisions`.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
+use tollgate_bus::{Bus, Topic};
+
+use super::fleet_of_processes::{Fleet, check};
+use super::log;
+use crate::support::wait_for;
+
+const RULES: &str = "
+descriptors: { tenant: { header: x-tenant } }
+rules:
+  - { name: per-key, per: [api_key], quota: 2/min, deadline: 1s }
+  - { name: all, per: [], quota: 100/min, deadline: 1s }
+";
+const PARTITIONS: u32 = 8;
+
+fn events(bus: &KafkaBus) -> Vec<Value> {
+    let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Decisions, partition));
+    let ends: Vec<_> = (0..PARTITIONS).map(end).collect();
+    let records = log::all(bus, Topic::Decisions, &ends);
+    records.iter().map(|record| serde_json::from_slice(&record.payload).expect("a JSON object")).collect()
+}
+
+/// L8, M1: each denial and the sampled admissions of several agents are on the topic, and the last decisions on a caller are
+/// found by its label, in order, without its secret.
+#[test]
+fn the_last_decisions_on_a_caller_are_on_the_topic() {
+    let fleet = Fleet::start("decisions", RULES);
+    let args = ["--decision-log", "kafka", "--decision-log-admissions", "100%"];
+    let agents = ["gw-1", "gw-2"].map(|node| fleet.agent_with(node, &args));
+    let mut allowed: HashMap<&str, Vec<bool>> = HashMap::new();
+    for call in 0..4 {
+        for key in ["secret-1", "secret-2"] {
+            let mut client = agents[call % 2].client();
+            allowed.entry(key).or_default().push(check(&mut client, key).allowed);
+        }
+    }
+    assert_eq!(allowed["secret-1"], [true, true, false, false]);
+    let bus =
+        KafkaBus::new(KafkaSettings::new(&fleet.kafka.brokers()).carrying(TopicSet::Decisions)).expect("settings");
+    wait_for("the topic", || bus.prepare(std::time::Duration::from_secs(5)).ok());
+    let events = wait_for("the events", || Some(events(&bus)).filter(|events| events.len() >= 8));
+    assert_eq!(events.len(), 8, "{events:?}");
+    assert!(events.iter().all(|event| !event.to_string().contains("secret-")), "{events:?}");
+    for key in ["secret-1", "secret-2"] {
+        let caller = format!("api_key={}", tollgate_core::counter::DigestKey::default().shown(key, true));
+        let of_caller: Vec<_> = events.iter().filter(|event| event["caller"] == *caller).collect();
+        let mut seen: Vec<_> =
+            of_caller.iter().map(|event| (event["at_ms"].as_u64(), event["allowed"].as_bool())).collect();
+        seen.sort_unstable();
+        let seen: Vec<_> = seen.into_iter().filter_map(|(_, allowed)| allowed).collect();
+        assert_eq!(seen.iter().filter(|allowed| **allowed).count(), 2, "{of_caller:?}");
+        let denied = of_caller.iter().find(|event| event["allowed"] == false).expect("a denial");
+        let fields =
+            ["rule", "cause", "limit", "window_ms", "remaining", "cost", "region", "one_of"].map(|name| &denied[name]);
+        let expected: [Value; 8] =
+            ["per-key".into(), "count".into(), 2.into(), 60_000.into(), 0.into(), 1.into(), "default".into(), 1.into()];
+        assert_eq!(fields, expected.each_ref());
+        let nodes: std::collections::HashSet<_> = of_caller.iter().map(|event| event["agent"].to_string()).collect();
+        assert_eq!(nodes.len(), 2, "both agents decided");
+    }
+}
