@@ -103,11 +103,12 @@ impl<S: ChargeStore> Agent<S> {
         DecidedCall::read(id, &self.shared.engine.settings().digest_key, call)
     }
 
-    /// Returns the text of a decision's id. With it, an admitted call is settled and released elsewhere.
+    /// Returns the text of a decision's id, which carries the time. With it, an admitted call is settled and released elsewhere.
     #[must_use]
     pub fn decision_id(&self, call: &Call<'_>, decision: &Decision) -> String {
         let key = &self.shared.engine.settings().digest_key;
-        self.decided_call(call, decision).map_or_else(|| decision.id.to_string(), |decided| decided.text(key, call))
+        let of_denial = || format!("{}-{:x}", decision.id, decision.at.as_ms());
+        self.decided_call(call, decision).map_or_else(of_denial, |decided| decided.text(key, call))
     }
 
     pub(super) fn decided_call(&self, call: &Call<'_>, decision: &Decision) -> Option<DecidedCall> {
