@@ -14,6 +14,7 @@ use tollgate_aggregator_engine::analytics::{FleetView, MINUTES_KEPT_MS, SECONDS_
 use tollgate_aggregator_engine::worker::DeadLetter;
 use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::counter::DigestKey;
 use tollgate_core::log_throttle::LogThrottle;
 use tollgate_core::messages::rollups::RollupBatch;
 use tollgate_wire::Record;
@@ -32,6 +33,8 @@ pub struct Analytics {
     view: Arc<Mutex<FleetView>>,
     /// Held while an answer is made.
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Key of the digests of callers.
+    pub(crate) key: DigestKey,
     is_loaded: Arc<AtomicBool>,
     /// Reason for which the topics of analytics cannot be used.
     pub(crate) bus_error: Arc<Mutex<Option<String>>>,
@@ -40,7 +43,21 @@ pub struct Analytics {
 
 impl Analytics {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { view: Arc::default(), turn: Arc::default(), is_loaded: Arc::default(), bus_error: Arc::default(), clock }
+        let key = DigestKey::default();
+        Self {
+            view: Arc::default(),
+            turn: Arc::default(),
+            key,
+            is_loaded: Arc::default(),
+            bus_error: Arc::default(),
+            clock,
+        }
+    }
+
+    /// Sets the key by which agents digest callers. The default is the public one.
+    #[must_use]
+    pub fn digested_by(self, key: &DigestKey) -> Self {
+        Self { key: key.clone(), ..self }
     }
 
     /// Returns the answer of a function to the view, and the time; nothing if the process is about to end. An answer may take

@@ -102,7 +102,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);
     let router = api::router(
         id,
-        (aggregator.queries(), aggregator.analytics()),
+        (aggregator.queries(), aggregator.analytics().digested_by(&key)),
         role.as_ref().map(RegionRole::queries),
         metrics,
     );

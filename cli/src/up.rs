@@ -93,7 +93,8 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let mut surfaces = Surfaces::new();
     let id = agent.node().into();
     let is_fleet = args.kafka.settings().is_some();
-    let page = analytics_router(id, is_fleet, aggregator.queries(), aggregator.analytics(), None);
+    let analytics = aggregator.analytics().digested_by(&agent.engine().settings().digest_key);
+    let page = analytics_router(id, is_fleet, aggregator.queries(), analytics, None);
     surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone(), Some(page));
     surfaces.run_until(stopping, args.drain).await?;
     agent.shutdown().await;

@@ -9,6 +9,7 @@ mod status;
 mod series;
 mod rules;
 mod callers;
+mod usage;
 mod members;
 mod events;
 
@@ -42,6 +43,7 @@ pub fn analytics_router(
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/rules", get(rules::rules))
         .route("/api/v1/callers", get(callers::callers))
+        .route("/api/v1/usage", get(usage::usage))
         .route("/api/v1/endpoints", get(members::endpoints))
         .route("/api/v1/tiers", get(members::tiers))
         .route("/api/v1/agents", get(members::agents))

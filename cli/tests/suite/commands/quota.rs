@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Finished, Up, file, finish, tollgate};
+use crate::support::{Finished, Up, file, finish, tollgate, wait_for};
 
 const RULES: &str = "\
 rules:
@@ -68,5 +68,39 @@ fn if_no_agent_answers_it_is_4_and_wrong_usage_2() {
     assert!(silent.err.contains("tollgate up") && silent.err.contains("--agent"), "{}", silent.err);
     for args in [&["quota"][..], &["quota", "api_key"], &["quota", "a=1", "a=2"]] {
         assert_eq!(finish(&mut tollgate(args)).exit, 2, "{args:?}");
+    }
+}
+
+/// H6: an aggregator tells the usage of a caller under each rule now and over time, by the descriptors that the caller sends.
+#[test]
+fn the_usage_of_a_caller_is_told_over_time() {
+    let path = file("quota-usage.yaml", RULES);
+    let up = Up::start(&["--rules", path.to_str().unwrap()]);
+    let mut client = up.client();
+    for (key, endpoint) in [("k9", "/search"), ("k9", "/other"), ("k8", "/search")] {
+        client.post(&json!({ "descriptors": { "api_key": key, "endpoint": endpoint } }).to_string());
+    }
+    let usage = wait_for("the usage", || {
+        let usage = client.get("/api/v1/usage?api_key=k9", &[]).json()["usage"].clone();
+        let is_whole = usage.as_array()?.iter().filter(|rule| !rule["used"].is_null()).count() == 3;
+        is_whole.then_some(usage)
+    });
+    let mut rules: Vec<_> = usage
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|rule| {
+            let units: i64 = rule["points"].as_array().unwrap().iter().filter_map(|point| point[4].as_i64()).sum();
+            json!([rule["rule"], rule["quota"], rule["used"], rule["left"], units])
+        })
+        .collect();
+    rules.sort_by_key(Value::to_string);
+    assert_eq!(json!(rules), json!([["per-key", 5, 2, 3, 2], ["search", 3, 1, 2, 1], ["trial", 2, 2, 0, 2]]));
+    assert_eq!(client.get("/api/v1/usage?api_key=nobody", &[]).json()["usage"], json!([]));
+    for (path, told) in
+        [("/api/v1/usage", "such as /api/v1/usage?api_key=k9"), ("/api/v1/usage?api_key=k&minutes=x", "write a number")]
+    {
+        let refused = client.get(path, &[]);
+        assert!(refused.status == 400 && refused.text().contains(told), "{}", refused.text());
     }
 }
