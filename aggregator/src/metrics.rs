@@ -4,7 +4,8 @@
 //! of all partitions exist from the start, and the gauges of a partition while it is assigned; a gauge is 0 while its value
 //! is unknown.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::EncodeLabelSet;
@@ -27,6 +28,11 @@ struct PartitionLabel {
 struct TopicLabel {
     topic: &'static str,
     reader: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct AgentLabel {
+    agent: String,
 }
 
 const DEAD_LETTER_TOPICS: [Topic; 4] = [Topic::Calls, Topic::Presence, Topic::Rollups, Topic::Live];
@@ -71,6 +77,9 @@ pub(crate) struct AggregatorMetrics {
     /// 1 while the bus can be used; set by the thread that prepares it.
     pub(crate) bus_connected: Gauge<u64, AtomicU64>,
     members: Gauge<u64, AtomicU64>,
+    clock_offset: Family<AgentLabel, Gauge<f64, AtomicU64>>,
+    /// Agents with a gauge.
+    agents: HashSet<Arc<str>>,
     updated: HashMap<Partition, CountingTally>,
 }
 
@@ -111,6 +120,8 @@ impl AggregatorMetrics {
         r.register("missed_records", "Records that the bus deleted before they were read", m.missed.clone());
         r.register("bus_connected", "1 while calls can be read, and signals written", m.bus_connected.clone());
         r.register("members", "Live aggregators, this one included", m.members.clone());
+        let help = "Clock of an agent less that of Kafka, the delay of a heartbeat included";
+        r.register_with_unit("agent_clock_offset", help, Unit::Seconds, m.clock_offset.clone());
         metrics
     }
 
@@ -118,6 +129,7 @@ impl AggregatorMetrics {
     pub(crate) fn update(&mut self, now: Timestamp, worker: &Worker, missed: u64) {
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
         self.members.set(worker.members() as u64);
+        self.update_agents(worker);
         for (partition, assigned) in worker.assigned() {
             let (label, counting) = (PartitionLabel { partition }, &assigned.counting);
             let tally = counting.tally();
@@ -130,6 +142,21 @@ impl AggregatorMetrics {
             self.lag.get_or_create(&label).set(seconds_since(counting.read.map(|(_, appended)| appended)));
             self.lag_records.get_or_create(&label).set(assigned.lag_records.unwrap_or_default());
             self.watermark_lag.get_or_create(&label).set(seconds_since(counting.watermark));
+        }
+    }
+
+    /// Updates the gauges of the agents that are heard, and removes those of others.
+    fn update_agents(&mut self, worker: &Worker) {
+        let mut gone = std::mem::take(&mut self.agents);
+        for (name, agent) in worker.agents().iter() {
+            gone.remove(name);
+            self.agents.insert(name.clone());
+            let offset = seconds(agent.clock_offset_ms.unsigned_abs());
+            let offset = if agent.clock_offset_ms < 0 { -offset } else { offset };
+            self.clock_offset.get_or_create(&AgentLabel { agent: name.to_string() }).set(offset);
+        }
+        for name in gone {
+            self.clock_offset.remove(&AgentLabel { agent: name.to_string() });
         }
     }
 

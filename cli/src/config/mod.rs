@@ -6,6 +6,7 @@
 
 mod file;
 mod precedence;
+mod rollup_bytes;
 mod show;
 
 pub(crate) use file::ConfigFile;

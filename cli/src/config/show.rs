@@ -12,6 +12,7 @@ use tollgate_command::secret;
 
 use super::ConfigFile;
 use super::precedence::{key, layer, path};
+use super::rollup_bytes::{bytes_per_caller_and_day, sentence};
 
 const SHOWN: [&str; 4] = ["agent", "aggregator", "up", "demo"];
 
@@ -48,7 +49,13 @@ pub(crate) fn run(args: &ConfigArgs, whole: &Command) -> anyhow::Result<Exit> {
     let mut table = output::table(&["KEY", "VALUE", "FROM"], settings.iter().map(cells));
     // A wrapped path or address could not be copied.
     table.set_content_arrangement(ContentArrangement::Disabled);
-    output::say_as(args.format, table, json!({ "command": args.command, "settings": settings }))?;
+    let mut json = json!({ "command": args.command, "settings": settings });
+    let mut text = table.to_string();
+    if args.command == "aggregator" {
+        json["rollups_bytes_per_caller_and_day"] = bytes_per_caller_and_day().into();
+        text = format!("{text}\n{}", sentence());
+    }
+    output::say_as(args.format, text, json)?;
     Ok(Exit::Done)
 }
 

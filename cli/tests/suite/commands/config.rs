@@ -23,6 +23,10 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     let config: serde_json::Value = serde_json::from_str(&json.out).unwrap();
     let settings = config["settings"].as_array().unwrap();
     assert!(settings.iter().any(|s| s["key"] == "threshold" && s["value"] == "50%" && s["origin"] == "default"));
+    let bytes = config["rollups_bytes_per_caller_and_day"].as_u64().unwrap();
+    assert!((300_000..700_000).contains(&bytes), "{bytes}");
+    let text = finish(&mut tollgate(&["config", "aggregator"]));
+    assert!(text.out.contains(&format!("{} MB a day for 1,000 of them.", bytes / 1_000)), "{}", text.out);
 }
 
 /// A default that is not a value of its flag is shown as well, in the words of the help.

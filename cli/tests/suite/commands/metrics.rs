@@ -68,7 +68,7 @@ fn value(text: &str, series: &str) -> f64 {
 
 #[test]
 fn the_document_lists_exactly_the_metrics_that_are_exported() {
-    let up = Up::start(&[]);
+    let up = Up::start(&["--decision-log", "stderr"]);
     let of_up = exported(&settled(&mut up.client()));
     assert!(of_up.is_subset(&documented()), "{of_up:?}");
     let of_aggregator = exported(&scrape(&mut aggregator().client()));
