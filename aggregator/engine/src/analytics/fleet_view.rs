@@ -209,6 +209,16 @@ impl FleetView {
         callers
     }
 
+    /// Returns true if callers of a rule, or of any, share the sums of one in the newest minutes: lists of callers then lack calls.
+    #[must_use]
+    pub fn has_others(&self, now: Timestamp, minutes: u64, rule: Option<&str>) -> bool {
+        let is_shared = |subject: &Subject| {
+            let Subject::Caller { rule: of, caller } = subject else { return false };
+            **caller == *OTHERS && rule.is_none_or(|rule| **of == *rule)
+        };
+        self.newest_minutes(minutes, now).any(|slice| slice.iter().any(|(subject, _)| is_shared(subject)))
+    }
+
     fn is_listed(&self, caller: &CallerSums, order: CallersOrder, from: Timestamp) -> bool {
         let is_one = *caller.caller != *OTHERS;
         match order {

@@ -172,6 +172,18 @@ fn callers_past_a_cap_are_summed_as_others() {
     }
 }
 
+/// A list of callers says if calls of others are missing from it, whether or not they are listed themselves.
+#[test]
+fn a_list_is_exact_unless_callers_share_sums() {
+    let (mut view, now) = (FleetView::default(), START.plus_ms(MINUTE_MS));
+    view.apply(now, &published("a", 0, 1, vec![minute(caller("k1"), 5, 1)])).expect("credible rollups");
+    assert!(!view.has_others(now, 5, None));
+    view.apply(now, &published("a", 1, 1, vec![minute(caller(OTHERS), 1, 0)])).expect("credible rollups");
+    let Subject::Caller { rule, .. } = caller("k1") else { panic!("a caller") };
+    let found = [None, Some(&*rule), Some("other")].map(|rule| view.has_others(now, 5, rule));
+    assert_eq!((found, view.has_others(now.plus_ms(10 * MINUTE_MS), 5, None)), ([true, true, false], false));
+}
+
 fn published(aggregator: &str, partition: u32, as_of: u64, rollups: Vec<Rollup>) -> RollupBatch {
     RollupBatch { aggregator: aggregator.into(), partition, log: 1, as_of, rollups }
 }

@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder, FleetView};
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::rollups::OTHERS;
 
 use super::query::{Params, Refusal, known_rule, limit, minutes};
 use super::state::V1;
@@ -59,7 +58,7 @@ fn find(view: &FleetView, now: Timestamp, query: &CallersQuery, minutes: u64, li
         "now_ms": now.as_ms(),
         "matched": callers.len(),
         "minutes": minutes,
-        "exact": callers.iter().all(|caller| *caller.caller != *OTHERS),
+        "exact": !view.has_others(now, minutes, query.rule.as_deref()),
         "callers": shown,
     }))
 }

@@ -53,7 +53,8 @@ fn l3_to_l7_each_alert_names_its_node_or_rule_and_a_remedy() {
         let [summary] = values(alert, "summary")[..] else { panic!("{name}: one summary") };
         let (_, description) = alert.split_once("description: >-").unwrap_or_else(|| panic!("{name}: a description"));
         for text in [summary, description] {
-            let subject = ["$labels.instance", "$labels.agent", "$labels.rule"].into_iter().any(|label| text.contains(label));
+            let subject =
+                ["$labels.instance", "$labels.agent", "$labels.rule"].into_iter().any(|label| text.contains(label));
             assert!(subject, "{name} names neither a node nor a rule: {text}");
         }
         let remedies = ["curl ", "redis-cli ", "tollgate ", "chronyc ", "systemctl "];
