@@ -72,6 +72,10 @@ fn expected_files() -> BTreeSet<String> {
         "usr/share/bash-completion/completions/tollgate",
         "usr/share/zsh/vendor-completions/_tollgate",
         "usr/share/fish/vendor_completions.d/tollgate.fish",
+        "usr/share/tollgate/envoy/envoy.yaml",
+        "usr/share/tollgate/nginx/tollgate.conf",
+        "usr/share/tollgate/prometheus/rules.yaml",
+        "usr/share/tollgate/grafana/tollgate.json",
     ];
     pages.chain(units).chain(settings).chain(others.map(str::to_owned)).collect()
 }
