@@ -22,7 +22,7 @@ use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
 use super::peers;
-use super::responses::{busy, problem, respond};
+use super::responses::{busy, problem, respond, wrong_method};
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::{OwnBudget, RegionQueries};
 
@@ -53,7 +53,8 @@ struct FoundCounters {
 
 /// Returns the route of an aggregator. With `regions`, counters of global rules have the budgets of its region.
 pub fn counters_router(queries: Queries, regions: Option<RegionQueries>) -> Router {
-    Router::new().route("/counters", get(counters)).with_state((queries, regions))
+    let routes = Router::new().route("/counters", get(counters)).method_not_allowed_fallback(wrong_method);
+    routes.with_state((queries, regions))
 }
 
 async fn counters(

@@ -8,6 +8,7 @@ mod peers;
 mod counters;
 mod regions;
 mod page;
+mod openapi;
 mod v1;
 
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use crate::regions::RegionQueries;
 
 pub use counters::counters_router;
 pub use regions::regions_router;
-use responses::{busy, problem, respond};
+use responses::{busy, problem, respond, wrong_method};
 pub use v1::analytics_router;
 
 #[derive(Clone)]
@@ -59,6 +60,7 @@ pub fn router(
         .route("/metrics", get(show_metrics))
         .route("/dead-letters", get(dead_letters))
         .fallback(unknown_path)
+        .method_not_allowed_fallback(wrong_method)
         .with_state(ApiState { id, queries, metrics: Arc::new(metrics) })
         .merge(of_analytics)
         .merge(of_counters)
@@ -126,7 +128,7 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
 async fn unknown_path(request: Request) -> Response {
     let path = request.uri().path();
     let detail = format!(
-        "unknown path `{path}`; use /api/v1/status, /series, /rules, /callers, /agents and the others of docs/analytics.md, or /healthz, /readyz, /metrics, /counters, /dead-letters, or /regions with --ledger"
+        "unknown path `{path}`; use /api/v1/status, /series, /rules, /callers, /agents and the others of /api/v1/openapi.yaml, or /healthz, /readyz, /metrics, /counters, /dead-letters, or /regions with --ledger"
     );
     problem(StatusCode::NOT_FOUND, &detail)
 }

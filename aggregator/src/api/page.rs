@@ -3,11 +3,10 @@
 //! The files are served as they are written: there is no build step, and the page loads nothing from elsewhere.
 
 use axum::Router;
-use axum::extract::Path;
-use axum::http::StatusCode;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
@@ -34,7 +33,8 @@ pub(super) fn page_router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new().route("/", get(|| async { file(HTML, INDEX) })).route("/page/{file}", get(named))
 }
 
-async fn named(Path(name): Path<String>) -> Response {
+async fn named(uri: Uri) -> Response {
+    let name = uri.path().trim_start_matches("/page/");
     let found = FILES.iter().find(|(of, ..)| *of == name);
     let unknown = || problem(StatusCode::NOT_FOUND, &format!("the page has no file `{name}`; open / instead"));
     found.map_or_else(unknown, |(_, content_type, content)| file(content_type, content))

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tollgate_core::counter::CounterId;
 
-use super::responses::{problem, respond};
+use super::responses::{problem, respond, wrong_method};
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::RegionQueries;
 
@@ -25,7 +25,8 @@ pub(super) struct RegionsQuery {
 
 /// Returns the route of an aggregator that reads the ledger. `queries` are for the labels of the counters that it counts.
 pub fn regions_router(regions: RegionQueries, queries: Queries) -> Router {
-    Router::new().route("/regions", get(regions_view)).with_state((regions, queries))
+    let routes = Router::new().route("/regions", get(regions_view)).method_not_allowed_fallback(wrong_method);
+    routes.with_state((regions, queries))
 }
 
 pub(super) async fn regions_view(

@@ -1,5 +1,6 @@
 //! JSON responses, and the problem details of errors.
 
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -9,6 +10,12 @@ const PROBLEM_JSON: &str = "application/problem+json";
 
 pub(super) fn busy() -> Response {
     problem(StatusCode::SERVICE_UNAVAILABLE, "the event loop does not answer; if this lasts, restart this aggregator")
+}
+
+/// Answers a method that a path does not have: all paths only read.
+pub(super) async fn wrong_method(request: Request) -> Response {
+    let (method, path) = (request.method(), request.uri().path());
+    problem(StatusCode::METHOD_NOT_ALLOWED, &format!("{path} does not support {method}; use GET or HEAD"))
 }
 
 pub(super) fn respond(status: StatusCode, body: &Value) -> Response {

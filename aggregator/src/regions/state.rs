@@ -227,7 +227,8 @@ impl RegionState {
         RegionsView { json, counters: counters.iter().map(|(id, ..)| *id).collect() }
     }
 
-    /// Returns a counter as JSON. `held` contains the floor, and `age_ms` is the time since a grant or a renewal was read.
+    /// Returns a counter as JSON, without its label, which the event loop knows. `held` contains the floor, and `age_ms` is the time
+    /// since a grant or a renewal was read.
     fn counter_view(&self, now: Timestamp, counter: CounterId, terms: &Terms, budget: &CounterBudget) -> Value {
         let seen = self.seen.get(&counter).cloned().unwrap_or_default();
         let region = |(region, _): &(Region, u64)| {
@@ -242,6 +243,7 @@ impl RegionState {
         json!({
             "rule": *terms.rule,
             "id": counter.to_string(),
+            "label": null,
             "quota": terms.quota,
             "free": budget.free(terms.quota),
             "grants": seen.grants,

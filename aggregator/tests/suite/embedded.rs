@@ -1,12 +1,9 @@
 //! The event loop over the embedded bus: records in, signals, counters and dead letters out.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use serde_json::json;
 use tollgate_aggregator::{Aggregator, WorkerSettings, api};
 use tollgate_bus::embedded::EmbeddedBus;
 use tollgate_bus::{Bus, LogReader, LogWriter, ReadFrom, Topic};
@@ -18,6 +15,8 @@ use tollgate_core::messages::signals::SignalBatch;
 use tollgate_core::messages::texts::Texts;
 use tollgate_core::window::Window;
 use tollgate_wire::Record;
+
+use crate::support::{ask, get, serve};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -53,16 +52,6 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
     }
 }
 
-fn get(address: SocketAddr, path: &str) -> (u16, Value) {
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a body");
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
-    (status, serde_json::from_str(body).expect("JSON"))
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn records_become_signals_counters_and_dead_letters() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
@@ -85,23 +74,21 @@ async fn records_become_signals_counters_and_dead_letters() {
     };
     assert_eq!((&*signal.aggregator, signal.partition, signal.as_of), ("counting", 1, 1));
 
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let address = listener.local_addr().expect("an address");
     let router =
         api::router("counting".into(), (aggregator.queries(), aggregator.analytics()), None, aggregator.metrics());
-    tokio::spawn(async { axum::serve(listener, router).await });
-    let (_, found) = get(address, "/counters?rule=per-key&label=k&limit=10");
+    let address = serve(router).await;
+    let found = get(address, "/counters?rule=per-key&label=k&limit=10");
     assert_eq!((&found["matched"], &found["counters"][0]["admitted"]), (&json!(1), &json!(60)));
     for other in ["rule=other", "label=other"] {
-        assert_eq!(get(address, &format!("/counters?{other}")).1["matched"], 0, "{other}");
+        assert_eq!(get(address, &format!("/counters?{other}"))["matched"], 0, "{other}");
     }
-    let (_, letters) = get(address, "/dead-letters");
+    let letters = get(address, "/dead-letters");
     let letters = letters["dead_letters"].as_array().expect("a list");
     assert_eq!((letters.len(), &letters[0]["offset"], &letters[0]["bytes"]), (1, &json!(0), &json!(8)));
-    assert_eq!(get(address, "/readyz"), (200, json!({ "ready": true, "missing": [] })));
-    let (_, health) = get(address, "/healthz");
+    assert_eq!(get(address, "/readyz"), json!({ "ready": true, "missing": [] }));
+    let health = get(address, "/healthz");
     let partitions = health["partitions"].as_array().expect("a list");
     assert!(partitions.len() == 2 && partitions.iter().all(|partition| partition["restored"] == true));
     aggregator.stop();
-    assert_eq!(get(address, "/healthz").0, 503, "a stopped aggregator answers nothing");
+    assert_eq!(ask(address, "GET", "/healthz").status, 503, "a stopped aggregator answers nothing");
 }

@@ -22,8 +22,10 @@ use crate::analytics::Analytics;
 use crate::queries::Queries;
 use crate::regions::RegionQueries;
 
+use super::openapi::openapi;
 use super::page::page_router;
 use super::regions::regions_view;
+use super::responses::wrong_method;
 use state::V1;
 
 /// Returns the page, and the routes under `/api/v1`. Without a shared bus, the answers are about this process alone.
@@ -35,10 +37,12 @@ pub fn analytics_router(
     regions: Option<RegionQueries>,
 ) -> Router {
     let of_regions = regions.map_or_else(Router::new, |regions| {
-        Router::new().route("/api/v1/regions", get(regions_view)).with_state((regions, queries.clone()))
+        let routes = Router::new().route("/api/v1/regions", get(regions_view));
+        routes.method_not_allowed_fallback(wrong_method).with_state((regions, queries.clone()))
     });
     Router::new()
         .merge(page_router())
+        .route("/api/v1/openapi.yaml", get(openapi))
         .route("/api/v1/status", get(status::status))
         .route("/api/v1/series", get(series::series))
         .route("/api/v1/rules", get(rules::rules))
@@ -49,6 +53,7 @@ pub fn analytics_router(
         .route("/api/v1/agents", get(members::agents))
         .route("/api/v1/partitions", get(members::partitions))
         .route("/api/v1/events", get(events::events))
+        .method_not_allowed_fallback(wrong_method)
         .with_state(V1 { id, is_fleet, queries, analytics, listeners: Arc::default() })
         .merge(of_regions)
 }

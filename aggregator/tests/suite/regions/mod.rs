@@ -8,7 +8,7 @@ use region_store::{FLOOR, counter};
 use world::{PATIENCE, PAUSE, QUOTA, World, regions_of};
 
 mod region_store;
-mod world;
+pub(crate) mod world;
 mod bus_outage;
 mod usage;
 mod renamed_bus;

@@ -6,7 +6,8 @@ use tollgate_core::counter::DigestKey;
 use tollgate_core::window::Window;
 
 use super::region_store::FLOOR;
-use super::world::{OWN_RULE, QUOTA, World, get, regions_of};
+use super::world::{OWN_RULE, QUOTA, World, regions_of};
+use crate::support::get;
 
 /// J2, J3: the usage of all regions is shown for global and for regional rules, and a region that is silent becomes unknown.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,12 +1,10 @@
 //! Two regions with a bus and a store each, one ledger, and the callers' log of admissions.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::net::TcpListener;
 use tollgate_aggregator::regions::{GlobalRules, RegionBuses, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::{Aggregator, WorkerSettings, api};
 use tollgate_bus::embedded::{EmbeddedBus, EmbeddedWriter};
@@ -23,6 +21,7 @@ use tollgate_core::window::Window;
 use tollgate_wire::Record;
 
 use super::region_store::{FLOOR, RULE, RegionStore, counter};
+use crate::support::{get, serve};
 
 pub(super) const PATIENCE: Duration = Duration::from_mins(1);
 /// Time between two calls of the traffic.
@@ -34,10 +33,10 @@ pub(super) const QUOTA: u64 = 100;
 /// Units of one call: the demand is several quotas.
 const COST: u64 = 5;
 
-pub(super) struct Region {
+pub(crate) struct Region {
     name: &'static str,
-    bus: LinkedBus<EmbeddedBus>,
-    pub(super) bus_link: Link,
+    pub(crate) bus: LinkedBus<EmbeddedBus>,
+    pub(crate) bus_link: Link,
     calls: LinkedWriter<EmbeddedWriter>,
     pub(super) store: RegionStore,
     window: Window,
@@ -45,17 +44,17 @@ pub(super) struct Region {
 }
 
 /// A running aggregator; dropping it is its end.
-pub(super) struct Member {
-    pub(super) part: RegionRole,
-    _aggregator: Aggregator,
-    pub(super) http: SocketAddr,
+pub(crate) struct Member {
+    pub(crate) part: RegionRole,
+    pub(crate) aggregator: Aggregator,
+    pub(crate) http: SocketAddr,
 }
 
-pub(super) struct World {
-    pub(super) clock: Arc<dyn Clock>,
+pub(crate) struct World {
+    pub(crate) clock: Arc<dyn Clock>,
     window: Window,
     pub(super) ledger: EmbeddedBus,
-    pub(super) regions: [Region; 2],
+    pub(crate) regions: [Region; 2],
     admitted: Vec<(Timestamp, u64)>,
 }
 
@@ -112,7 +111,7 @@ impl Region {
 
 impl World {
     /// Creates regions with a quota of [`QUOTA`] in a window.
-    pub(super) fn new(window_ms: u64) -> Self {
+    pub(crate) fn new(window_ms: u64) -> Self {
         let window = Window::new(window_ms, 10).expect("a window");
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
         let ledger = EmbeddedBus::new(clock.clone(), 1);
@@ -120,7 +119,7 @@ impl World {
         Self { clock, window, ledger, regions, admitted: Vec::new() }
     }
 
-    pub(super) async fn start(&self, region: usize, id: &str, life: u64, coordinates: bool) -> Member {
+    pub(crate) async fn start(&self, region: usize, id: &str, life: u64, coordinates: bool) -> Member {
         self.start_within(self.window.width_ms(), (region, id), life, coordinates).await
     }
 
@@ -170,16 +169,14 @@ impl World {
         let facts = (feed, queries.clone());
         let started = RegionRole::start(settings, buses, store, global_rules, facts, self.clock.clone());
         let part = started.expect("threads");
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let http = listener.local_addr().expect("an address");
         let router =
             api::router(id.into(), (queries, aggregator.analytics()), Some(part.queries()), aggregator.metrics());
-        tokio::spawn(async { axum::serve(listener, router).await });
-        Member { part, _aggregator: aggregator, http }
+        let http = serve(router).await;
+        Member { part, aggregator, http }
     }
 
     /// Lets callers of one region call until a condition holds.
-    pub(super) fn call_until(&mut self, busy: usize, awaited: &str, mut is_reached: impl FnMut(&Self) -> bool) {
+    pub(crate) fn call_until(&mut self, busy: usize, awaited: &str, mut is_reached: impl FnMut(&Self) -> bool) {
         let waited = Stopwatch::start();
         while !is_reached(self) {
             let limits = self.regions.each_ref().map(|region| region.store.limit());
@@ -192,7 +189,7 @@ impl World {
         }
     }
 
-    pub(super) fn limit(&self, region: usize) -> u64 {
+    pub(crate) fn limit(&self, region: usize) -> u64 {
         self.regions[region].store.limit()
     }
 
@@ -208,12 +205,4 @@ impl World {
 
 pub(super) fn regions_of(address: SocketAddr) -> Value {
     get(address, "/regions")
-}
-
-pub(super) fn get(address: SocketAddr, path: &str) -> Value {
-    let mut stream = TcpStream::connect(address).expect("a connection");
-    write!(stream, "GET {path} HTTP/1.1\r\nhost: aggregator\r\nconnection: close\r\n\r\n").expect("it is sent");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON")
 }
