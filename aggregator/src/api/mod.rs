@@ -118,7 +118,7 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
             "appended_ms": kept.letter.appended.as_ms(),
             "bytes": kept.len,
             "reason": kept.letter.reason,
-            "file": kept.file,
+            "file": kept.file.as_ref().map(|file| file.display().to_string()),
         })
     };
     let list = move |state: &AggregatorState<'_>| json!({ "dead_letters": state.dead_letters.newest.iter().map(dead_letter).collect::<Vec<_>>() });

@@ -1,5 +1,8 @@
 //! The event loop over the embedded bus: records in, signals, counters and dead letters out.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,12 +55,19 @@ fn batch(clock: &dyn Clock, units: i64) -> Batch {
     }
 }
 
+/// Returns a folder for dead letters whose name is not UTF-8.
+fn folder() -> PathBuf {
+    let mut name = OsString::from(format!("tollgate-embedded-{}-", std::process::id()));
+    name.push(OsStr::from_bytes(b"\xff"));
+    std::env::temp_dir().join(name)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn records_become_signals_counters_and_dead_letters() {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let bus = EmbeddedBus::new(clock.clone(), 2);
     let settings = WorkerSettings::new("counting");
-    let mut aggregator = Aggregator::start(&bus, settings, None, clock.clone()).expect("threads");
+    let mut aggregator = Aggregator::start(&bus, settings, Some(folder()), clock.clone()).expect("threads");
     let mut signals = bus.reader(Topic::Signals, &[0, 1], ReadFrom::Oldest);
     let mut calls = bus.writer(Topic::Calls);
     calls.append(1, b"no batch".to_vec(), 0).expect("there is room");
@@ -85,10 +95,12 @@ async fn records_become_signals_counters_and_dead_letters() {
     let letters = get(address, "/dead-letters");
     let letters = letters["dead_letters"].as_array().expect("a list");
     assert_eq!((letters.len(), &letters[0]["offset"], &letters[0]["bytes"]), (1, &json!(0), &json!(8)));
+    assert!(letters[0]["file"].as_str().is_some_and(|file| file.ends_with("calls-1-0.bin")), "{letters:?}");
     assert_eq!(get(address, "/readyz"), json!({ "ready": true, "missing": [] }));
     let health = get(address, "/healthz");
     let partitions = health["partitions"].as_array().expect("a list");
     assert!(partitions.len() == 2 && partitions.iter().all(|partition| partition["restored"] == true));
     aggregator.stop();
     assert_eq!(ask(address, "GET", "/healthz").status, 503, "a stopped aggregator answers nothing");
+    std::fs::remove_dir_all(folder()).expect("it is there");
 }
