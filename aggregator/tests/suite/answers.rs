@@ -26,13 +26,13 @@ const MOST: u64 = 60;
 /// Maximum number of clients of `/api/v1/events`.
 const LISTENERS_MAX: usize = 50;
 /// Paths whose answers do not need the event loop, so that they say `Busy` only while the process ends.
-const NEVER_BUSY: [&str; 5] =
-    ["/api/v1/series", "/api/v1/rules", "/api/v1/callers", "/api/v1/endpoints", "/api/v1/tiers"];
+const NEVER_BUSY: [&str; 6] =
+    ["/api/v1/series", "/api/v1/rules", "/api/v1/callers", "/api/v1/usage", "/api/v1/endpoints", "/api/v1/tiers"];
 /// Objects whose members are names.
 const FREE: [&str; 2] = ["/floors", "/floors_of_removed"];
 
 /// Questions, and a value that the answer has.
-const FILLED: [(&str, &str); 19] = [
+const FILLED: [(&str, &str); 20] = [
     ("/api/v1/status", "/degraded_agents/0"),
     ("/api/v1/series", "/points/0"),
     ("/api/v1/series?rule=per-key&caller=api_key%3Dk1&step=1m", "/points/0"),
@@ -40,6 +40,7 @@ const FILLED: [(&str, &str); 19] = [
     ("/api/v1/callers", "/callers/0/first_denied_ms"),
     ("/api/v1/callers?rule=per-key&sort=calls&limit=1", "/callers/0"),
     ("/api/v1/callers?sort=near", "/callers/0/used"),
+    ("/api/v1/usage?api_key=k1&endpoint=%2F&minutes=60", "/usage/0/points/0"),
     ("/api/v1/endpoints", "/endpoints/0"),
     ("/api/v1/tiers?minutes=1440", "/tiers/0"),
     ("/api/v1/agents", "/agents/0"),
@@ -54,7 +55,7 @@ const FILLED: [(&str, &str); 19] = [
     ("/readyz", "/ready"),
 ];
 /// Questions that are refused.
-const REFUSED: [&str; 18] = [
+const REFUSED: [&str; 20] = [
     "/api/v1/series?from_ms=2&to_ms=1",
     "/api/v1/series?from_ms=0",
     "/api/v1/series?from_ms=18446744073709551615",
@@ -66,6 +67,8 @@ const REFUSED: [&str; 18] = [
     "/api/v1/callers?offset=-1",
     "/api/v1/callers?minutes=0",
     "/api/v1/callers?sort=other",
+    "/api/v1/usage",
+    "/api/v1/usage?api_key=k1&minutes=x",
     "/api/v1/endpoints?minutes=1441",
     "/api/v1/tiers?limit=1",
     "/api/v1/events?other=1",
