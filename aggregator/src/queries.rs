@@ -1,7 +1,9 @@
 //! Queries about the state of an aggregator, from other threads.
 //!
-//! Queries wait in a short queue, and the event loop answers them between two rounds, so counting needs no locks.
+//! Queries wait in a short queue, and the event loop answers them between two rounds, so counting needs no locks. A query that panics
+//! has no answer, and counting goes on.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
@@ -43,9 +45,37 @@ impl Queries {
         answer: impl FnOnce(&AggregatorState<'_>) -> T + Send + 'static,
     ) -> Option<T> {
         let (reply, answered) = oneshot::channel();
-        // A caller that has gone is ignored.
-        let query: Query = Box::new(move |state| drop(reply.send(answer(state))));
+        let query: Query = Box::new(move |state| {
+            // The state is only read, so no half of a change remains.
+            if let Ok(answer) = catch_unwind(AssertUnwindSafe(|| answer(state))) {
+                // A caller that has gone is ignored.
+                drop(reply.send(answer));
+            }
+        });
         self.0.try_send(query).ok()?;
         timeout(ANSWER_WAIT, answered).await.ok()?.ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_aggregator_engine::worker::WorkerSettings;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_query_that_panics_has_no_answer_and_ends_no_other() {
+        let (queries, queue) = Queries::open();
+        let event_loop = std::thread::spawn(move || {
+            let (worker, dead_letters) = (Worker::new(WorkerSettings::new("a"), 1), DeadLetters::new(None));
+            for query in queue {
+                let now = Timestamp::from_ms(7);
+                query(&AggregatorState { now, worker: &worker, dead_letters: &dead_letters, bus_error: None });
+            }
+        });
+        assert_eq!(queries.ask(|_| -> u64 { panic!("a fault of a query") }).await, None);
+        assert_eq!(queries.ask(|state| state.now.as_ms()).await, Some(7));
+        drop(queries);
+        event_loop.join().expect("it has not panicked");
     }
 }
