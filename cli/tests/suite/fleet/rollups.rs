@@ -116,10 +116,13 @@ fn minutes_equal_what_callers_saw_whatever_dies() {
     let made: u64 = seen.values().map(|(admitted, denied)| admitted + denied).sum();
     let denied: u64 = seen.values().map(|(_, denied)| denied).sum();
     assert!(denied > 0, "the rule denies nothing");
+    // The partitions of the keys and that of the tenant are closed one after the other.
     let found = wait_for("all closed minutes", || {
         let found = minutes(&bus);
-        let calls: u64 = found.iter().filter(|((_, of), _)| *of == Subject::Calls).map(|(_, sums)| sums.calls()).sum();
-        (calls >= made).then_some(found)
+        let calls = |subject: &Subject| -> u64 {
+            found.iter().filter(|((_, of), _)| of == subject).map(|(_, sums)| sums.calls()).sum()
+        };
+        (calls(&Subject::Calls) >= made && calls(&Subject::Rule("tenant".into())) >= made - denied).then_some(found)
     });
 
     let key = DigestKey::default();
