@@ -15,6 +15,7 @@ mod mirror_maker;
 mod gateway;
 mod prometheus;
 mod browser;
+mod python;
 
 pub use browser::browser_script;
 pub use gateway::{GatewayKind, GatewayProgram};
@@ -25,9 +26,10 @@ pub use port::free_port;
 pub use program::{Finished, finish};
 pub use prometheus::PrometheusKind;
 pub use proxy::Proxy;
+pub use python::python_script;
 pub use redis::RedisKind;
 pub use server::{Server, ServerError, ServerKind, wait_for};
-pub use size::scaled;
+pub use size::{is_full, scaled};
 
 /// Running gateway.
 pub type Gateway = Server<GatewayKind>;

@@ -1,13 +1,15 @@
-//! `--decision-log kafka`: events of single decisions on the topic `decisions`.
+//! `--decision-log kafka`: events of single decisions on the topic `decisions`, in DuckDB and in ClickHouse.
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_bus::{Bus, Topic};
+use tollgate_servers::is_full;
 
 use super::fleet_of_processes::{Fleet, check};
 use super::log;
+use super::warehouse::{Warehouse, sections, write_file};
 use crate::support::wait_for;
 
 const RULES: &str = "
@@ -17,6 +19,8 @@ rules:
   - { name: all, per: [], quota: 100/min, deadline: 1s }
 ";
 const PARTITIONS: u32 = 8;
+/// Caller in the queries of docs/warehouse.md.
+const CALLER_OF_PAGE: &str = "api_key=k1…3783ceca";
 
 fn events(bus: &KafkaBus) -> Vec<Value> {
     let end = |partition| wait_for("the end of the log", || bus.next_offset(Topic::Decisions, partition));
@@ -25,8 +29,44 @@ fn events(bus: &KafkaBus) -> Vec<Value> {
     records.iter().map(|record| serde_json::from_slice(&record.payload).expect("a JSON object")).collect()
 }
 
+/// Compares the events of a caller with the answers of the page's queries.
+fn assert_queries(brokers: &str, caller: &str, of_caller: &[&Value]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (duckdb, clickhouse): (Vec<_>, Vec<_>) =
+        sections()["Single decisions"].iter().copied().partition(|statement| statement.contains("read_json"));
+    let ([of_duckdb], [tables @ .., of_clickhouse]) = (&*duckdb, &*clickhouse) else {
+        panic!("run each statement: {duckdb:?}, {clickhouse:?}");
+    };
+    let compare = |warehouse: &mut Warehouse, query: &str, columns: &[&str]| {
+        assert!(query.contains(CALLER_OF_PAGE), "{query}");
+        let query = query.replace(CALLER_OF_PAGE, caller);
+        let mut found =
+            wait_for("the events", || Some(warehouse.run(&query)).filter(|rows| rows.len() >= of_caller.len()));
+        assert!(found.is_sorted_by_key(|row| std::cmp::Reverse(row[0].as_u64())), "the last one is first: {found:?}");
+        // An absent text is empty in ClickHouse.
+        let value = |event: &Value, column: &str| match (&event[column], column) {
+            (Value::Null, "cause") => json!(""),
+            (value, _) => value.clone(),
+        };
+        let row = |event: &&Value| columns.iter().map(|column| value(event, column)).collect::<Value>();
+        let mut expected: Vec<_> = of_caller.iter().map(row).collect();
+        // Events may have the same time.
+        for rows in [&mut found, &mut expected] {
+            rows.sort_by_key(ToString::to_string);
+        }
+        assert_eq!(found, expected, "{query}");
+    };
+    write_file(brokers, "decisions", folder.path());
+    let columns = ["at_ms", "agent", "allowed", "cause", "rule", "limit", "remaining"];
+    let without_cause = columns.into_iter().filter(|column| *column != "cause");
+    compare(&mut Warehouse::duckdb(folder.path()), of_duckdb, &without_cause.collect::<Vec<_>>());
+    if is_full() {
+        compare(&mut Warehouse::clickhouse(brokers, folder.path(), tables), of_clickhouse, &columns);
+    }
+}
+
 /// L8, M1: each denial and the sampled admissions of several agents are on the topic, and the last decisions on a caller are
-/// found by its label, in order, without its secret.
+/// found by its label, in order, without its secret, also by the queries of docs/warehouse.md.
 #[test]
 fn the_last_decisions_on_a_caller_are_on_the_topic() {
     let fleet = Fleet::start("decisions", RULES);
@@ -62,5 +102,8 @@ fn the_last_decisions_on_a_caller_are_on_the_topic() {
         assert_eq!(fields, expected.each_ref());
         let nodes: std::collections::HashSet<_> = of_caller.iter().map(|event| event["agent"].to_string()).collect();
         assert_eq!(nodes.len(), 2, "both agents decided");
+        if key == "secret-1" {
+            assert_queries(&fleet.kafka.brokers(), &caller, &of_caller);
+        }
     }
 }

@@ -23,6 +23,8 @@ mod cookbook;
 mod settlements;
 mod resets;
 mod traces;
+mod warehouse;
+mod loaded_rollups;
 mod rollups;
 mod decisions;
 mod denied_topics;
