@@ -36,7 +36,7 @@ pub(crate) struct AggregatorArgs {
     redis: RedisArgs,
     #[command(flatten)]
     ledger: LedgerArgs,
-    /// File with the key of all digests, the same as that of the agents; used with --ledger only [default: a public key]
+    /// File with the key of all digests, the same as that of the agents; for --ledger and /api/v1/usage [default: a public key]
     #[arg(long, value_name = "FILE")]
     digest_key_file: Option<PathBuf>,
     /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a

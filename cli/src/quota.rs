@@ -1,8 +1,8 @@
 //! `tollgate quota`: the units that one caller has left under each rule.
 //!
-//! An agent is asked, because it takes descriptors as the caller sends them; an aggregator knows only labels, in which secrets
-//! are digested. `/explain` names the rules that apply, and `/check?policies=all` with a cost of 0 tells what is left under
-//! each of them. Neither charges a unit. Rules in shadow and rules that hide their headers tell no counts.
+//! An agent is asked, because it takes descriptors as the caller sends them. An aggregator knows only labels, in which
+//! secrets are digested. `/explain` names the rules that apply. `/check?policies=all` with a cost of 0 tells the units that
+//! are left under each of them. Neither charges a unit. Rules in shadow and rules that hide their headers tell no counts.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,8 +20,9 @@ use crate::serve;
 
 /// Shows what a caller has used and has left, under each rule that applies to its calls
 ///
-/// RESET is the time until the whole quota is left again. It asks a running agent, by POST /explain and POST /check?policies=all with a cost of 0. It charges nothing; the analytics
-/// show the question as a call of 0 units. Exit code: 0 done, 4 no agent answered.
+/// Asks a running agent by POST /explain and POST /check?policies=all with a cost of 0; an agent with --admin has no
+/// address with both. Nothing is charged; the analytics show the question as a call of 0 units. RESET is the time until
+/// the whole quota is left again. Exit code: 0 done, 4 no agent answered.
 #[derive(clap::Args)]
 pub(crate) struct QuotaArgs {
     /// Descriptors of the call, as the caller sends them, such as user=u1 endpoint=/search

@@ -28,7 +28,7 @@ pub(super) fn bytes_per_caller_and_day() -> u64 {
 /// Returns a sentence about the bytes of a day.
 pub(super) fn sentence() -> String {
     let bytes = bytes_per_caller_and_day();
-    // A thousand bytes of one caller are a million of a thousand callers.
+    // KB of one caller are as many MB of 1,000 callers.
     let thousands = bytes / 1_000;
     format!(
         "Topic `rollups`, before compression: {thousands} KB a day for a caller that calls in\neach minute under one rule; {thousands} MB a day for 1,000 of them."

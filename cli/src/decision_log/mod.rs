@@ -1,7 +1,7 @@
-//! `--decision-log`: denials and a sample of admitted calls as JSON lines on stderr, in a file, or on the topic `decisions`.
+//! `--decision-log`: denials and a sample of admitted calls as JSON lines on stderr, in a file, or on a topic.
 //!
-//! An agent hands events to a thread of its own and never waits for it. A full queue, a full disk or a full bus loses lines,
-//! which are counted.
+//! An agent hands events to a thread of its own and never waits for it. If the queue, the disk or the bus is full, lines
+//! are lost and counted.
 
 mod log_file;
 mod sink;
@@ -27,11 +27,11 @@ const QUEUE_LEN_MAX: usize = 8_192;
 /// Flags of the decision log.
 #[derive(clap::Args)]
 pub(crate) struct DecisionLogArgs {
-    /// Writes a JSON line for each denied call and for a sample of admitted ones: to `stderr`, to `kafka` (topic decisions), or
-    /// to a file [default: none]
+    /// Writes a JSON line for each denied call and for a sample of admitted ones: to `stderr`, to `kafka` (topic
+    /// decisions), or to a file [default: none]
     #[arg(id = "decision_log", long = "decision-log", value_name = "stderr|kafka|FILE")]
     target: Option<PathBuf>,
-    /// Denials that leave a line: all, or the first of each caller and rule in a minute
+    /// Denials that leave a line, also those of rules in shadow: all, or the first of each caller and rule in a minute
     #[arg(
         id = "decision_log_denials",
         long = "decision-log-denials",
@@ -43,7 +43,7 @@ pub(crate) struct DecisionLogArgs {
     /// Part of the admitted calls that leaves a line, from 0% to 100%
     #[arg(id = "decision_log_admissions", long = "decision-log-admissions", value_name = "PERCENT", default_value = "1%", requires = "decision_log", value_parser = admissions)]
     admissions: u32,
-    /// Maximum number of lines per second; further ones are counted and left out
+    /// Maximum number of lines per second; further ones are left out and counted
     #[arg(id = "decision_log_lines_max", long = "decision-log-lines-max", value_name = "N", default_value_t = 1_000, requires = "decision_log", value_parser = clap::value_parser!(u32).range(1..))]
     lines_max: u32,
 }
