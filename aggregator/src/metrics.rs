@@ -35,6 +35,8 @@ struct AgentLabel {
     agent: String,
 }
 
+/// Interval of heartbeats, in ms.
+const AGENTS_INTERVAL_MS: u64 = 1_000;
 const DEAD_LETTER_TOPICS: [Topic; 4] = [Topic::Calls, Topic::Presence, Topic::Rollups, Topic::Live];
 
 type PartitionGauges = Family<PartitionLabel, Gauge<u64, AtomicU64>>;
@@ -80,6 +82,7 @@ pub(crate) struct AggregatorMetrics {
     clock_offset: Family<AgentLabel, Gauge<f64, AtomicU64>>,
     /// Agents with a gauge.
     agents: HashSet<Arc<str>>,
+    agents_updated_at: Timestamp,
     updated: HashMap<Partition, CountingTally>,
 }
 
@@ -129,7 +132,10 @@ impl AggregatorMetrics {
     pub(crate) fn update(&mut self, now: Timestamp, worker: &Worker, missed: u64) {
         self.missed.inc_by(missed.saturating_sub(self.missed.get()));
         self.members.set(worker.members() as u64);
-        self.update_agents(worker);
+        if now.as_ms().abs_diff(self.agents_updated_at.as_ms()) >= AGENTS_INTERVAL_MS {
+            self.agents_updated_at = now;
+            self.update_agents(worker);
+        }
         for (partition, assigned) in worker.assigned() {
             let (label, counting) = (PartitionLabel { partition }, &assigned.counting);
             let tally = counting.tally();

@@ -135,9 +135,10 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
     surfaces.serve_agent(sockets, &settings, agent.clone(), None);
-    surfaces.run_until(stopping, args.drain).await?;
+    let served = surfaces.run_until(stopping, args.drain).await;
     agent.shutdown().await;
     spawn_blocking(move || decision_log.into_iter().for_each(DecisionLog::stop)).await?;
+    served?;
     log_totals(&[agent]);
     Ok(Exit::Done)
 }

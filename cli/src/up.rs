@@ -96,13 +96,14 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let analytics = aggregator.analytics().digested_by(&agent.engine().settings().digest_key);
     let page = analytics_router(id, is_fleet, aggregator.queries(), analytics, None);
     surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone(), Some(page));
-    surfaces.run_until(stopping, args.drain).await?;
+    let served = surfaces.run_until(stopping, args.drain).await;
     agent.shutdown().await;
     spawn_blocking(move || {
         aggregator.stop();
         decision_log.into_iter().for_each(DecisionLog::stop);
     })
     .await?;
+    served?;
     log_totals(&[agent]);
     Ok(Exit::Done)
 }

@@ -63,8 +63,8 @@ impl DecisionSampler {
 
     /// Returns the number of decisions that each line of an admitted call stands for.
     #[must_use]
-    pub fn one_of(&self) -> u32 {
-        ADMISSIONS_ALL.checked_div(self.sampling.admissions).unwrap_or_default()
+    pub fn one_of(&self) -> f64 {
+        f64::from(ADMISSIONS_ALL) / f64::from(self.sampling.admissions.max(1))
     }
 
     /// Returns true if the admitted call of this number is one of the sample and finds room in its second.
@@ -133,12 +133,12 @@ mod tests {
     #[test]
     fn admissions_are_taken_at_their_rate() {
         for (admissions, one_of, taken) in
-            [(0, 0, 0), (100, 100, 1_000), (2_500, 4, 25_000), (ADMISSIONS_ALL, 1, 100_000)]
+            [(0, 10_000.0, 0), (100, 100.0, 1_000), (3_000, 3.333, 30_000), (ADMISSIONS_ALL, 1.0, 100_000)]
         {
             let sampler = sampler(SampledDenials::All, admissions, u32::MAX);
             let found = (0..100_000).filter(|call| sampler.takes_admission(NOW, *call)).count();
             assert!(found.abs_diff(taken) <= taken / 50, "{found} at {admissions}");
-            assert_eq!(sampler.one_of(), one_of);
+            assert!((sampler.one_of() - one_of).abs() < 0.001, "{}", sampler.one_of());
         }
     }
 

@@ -21,19 +21,19 @@ impl<S: ChargeStore> Agent<S> {
         let is_denial = !decision.allowed || decision.is_shadow_denied;
         let rule = decision.status.as_ref().map_or("", |status| &*status.rule);
         let is_taken = if is_denial {
-            sink.sampler.takes_denial(now, rule, || self.caller(rule, call).unwrap_or_default())
+            sink.sampler.takes_denial(now, rule, || self.caller(rule, call).unwrap_or_else(|| joined(call)))
         } else {
             sink.sampler.takes_admission(now, decision.id.call)
         };
         if is_taken {
-            let one_of = if is_denial { 1 } else { sink.sampler.one_of() };
+            let one_of = if is_denial { 1.0 } else { sink.sampler.one_of() };
             if !(sink.deliver)(self.event(call, decision, headers, one_of)) {
                 sink.sampler.skip();
             }
         }
     }
 
-    fn event(&self, call: &Call<'_>, decision: &Decision, headers: &HeaderMap, one_of: u32) -> DecisionEvent {
+    fn event(&self, call: &Call<'_>, decision: &Decision, headers: &HeaderMap, one_of: f64) -> DecisionEvent {
         let settings = self.shared.engine.settings();
         let limit = decision.status.as_ref().map(|status| DecisionLimit {
             rule: status.rule.to_string(),
@@ -78,6 +78,11 @@ impl<S: ChargeStore> Agent<S> {
         };
         self.shared.engine.with_rules(label)
     }
+}
+
+/// Returns the descriptors of a call as one text, which names a caller that no rule labels.
+fn joined(call: &Call<'_>) -> String {
+    call.descriptors().flat_map(|(name, value)| [name, "=", value, "\n"]).collect()
 }
 
 fn has_count(status: &LimitStatus) -> bool {

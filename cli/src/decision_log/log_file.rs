@@ -16,6 +16,8 @@ pub(super) struct LogFile {
     path: PathBuf,
     file: File,
     looked: Stopwatch,
+    /// True if the last write failed, perhaps in the middle of a line.
+    is_torn: bool,
 }
 
 impl LogFile {
@@ -25,10 +27,10 @@ impl LogFile {
     /// If it cannot be written.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
-        Ok(Self { path: path.to_owned(), file, looked: Stopwatch::start() })
+        Ok(Self { path: path.to_owned(), file, looked: Stopwatch::start(), is_torn: false })
     }
 
-    /// Appends whole lines.
+    /// Appends whole lines. After a failure, they begin on a line of their own.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -37,7 +39,12 @@ impl LogFile {
             self.looked = Stopwatch::start();
             self.follow()?;
         }
-        self.file.write_all(lines)
+        if self.is_torn {
+            self.file.write_all(b"\n")?;
+        }
+        let written = self.file.write_all(lines);
+        self.is_torn = written.is_err();
+        written
     }
 
     /// Opens the path again if it is no longer this file.
@@ -67,5 +74,21 @@ mod tests {
         log.write(b"3\n").expect("room");
         let read = |path: &Path| std::fs::read_to_string(path).expect("text");
         assert_eq!((read(&moved), read(&path)), ("1\n2\n".to_owned(), "3\n".to_owned()));
+    }
+
+    #[test]
+    fn lines_after_a_torn_one_begin_on_their_own() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        std::fs::write(&path, "{\"half").expect("a file");
+        let mut log = LogFile { is_torn: true, ..LogFile::open(&path).expect("a file") };
+        (0..2).for_each(|_| log.write(b"{}\n").expect("room"));
+        assert_eq!(std::fs::read_to_string(&path).expect("text"), "{\"half\n{}\n{}\n");
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error() {
+        let mut log = LogFile::open(Path::new("/dev/full")).expect("a device");
+        assert!(log.write(b"1\n").is_err() && log.is_torn);
     }
 }

@@ -4,6 +4,8 @@
 //! are lost and counted.
 
 mod log_file;
+mod sink_report;
+mod kafka_sink;
 mod sink;
 mod writer;
 
@@ -18,6 +20,7 @@ use tollgate_command::exit::Usage;
 use tollgate_command::servers::KafkaArgs;
 use tollgate_engine::{ADMISSIONS_ALL, DecisionSampler, DecisionSampling, SampledDenials};
 
+use kafka_sink::KafkaSink;
 use sink::Sink;
 use writer::{LogInput, LogTotals, LogWriterThread};
 
@@ -72,7 +75,7 @@ impl DecisionLogArgs {
         let sink = match target.to_str() {
             Some("stderr") => Sink::Stderr,
             Some("kafka") => match kafka.settings() {
-                Some(settings) => Sink::kafka(settings)?,
+                Some(settings) => Sink::Kafka(KafkaSink::connect(settings)?),
                 None => bail!(Usage("--decision-log kafka needs --kafka BROKERS".to_owned())),
             },
             _ => Sink::file(target)?,
@@ -88,7 +91,7 @@ impl DecisionLogArgs {
         }));
         let (queue, events) = sync_channel(QUEUE_LEN_MAX);
         let totals = Arc::new(LogTotals::new(sampler.clone()));
-        let mut writer = LogWriterThread { sink, totals: totals.clone() };
+        let mut writer = LogWriterThread::new(sink, totals.clone());
         let thread =
             std::thread::Builder::new().name("tollgate-decisions".into()).spawn(move || writer.run(&events))?;
         let of_agent = queue.clone();
@@ -111,8 +114,11 @@ fn admissions(text: &str) -> Result<u32, &'static str> {
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10,000")]
-    let parts = percent.map(|percent| (percent / 100.0 * f64::from(ADMISSIONS_ALL)).round() as u32);
-    parts.ok_or("write a part of the calls in percent, such as 1% or 0.05%")
+    let parts = percent.map(|percent| (percent, (percent / 100.0 * f64::from(ADMISSIONS_ALL)).round() as u32));
+    let parts = parts.filter(|(percent, parts)| *parts > 0 || *percent == 0.0);
+    parts
+        .map(|(_, parts)| parts)
+        .ok_or("write a part of the calls in percent, such as 1% or 0.05%, at least 0.01% or 0%")
 }
 
 #[cfg(test)]
@@ -125,6 +131,6 @@ mod tests {
         for (text, parts) in cases {
             assert_eq!(admissions(text).ok(), parts, "{text}");
         }
-        assert!(["1", "101%", "-1%", "%", "NaN%"].into_iter().all(|text| admissions(text).is_err()));
+        assert!(["1", "101%", "-1%", "%", "NaN%", "0.004%"].into_iter().all(|text| admissions(text).is_err()));
     }
 }

@@ -1,31 +1,22 @@
 //! Places for the lines of a decision log.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::Context;
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings, KafkaWriter, TopicSet};
-use tollgate_bus::{Bus, BusError, LogWriter, Topic, supervise};
 use tollgate_core::messages::decisions::DecisionEvent;
 use tollgate_wire::decisions::decision_line;
 
+use super::kafka_sink::KafkaSink;
 use super::log_file::LogFile;
+use super::sink_report::SinkReport;
 
 /// Place for lines.
 pub(super) enum Sink {
     Stderr,
     File(LogFile),
     Kafka(KafkaSink),
-}
-
-/// Writer of the topic `decisions`. It has a connection of its own, so that a missing topic stops no limit.
-pub(super) struct KafkaSink {
-    writer: KafkaWriter,
-    partitions: u32,
-    stop: Arc<AtomicBool>,
 }
 
 impl Sink {
@@ -41,29 +32,13 @@ impl Sink {
         LogFile::open(path).map(Self::File).with_context(reason)
     }
 
-    /// Connects to the topic. Kafka may be unavailable.
-    ///
-    /// # Errors
-    /// If a setting is not valid.
-    pub(super) fn kafka(settings: KafkaSettings) -> anyhow::Result<Self> {
-        let bus = KafkaBus::new(settings.carrying(TopicSet::Decisions))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let report = |prepared: Result<(), &BusError>| {
-            if let Err(error) = prepared {
-                tracing::warn!(
-                    "decision log: lines wait for the topic `decisions`, and limits do not depend on it: {error}"
-                );
-            }
-        };
-        supervise(bus.clone(), stop.clone(), report)?;
-        let partitions = bus.partitions(Topic::Decisions);
-        Ok(Self::Kafka(KafkaSink { writer: bus.writer(Topic::Decisions), partitions, stop }))
-    }
-
-    /// Writes events. Returns the number of those that were lost, with the reason.
-    pub(super) fn write(&mut self, events: &[DecisionEvent]) -> Result<(), (usize, String)> {
+    /// Writes events, and reports on these and on earlier ones.
+    pub(super) fn write(&mut self, events: &[DecisionEvent]) -> SinkReport {
         if let Self::Kafka(kafka) = self {
             return kafka.write(events);
+        }
+        if events.is_empty() {
+            return SinkReport::default();
         }
         let mut lines = String::new();
         for event in events {
@@ -74,36 +49,14 @@ impl Sink {
             Self::File(file) => file.write(lines.as_bytes()),
             _ => std::io::stderr().write_all(lines.as_bytes()),
         };
-        written.map_err(|error| (events.len(), error.to_string()))
-    }
-
-    /// Waits until everything is written.
-    pub(super) fn flush(&mut self, wait: std::time::Duration) {
-        if let Self::Kafka(kafka) = self {
-            kafka.writer.flush(wait);
+        match written {
+            Ok(()) => SinkReport { written: events.len(), ..SinkReport::default() },
+            Err(error) => SinkReport { lost: events.len(), reason: Some(error.to_string()), ..SinkReport::default() },
         }
     }
-}
 
-impl KafkaSink {
-    /// Decisions on one caller are in one partition, in order.
-    fn write(&mut self, events: &[DecisionEvent]) -> Result<(), (usize, String)> {
-        self.writer.reports();
-        let refused = events.iter().filter(|event| {
-            let mut caller = DefaultHasher::new();
-            event.limit.as_ref().map(|limit| (&limit.rule, &limit.caller)).hash(&mut caller);
-            let partition = u32::try_from(caller.finish() % u64::from(self.partitions)).unwrap_or_default();
-            self.writer.append(partition, decision_line(event).into_bytes(), 0).is_err()
-        });
-        match refused.count() {
-            0 => Ok(()),
-            refused => Err((refused, "the queue for Kafka is full".to_owned())),
-        }
-    }
-}
-
-impl Drop for KafkaSink {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
+    /// Waits until everything is written, at most this long, and reports on it.
+    pub(super) fn finish(&mut self, wait: Duration) -> SinkReport {
+        if let Self::Kafka(kafka) = self { kafka.finish(wait) } else { SinkReport::default() }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -16,9 +16,12 @@ use tollgate_engine::{DecisionSampler, Total};
 use tollgate_metrics::{MetricName, encode_metric};
 
 use super::sink::Sink;
+use super::sink_report::SinkReport;
 
 /// Maximum number of lines of one write.
 const WRITE_LEN_MAX: usize = 1_000;
+/// Interval at which waiting lines are tried again, and reports are read.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Time for which a stop waits until Kafka has the last lines.
 const FLUSH_WAIT: Duration = Duration::from_secs(5);
 
@@ -37,8 +40,14 @@ pub(super) struct LogTotals {
 }
 
 pub(super) struct LogWriterThread {
-    pub(super) sink: Sink,
-    pub(super) totals: Arc<LogTotals>,
+    sink: Sink,
+    totals: Arc<LogTotals>,
+    clock: SystemClock,
+    throttle: LogThrottle,
+    /// Number of skipped decisions that the log has told.
+    told: u64,
+    /// Reason of the last loss that the log has not told.
+    reason: Option<String>,
 }
 
 impl LogTotals {
@@ -76,33 +85,56 @@ impl Collector for TotalsCollector {
 }
 
 impl LogWriterThread {
+    pub(super) fn new(sink: Sink, totals: Arc<LogTotals>) -> Self {
+        Self { sink, totals, clock: SystemClock::start(), throttle: LogThrottle::default(), told: 0, reason: None }
+    }
+
     /// Writes events until the end of the log.
     pub(super) fn run(&mut self, inputs: &Receiver<LogInput>) {
-        let (clock, mut throttle, mut told) = (SystemClock::start(), LogThrottle::default(), 0);
         let (mut events, mut is_stopped) = (Vec::new(), false);
         while !is_stopped {
-            let Ok(first) = inputs.recv() else { break };
-            for input in std::iter::once(first).chain(inputs.try_iter()).take(WRITE_LEN_MAX) {
+            let first = match inputs.recv_timeout(REPORT_INTERVAL) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                first => first.ok(),
+            };
+            for input in first.into_iter().chain(inputs.try_iter()).take(WRITE_LEN_MAX) {
                 match input {
                     LogInput::Event(event) => events.push(*event),
                     LogInput::Stop => is_stopped = true,
                 }
             }
             let written = self.sink.write(&events);
-            let (lost, reason) = written.err().map_or((0, None), |(lost, reason)| (lost, Some(reason)));
-            self.totals.written.add((events.len() - lost) as u64);
-            self.totals.lost.add(lost as u64);
             events.clear();
-            let skipped = self.totals.skipped();
-            if skipped > told && throttle.count(clock.now()).is_some() {
-                let reason = reason.unwrap_or_else(|| "more than --decision-log-lines-max in a second".to_owned());
-                tracing::warn!(
-                    lines = skipped - told,
-                    "decision log: decisions have no line: {reason}; raise the cap, log fewer (--decision-log-denials once), or make room"
-                );
-                told = skipped;
-            }
+            self.count(written);
+            self.tell_skipped(false);
         }
-        self.sink.flush(FLUSH_WAIT);
+        let written = self.sink.finish(FLUSH_WAIT);
+        self.count(written);
+        self.tell_skipped(true);
+    }
+
+    fn count(&mut self, SinkReport { written, lost, reason }: SinkReport) {
+        self.totals.written.add(written as u64);
+        self.totals.lost.add(lost as u64);
+        if reason.is_some() {
+            self.reason = reason;
+        }
+    }
+
+    /// Logs the number of decisions without a line, at most once a minute and at the end.
+    fn tell_skipped(&mut self, is_last: bool) {
+        let lines = self.totals.skipped() - self.told;
+        if lines == 0 || self.throttle.count(self.clock.now()).is_none() && !is_last {
+            return;
+        }
+        self.told += lines;
+        if let Some(reason) = self.reason.take() {
+            tracing::warn!(lines, "decision log: decisions have no line: {reason}; make room, or check Kafka");
+            return;
+        }
+        tracing::warn!(
+            lines,
+            "decision log: decisions have no line, because there were too many: raise --decision-log-lines-max, or log fewer with --decision-log-denials once"
+        );
     }
 }

@@ -32,7 +32,7 @@ struct DecisionObject<'a> {
     descriptors: BTreeMap<&'a str, &'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     traceparent: Option<&'a str>,
-    one_of: u32,
+    one_of: f64,
 }
 
 #[derive(Serialize)]
@@ -113,11 +113,11 @@ mod tests {
             limit: Some(limit),
             descriptors: vec![("endpoint".into(), "/a\n\"b".into())],
             trace: Some("00-1-2-01".into()),
-            one_of: 1,
+            one_of: 1.0,
         };
         assert_eq!(
             decision_line(&event),
-            r#"{"version":1,"at_ms":5,"agent":"gw-1","region":"eu","id":"gw-1.1.2","allowed":false,"cause":"count","shadow_denied":true,"source":"local","by":"cached_denial","cost":3,"rule":"per-key","caller":"api_key=key-1","limit":10,"window_ms":60000,"remaining":0,"retry_after_ms":900,"descriptors":{"endpoint":"/a\n\"b"},"traceparent":"00-1-2-01","one_of":1}"#
+            r#"{"version":1,"at_ms":5,"agent":"gw-1","region":"eu","id":"gw-1.1.2","allowed":false,"cause":"count","shadow_denied":true,"source":"local","by":"cached_denial","cost":3,"rule":"per-key","caller":"api_key=key-1","limit":10,"window_ms":60000,"remaining":0,"retry_after_ms":900,"descriptors":{"endpoint":"/a\n\"b"},"traceparent":"00-1-2-01","one_of":1.0}"#
         );
         event = DecisionEvent {
             allowed: true,
@@ -130,7 +130,7 @@ mod tests {
         };
         assert_eq!(
             decision_line(&event),
-            r#"{"version":1,"at_ms":5,"agent":"gw-1","region":"eu","id":"gw-1.1.2","allowed":true,"source":"local","cost":3,"descriptors":{"endpoint":"/a\n\"b"},"one_of":1}"#
+            r#"{"version":1,"at_ms":5,"agent":"gw-1","region":"eu","id":"gw-1.1.2","allowed":true,"source":"local","cost":3,"descriptors":{"endpoint":"/a\n\"b"},"one_of":1.0}"#
         );
     }
 }

@@ -63,6 +63,24 @@ impl FleetSlice {
         self.sums.iter()
     }
 
+    /// Returns true if callers of a rule, or of any, share the sums of one, or have no sums here.
+    pub(super) fn lacks_callers(&self, rule: Option<&str>) -> bool {
+        let is_wanted = |of: &str| rule.is_none_or(|rule| rule == of);
+        let mut listed: HashMap<&str, u64, RandomState> = HashMap::default();
+        for subject in self.sums.keys() {
+            if let Subject::Caller { rule, caller } = subject
+                && is_wanted(rule)
+            {
+                if **caller == *OTHERS {
+                    return true;
+                }
+                *listed.entry(&**rule).or_default() += 1;
+            }
+        }
+        let lacks = |rule: &str, sums: &FleetSums| sums.limit.callers > listed.get(rule).copied().unwrap_or_default();
+        self.sums.iter().any(|(subject, sums)| matches!(subject, Subject::Rule(of) if is_wanted(of) && lacks(of, sums)))
+    }
+
     /// Returns true if the slice is open, and no rollup was applied for a time.
     pub(super) fn is_quiet(&self, now: Timestamp, ms: u64) -> bool {
         !self.is_closed && now.ms_since(self.applied_at) >= ms

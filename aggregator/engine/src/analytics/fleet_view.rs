@@ -209,14 +209,10 @@ impl FleetView {
         callers
     }
 
-    /// Returns true if callers of a rule, or of any, share the sums of one in the newest minutes: lists of callers then lack calls.
+    /// Returns true if a list of the callers of a rule, or of any, lacks calls of the newest minutes.
     #[must_use]
-    pub fn has_others(&self, now: Timestamp, minutes: u64, rule: Option<&str>) -> bool {
-        let is_shared = |subject: &Subject| {
-            let Subject::Caller { rule: of, caller } = subject else { return false };
-            **caller == *OTHERS && rule.is_none_or(|rule| **of == *rule)
-        };
-        self.newest_minutes(minutes, now).any(|slice| slice.iter().any(|(subject, _)| is_shared(subject)))
+    pub fn lacks_callers(&self, now: Timestamp, minutes: u64, rule: Option<&str>) -> bool {
+        self.newest_minutes(minutes, now).any(|slice| slice.lacks_callers(rule))
     }
 
     fn is_listed(&self, caller: &CallerSums, order: CallersOrder, from: Timestamp) -> bool {
@@ -292,7 +288,8 @@ impl FleetView {
         // A minute that is being read from the log stays open.
         let old = self.minutes.range_mut(..now.minus_ms(OPEN_MS).as_ms());
         old.filter(|(_, slice)| slice.is_quiet(now, MINUTE_MS)).for_each(|(_, slice)| slice.close(CALLERS_KEPT_MAX));
-        self.uses.retain(|_, (seen, _)| now.ms_since(*seen) <= USE_SHOWN_MS);
-        self.writers.retain(|_, heard| now.ms_since(*heard) <= SECONDS_KEPT_MS);
+        let age_ms = |at: Timestamp| now.as_ms().abs_diff(at.as_ms());
+        self.uses.retain(|_, (seen, _)| age_ms(*seen) <= USE_SHOWN_MS);
+        self.writers.retain(|_, heard| age_ms(*heard) <= SECONDS_KEPT_MS);
     }
 }

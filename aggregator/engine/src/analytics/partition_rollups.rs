@@ -97,15 +97,18 @@ impl PartitionRollups {
 
     /// Sums the rows of a batch that was appended at an instant.
     pub fn count(&mut self, offset: Offset, appended: Timestamp, batch: &Batch) {
-        let complete_from = *self.complete_from.get_or_insert_with(|| {
-            // The log begins with its first record: no owner has read an earlier one.
-            if offset == 0 { Timestamp::default() } else { appended.plus_ms(LATE_MS_MAX) }
-        });
+        // The log begins with its first record: no owner has read an earlier one.
+        let first = if offset == 0 { Timestamp::default() } else { appended.plus_ms(LATE_MS_MAX) };
+        let mut complete_from = self.complete_from.unwrap_or(first);
         // After a step back of the bus's clock, a log whose times are minutes behind is followed, or its calls would be too late.
         if appended > self.newest || self.newest.ms_since(appended) > MINUTES_KEPT_MS {
+            if appended < self.newest {
+                complete_from = complete_from.min(first);
+            }
             self.newest = appended;
             self.drop_old();
         }
+        self.complete_from = Some(complete_from);
         let latest = appended.plus_ms(CLOCK_ERROR_MAX_MS);
         let mut sums = std::mem::take(&mut self.sums);
         let mut second = None;

@@ -143,6 +143,16 @@ fn a_step_back_of_the_clock_of_the_bus_makes_no_call_too_late() {
     rollups.count(1, START.plus_ms(100), &batch(2, &[1], vec![row(Some(0), 10, Outcome::Charged, home(None, 2))]));
     assert_eq!(of(&closed(&mut rollups, MINUTE_MS + 5_000), &caller("k1")).admitted, 1);
     assert_eq!(rollups.tally().too_late, 0);
+
+    // A partition that was taken over is whole from the minute after the step.
+    let mut rollups = PartitionRollups::new(AnalyticsSettings::default());
+    rollups.count(77, START.plus_ms(60 * MINUTE_MS), &batch(1, &[], Vec::new()));
+    rollups.count(78, START.plus_ms(100), &batch(2, &[], Vec::new()));
+    let at = 2 * MINUTE_MS + 10;
+    let call = row(Some(0), at, Outcome::Charged, home(None, 2));
+    rollups.count(79, START.plus_ms(at + 90), &batch(3, &[1], vec![call]));
+    assert_eq!(of(&closed(&mut rollups, 3 * MINUTE_MS + 5_000), &caller("k1")).admitted, 1);
+    assert_eq!(rollups.tally().too_late, 0);
 }
 
 /// capped: callers past a cap share one sum, so no call is lost or counted twice.
@@ -177,11 +187,17 @@ fn callers_past_a_cap_are_summed_as_others() {
 fn a_list_is_exact_unless_callers_share_sums() {
     let (mut view, now) = (FleetView::default(), START.plus_ms(MINUTE_MS));
     view.apply(now, &published("a", 0, 1, vec![minute(caller("k1"), 5, 1)])).expect("credible rollups");
-    assert!(!view.has_others(now, 5, None));
+    assert!(!view.lacks_callers(now, 5, None));
     view.apply(now, &published("a", 1, 1, vec![minute(caller(OTHERS), 1, 0)])).expect("credible rollups");
     let Subject::Caller { rule, .. } = caller("k1") else { panic!("a caller") };
-    let found = [None, Some(&*rule), Some("other")].map(|rule| view.has_others(now, 5, rule));
-    assert_eq!((found, view.has_others(now.plus_ms(10 * MINUTE_MS), 5, None)), ([true, true, false], false));
+    let found = [None, Some(&*rule), Some("other")].map(|rule| view.lacks_callers(now, 5, rule));
+    // The first callers of an open minute are not all of them.
+    let limit = Some(LimitUse { callers: 3, ..LimitUse::default() });
+    let of_rule = Rollup { limit, ..minute(Subject::Rule(rule.clone()), 5, 1) };
+    let mut open = FleetView::default();
+    open.apply(now, &published("a", 0, 1, vec![of_rule, minute(caller("k1"), 5, 1)])).expect("credible rollups");
+    assert!(open.lacks_callers(now, 5, Some(&rule)) && !open.lacks_callers(now, 5, Some("other")));
+    assert_eq!((found, view.lacks_callers(now.plus_ms(10 * MINUTE_MS), 5, None)), ([true, true, false], false));
 }
 
 fn published(aggregator: &str, partition: u32, as_of: u64, rollups: Vec<Rollup>) -> RollupBatch {

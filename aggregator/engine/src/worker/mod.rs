@@ -165,7 +165,7 @@ impl Worker {
                     assigned.counting.signals_reported(&counters, is_lost);
                 }
             }
-            WorkerInput::RollupsReported { tag, is_lost } => self.rollups_reported(tag, is_lost),
+            WorkerInput::RollupsReported { tag, is_lost } => self.rollups_reported(now, tag, is_lost),
             WorkerInput::Tick => self.tick(now, effects),
             WorkerInput::Stop => {
                 self.publish_signals(now, effects);

@@ -7,11 +7,15 @@ use tollgate_core::counter::Partition;
 
 /// Maximum number of records without a report. Losses of further ones are not repeated.
 const UNREPORTED_LEN_MAX: usize = 10_000;
+/// Pause after a loss, in ms. Until the topic can be used, each attempt encodes all minutes that are kept.
+const PAUSE_MS: u64 = 3_000;
 
 /// The batches of `rollups` that were published and not reported on, by their tags: partition and minute.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PublishedRollups {
     pub(super) at: Timestamp,
+    /// Time of the last loss.
+    lost_at: Option<Timestamp>,
     last_tag: u64,
     unreported: BTreeMap<u64, (Partition, u64)>,
 }
@@ -24,6 +28,16 @@ impl PublishedRollups {
             self.unreported.insert(self.last_tag, (partition, minute));
         }
         self.last_tag
+    }
+
+    /// Lets closed minutes wait for a while, because one was lost.
+    pub(super) fn pause(&mut self, now: Timestamp) {
+        self.lost_at = Some(now);
+    }
+
+    /// Returns true while closed minutes wait.
+    pub(super) fn is_paused(&self, now: Timestamp) -> bool {
+        self.lost_at.is_some_and(|lost_at| now.as_ms().abs_diff(lost_at.as_ms()) < PAUSE_MS)
     }
 
     /// Returns partition and minute of a batch that is reported.

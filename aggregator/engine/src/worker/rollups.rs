@@ -36,6 +36,9 @@ impl Worker {
                 }
             }
             let Some(rollups) = assigned.counting.rollups_mut() else { continue };
+            if self.published_rollups.is_paused(now) {
+                continue;
+            }
             for (minute, mut taken) in rollups.take_minutes(now, is_restored) {
                 while !taken.is_empty() {
                     let rest = taken.split_off(taken.len().min(RECORD_LEN_MAX));
@@ -65,12 +68,13 @@ impl Worker {
         Some(WorkerEffect::PublishRollups { topic: Topic::Live, tag: 0, batch })
     }
 
-    pub(super) fn rollups_reported(&mut self, tag: u64, is_lost: bool) {
+    pub(super) fn rollups_reported(&mut self, now: Timestamp, tag: u64, is_lost: bool) {
         let Some((partition, minute)) = self.published_rollups.reported(tag) else { return };
         if let Some(rollups) = self.assigned.get_mut(&partition).and_then(|assigned| assigned.counting.rollups_mut())
             && is_lost
         {
             rollups.lost(minute);
+            self.published_rollups.pause(now);
         }
     }
 }

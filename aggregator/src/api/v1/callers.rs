@@ -58,7 +58,7 @@ fn find(view: &FleetView, now: Timestamp, query: &CallersQuery, minutes: u64, li
         "now_ms": now.as_ms(),
         "matched": callers.len(),
         "minutes": minutes,
-        "exact": !view.has_others(now, minutes, query.rule.as_deref()),
+        "exact": !view.lacks_callers(now, minutes, query.rule.as_deref()),
         "callers": shown,
     }))
 }

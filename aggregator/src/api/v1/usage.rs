@@ -28,9 +28,14 @@ pub(super) async fn usage(
     if query.is_empty() {
         return Err(bad_request("name a caller by its descriptors, such as /api/v1/usage?api_key=k9"));
     }
+    // Only one name may begin at each place of a label.
+    if let Some(name) = query.keys().find(|name| name.contains(['=', ' '])) {
+        return Err(bad_request(format!("`{name}`: a descriptor's name has neither `=` nor a blank")));
+    }
+    // A label has a value as it is, cut to a line, or digested.
     let values = |(name, value): (String, String)| {
-        let shown = v1.analytics.key.shown(&value, true);
-        [format!("{name}={value}"), format!("{name}={shown}")]
+        let [cut, digested] = [false, true].map(|secret| v1.analytics.key.shown(&value, secret));
+        [value, cut, digested].map(|value| format!("{name}={value}"))
     };
     let parts: Vec<_> = query.into_iter().map(values).collect();
     v1.answer(move |view, now| Ok(find(view, now, &parts, minutes))).await
@@ -40,16 +45,18 @@ fn refuse_minutes(text: &str) -> Refusal {
     bad_request(format!("minutes={text}: write a number"))
 }
 
-fn find(view: &FleetView, now: Timestamp, parts: &[[String; 2]], minutes: u64) -> Value {
+fn find(view: &FleetView, now: Timestamp, parts: &[[String; 3]], minutes: u64) -> Value {
     let is_wanted = |_: &str, caller: &str| consists_of(caller, parts);
     let callers = view.callers(now, minutes, CallersOrder::Calls, is_wanted);
     let usage: Vec<_> = callers.iter().map(|sums| of_rule(view, now, sums, minutes)).collect();
-    json!({ "now_ms": now.as_ms(), "minutes": minutes, "usage": usage })
+    let is_exact = !view.lacks_callers(now, minutes, None);
+    json!({ "now_ms": now.as_ms(), "minutes": minutes, "exact": is_exact, "usage": usage })
 }
 
 fn of_rule(view: &FleetView, now: Timestamp, sums: &CallerSums, minutes: u64) -> Value {
     let subject = Subject::Caller { rule: sums.rule.clone(), caller: sums.caller.clone() };
-    let points = view.series(&subject, MINUTE_MS, now.minus_ms(minutes * MINUTE_MS), now);
+    let from = now.minus_ms(minutes * MINUTE_MS);
+    let points = view.series(&subject, MINUTE_MS, from.minus_ms(from.as_ms() % MINUTE_MS), now);
     let limit = &sums.limit;
     json!({
         "rule": *sums.rule,
@@ -58,12 +65,13 @@ fn of_rule(view: &FleetView, now: Timestamp, sums: &CallerSums, minutes: u64) ->
         "window_ms": limit.window_ms,
         "used": limit.used,
         "left": limit.used.map(|used| limit.quota.saturating_sub(used)),
+        "reset_ms_max": limit.used.map(|used| if used > 0 { limit.window_ms } else { 0 }),
         "points": points.iter().map(point).collect::<Vec<_>>(),
     })
 }
 
 /// Returns true if a label is one or several of the parts, each in one of its forms, joined by blanks. Values may contain blanks.
-fn consists_of(label: &str, parts: &[[String; 2]]) -> bool {
+fn consists_of(label: &str, parts: &[[String; 3]]) -> bool {
     parts.iter().flatten().any(|part| match label.strip_prefix(&**part) {
         Some("") => true,
         Some(rest) => rest.strip_prefix(' ').is_some_and(|rest| consists_of(rest, parts)),
@@ -80,8 +88,9 @@ mod tests {
     #[test]
     fn a_label_consists_of_descriptors_in_plain_or_digested_form() {
         let key = DigestKey::default();
-        let parts = [("api_key", "k1"), ("tenant", "a b"), ("ip", "::1")]
-            .map(|(name, value)| [format!("{name}={value}"), format!("{name}={}", key.shown(value, true))]);
+        let parts = [("api_key", "k1"), ("tenant", "a b"), ("ip", "::1")].map(|(name, value)| {
+            [value.to_owned(), key.shown(value, false), key.shown(value, true)].map(|value| format!("{name}={value}"))
+        });
         let secret = format!("api_key={}", key.shown("k1", true));
         for label in ["tenant=a b", "tenant=a b ip=::1", &secret, &format!("{secret} tenant=a b")] {
             assert!(consists_of(label, &parts), "{label}");

@@ -63,7 +63,7 @@ fn rates_and_the_cap_hold() {
     assert!((2..=4).contains(&of_denials), "{of_denials} of {denied}");
     let sampled = logged.len() - of_denials;
     assert!((10..=32).contains(&sampled), "{sampled} of {admitted}");
-    assert!(logged.iter().all(|line| line["one_of"] == if line["allowed"] == true { 10 } else { 1 }));
+    assert!(logged.iter().all(|line| line["one_of"] == if line["allowed"] == true { 10.0 } else { 1.0 }));
 
     let capped = log_file("decision-log-cap.jsonl");
     let up = start(&capped, &["--decision-log-lines-max", "1"]);
@@ -108,15 +108,16 @@ fn lines_go_to_stderr_between_those_of_the_log() {
 /// Each wrong flag is refused with what to write instead.
 #[test]
 fn wrong_flags_are_refused_with_a_remedy() {
-    let cases: [(&[&str], &str); 5] = [
-        (&["--decision-log", "/nowhere/log"], "cannot write /nowhere/log; create its folder"),
-        (&["--decision-log", "kafka"], "--decision-log kafka needs --kafka BROKERS"),
-        (&["--decision-log", "stderr", "--decision-log-admissions", "2"], "such as 1% or 0.05%"),
-        (&["--decision-log", "stderr", "--decision-log-denials", "none"], "[possible values: all, once]"),
-        (&["--decision-log-denials", "once"], "--decision-log <stderr|kafka|FILE>"),
+    let cases: [(&[&str], i32, &str); 6] = [
+        (&["--decision-log", "/nowhere/log"], 1, "cannot write /nowhere/log; create its folder"),
+        (&["--decision-log", "kafka"], 2, "--decision-log kafka needs --kafka BROKERS"),
+        (&["--decision-log", "stderr", "--decision-log-admissions", "0.001%"], 2, "at least 0.01%"),
+        (&["--decision-log", "stderr", "--decision-log-admissions", "2"], 2, "such as 1% or 0.05%"),
+        (&["--decision-log", "stderr", "--decision-log-denials", "none"], 2, "[possible values: all, once]"),
+        (&["--decision-log-denials", "once"], 2, "--decision-log <stderr|kafka|FILE>"),
     ];
-    for (args, told) in cases {
+    for (args, exit, told) in cases {
         let refused = finish(tollgate(&["up", "--http", "127.0.0.1:0"]).args(args));
-        assert!(refused.exit != 0 && refused.err.contains(told), "{args:?}: {}", refused.err);
+        assert!(refused.exit == exit && refused.err.contains(told), "{args:?}: {}", refused.err);
     }
 }

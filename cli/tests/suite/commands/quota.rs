@@ -80,22 +80,18 @@ fn the_usage_of_a_caller_is_told_over_time() {
     for (key, endpoint) in [("k9", "/search"), ("k9", "/other"), ("k8", "/search")] {
         client.post(&json!({ "descriptors": { "api_key": key, "endpoint": endpoint } }).to_string());
     }
-    let usage = wait_for("the usage", || {
-        let usage = client.get("/api/v1/usage?api_key=k9", &[]).json()["usage"].clone();
-        let is_whole = usage.as_array()?.iter().filter(|rule| !rule["used"].is_null()).count() == 3;
-        is_whole.then_some(usage)
+    let expected = json!([["per-key", 5, 2, 3, 2], ["search", 3, 1, 2, 1], ["trial", 2, 2, 0, 2]]);
+    let of_rule = |rule: &Value| {
+        let units: i64 = rule["points"].as_array()?.iter().filter_map(|point| point[4].as_i64()).sum();
+        Some(json!([rule["rule"], rule["quota"], rule["used"], rule["left"], units]))
+    };
+    let usage = wait_for("the usage of each rule", || {
+        let usage = client.get("/api/v1/usage?api_key=k9", &[]).json();
+        let mut rules: Vec<_> = usage["usage"].as_array()?.iter().filter_map(of_rule).collect();
+        rules.sort_by_key(Value::to_string);
+        (json!(rules) == expected).then_some(usage)
     });
-    let mut rules: Vec<_> = usage
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|rule| {
-            let units: i64 = rule["points"].as_array().unwrap().iter().filter_map(|point| point[4].as_i64()).sum();
-            json!([rule["rule"], rule["quota"], rule["used"], rule["left"], units])
-        })
-        .collect();
-    rules.sort_by_key(Value::to_string);
-    assert_eq!(json!(rules), json!([["per-key", 5, 2, 3, 2], ["search", 3, 1, 2, 1], ["trial", 2, 2, 0, 2]]));
+    assert_eq!((&usage["exact"], &usage["usage"][0]["reset_ms_max"]), (&json!(true), &json!(60_000)));
     assert_eq!(client.get("/api/v1/usage?api_key=nobody", &[]).json()["usage"], json!([]));
     for (path, told) in
         [("/api/v1/usage", "such as /api/v1/usage?api_key=k9"), ("/api/v1/usage?api_key=k&minutes=x", "write a number")]

@@ -1,5 +1,9 @@
 //! Topics of analytics that this user may not use: the log names them with a remedy that works, and the rest goes on.
 
+use std::time::Duration;
+
+use tollgate_bus::Bus;
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
 use tollgate_servers::{Kafka, Redis};
 
 use super::fleet_of_processes::{Fleet, Member, check};
@@ -9,6 +13,7 @@ const RULES: &str = "
 rules:
   - { name: per-key, per: [api_key], quota: 3/min, deadline: 1s }
 ";
+const PREPARE_WAIT: Duration = Duration::from_secs(2);
 /// Whatever no rule forbids is allowed, so that the test needs no users.
 const WITH_ACLS: &str = "
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
@@ -32,6 +37,10 @@ fn limits_go_on_while_topics_of_analytics_are_denied() {
     for topic in ["rollups", "live", "decisions"] {
         acl(&fleet.kafka, "--add", topic);
     }
+    for topics in [TopicSet::Analytics, TopicSet::Decisions] {
+        let bus = KafkaBus::new(KafkaSettings::new(&fleet.kafka.brokers()).carrying(topics)).expect("settings");
+        wait_for("the denial", || bus.prepare(PREPARE_WAIT).is_err_and(|error| !error.is_transient()).then_some(()));
+    }
     let mut agent = fleet.agent_with("gw-1", &["--decision-log", "kafka"]);
     let mut aggregator = fleet.aggregator("agg-1");
     aggregator.wait_until_ready();
@@ -43,7 +52,7 @@ fn limits_go_on_while_topics_of_analytics_are_denied() {
     let line = |member: &mut Member, what: &str| member.log().find(|line| line.contains(what)).expect("a line");
     let told = line(&mut aggregator, "the page and its API lack calls; counts and limits go on");
     assert!(told.contains("`rollups`, `live`") && told.contains("kafka-acls.sh"), "{told}");
-    let told = line(&mut agent, "decision log: lines wait for the topic `decisions`");
+    let told = line(&mut agent, "lines wait for the topic `decisions`");
     assert!(told.contains("the topics `decisions`") && told.contains("kafka-acls.sh"), "{told}");
     assert_eq!(agent.get("/healthz")["bus_error"], serde_json::Value::Null);
     let problems = aggregator.get("/api/v1/status")["problems"].clone();

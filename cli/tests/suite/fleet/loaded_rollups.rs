@@ -79,9 +79,12 @@ pub(super) fn assert_equal(brokers: &str, seen: &Seen, write_again: impl FnOnce(
     let sections = sections();
     let folder = tempfile::tempdir().expect("a folder");
     let mut clickhouse = is_full().then(|| start_clickhouse(brokers, folder.path(), &sections["ClickHouse"]));
-    let before = clickhouse
-        .as_mut()
-        .map(|clickhouse| wait_for("lines in ClickHouse", || Some(stored(clickhouse)).filter(|stored| *stored > 0)));
+    write_file(brokers, "rollups", folder.path());
+    let written = std::fs::read_to_string(folder.path().join("rollups.jsonl")).expect("the file of kcat");
+    let lines = written.lines().count() as u64;
+    let before = clickhouse.as_mut().map(|clickhouse| {
+        wait_for("all lines in ClickHouse", || Some(stored(clickhouse)).filter(|stored| *stored >= lines))
+    });
     write_again();
 
     write_file(brokers, "rollups", folder.path());

@@ -7,7 +7,7 @@ use crate::decision::{LocalAnswer, Source};
 use crate::messages::calls::DenialCause;
 
 /// One decision. It contains no secret value.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DecisionEvent {
     /// Time of the decision, in store time.
     pub at: Timestamp,
@@ -35,8 +35,8 @@ pub struct DecisionEvent {
     pub descriptors: Vec<(String, String)>,
     /// `traceparent` of the request.
     pub trace: Option<String>,
-    /// Number of decisions that this one stands for: 100 if 1% of admitted calls are kept.
-    pub one_of: u32,
+    /// Number of admitted calls that an admitted one stands for: 100 if 1% of them are kept; 1 for a denied one.
+    pub one_of: f64,
 }
 
 /// State of one rule's limit at the time of a decision.
