@@ -22,6 +22,8 @@ fn problem(member: &Member) -> Option<String> {
 /// Lets a topic reject records until a process says so, and runs the command that it prints. `act` makes it write.
 fn fail_and_repair(fleet: &Fleet, topic: &str, connected: &str, member: &mut Member, act: impl Fn()) {
     let mut log = member.log();
+    // A connection without a first request is closed after 10 s, which Kafka's command may take.
+    act();
     for fault in FAULTS {
         wait_for("the bus", || (member.metric(connected) == 1 && problem(member).is_none()).then_some(()));
         fleet.kafka.run(&format!(
