@@ -56,7 +56,7 @@ impl Engine {
             counts.came_near_limit();
         }
         planned.count_shadowed(context);
-        let denied = (!allowed).then(|| cause(rejection.is_some(), source, by));
+        let denied = (!allowed).then(|| DenialCause::by_rules(rejection.is_some(), source, by));
         let remaining = shown.and_then(|shown| verdicts[shown]).map(|rule| rule.verdict.remaining);
         // The first row is the home row.
         let is_shadow_denied = planned.is_shadow_denied();
@@ -221,16 +221,6 @@ impl Engine {
     #[inline]
     pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
         DecisionId { life: self.life.clone(), call: number }
-    }
-}
-
-/// Returns the reason for which a call was denied.
-fn cause(is_rejected: bool, source: Source, by: Option<LocalAnswer>) -> DenialCause {
-    match (source, by) {
-        _ if is_rejected => DenialCause::List,
-        (_, Some(LocalAnswer::Late)) => DenialCause::Late,
-        (Source::Fallback, _) => DenialCause::Fallback,
-        _ => DenialCause::Count,
     }
 }
 

@@ -52,8 +52,8 @@ async fn calls(agent: Agent, strike: Option<impl Fn(u64)>) -> Vec<Source> {
     admissions
 }
 
-/// never-over, D9: the whole run lies in one window, so all admissions of all callers are within its bound. Redis closes the
-/// connections twelve times and pauses twelve times, while there is room and when there is none.
+/// never-over, D9: the whole run lies in one window, so all admissions of all callers, but those by `on_failure`, are within
+/// its bound. Redis closes the connections twelve times and pauses twelve times, while there is room and when there is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_connections_and_pauses_add_no_excess() {
     for (settings, bound) in [

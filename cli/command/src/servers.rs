@@ -94,7 +94,7 @@ impl KafkaArgs {
         Ok(kafka)
     }
 
-    /// Connects to the topics of analytics of the named Kafka, as [`Self::connect`] does.
+    /// Returns the bus of the topics of analytics of the named Kafka, which the aggregator prepares.
     ///
     /// # Errors
     /// If a setting is not valid.

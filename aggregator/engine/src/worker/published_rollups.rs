@@ -45,3 +45,20 @@ impl PublishedRollups {
         self.unreported.remove(&tag)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// After a loss, closed minutes wait, and no longer than that if the clock is set back or forth meanwhile.
+    #[test]
+    fn closed_minutes_wait_after_a_loss() {
+        let (mut published, now) = (PublishedRollups::default(), Timestamp::from_ms(1_000_000));
+        assert!(!published.is_paused(now));
+        published.pause(now);
+        assert!(published.is_paused(now.plus_ms(PAUSE_MS - 1)));
+        for later in [now.plus_ms(PAUSE_MS), now.minus_ms(60_000)] {
+            assert!(!published.is_paused(later), "{later:?}");
+        }
+    }
+}

@@ -148,14 +148,24 @@ impl DenialCause {
     /// Returns the reason of a decision; none if the call was admitted.
     #[must_use]
     pub fn of(decision: &Decision) -> Option<Self> {
-        let is_listed = || decision.status.as_ref().is_some_and(|status| matches!(status.kind, LimitKind::Denial(_)));
-        (!decision.allowed).then(|| match (decision.source, decision.by) {
-            _ if is_listed() => Self::List,
-            _ if decision.is_uncounted => Self::Emergency,
+        let is_listed = decision.status.as_ref().is_some_and(|status| matches!(status.kind, LimitKind::Denial(_)));
+        let cause = if decision.is_uncounted && !is_listed {
+            Self::Emergency
+        } else {
+            Self::by_rules(is_listed, decision.source, decision.by)
+        };
+        (!decision.allowed).then_some(cause)
+    }
+
+    /// Returns the reason of a denial by the rules: a list or a rule that denies every call, or else the authority that decided.
+    #[must_use]
+    pub const fn by_rules(is_listed: bool, source: Source, by: Option<LocalAnswer>) -> Self {
+        match (source, by) {
+            _ if is_listed => Self::List,
             (_, Some(LocalAnswer::Late)) => Self::Late,
             (Source::Fallback, _) => Self::Fallback,
             _ => Self::Count,
-        })
+        }
     }
 
     /// Returns the name used in answers and records.
