@@ -15,6 +15,13 @@ fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
     (said.exit, said.out, said.err)
 }
 
+/// Publishes rules and returns their generation: their offset, so a fleet does not always begin with the same one.
+fn published(text: &str, to: &[&str]) -> u64 {
+    let (exit, out, err) = publish(text, to);
+    assert_eq!(exit, 0, "{out}{err}");
+    out.trim_end().rsplit(' ').next().and_then(|generation| generation.parse().ok()).expect("a generation")
+}
+
 /// Starts an agent that follows published rules, with a state folder of this name.
 fn follower(fleet: &Fleet, state: &str) -> Member {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("state-{state}-{}", std::process::id()));
@@ -38,18 +45,17 @@ fn published_rules_reach_agents_whatever_is_away() {
     assert_eq!(missing.status, 503);
     assert!(missing.text().contains("tollgate rules publish"), "{}", missing.text());
 
-    let (exit, out, _) = publish(FEW, &["--kafka", &kafka]);
-    assert_eq!((exit, out.trim_end().rsplit(' ').next()), (0, Some("1")), "{out}");
-    wait_for_generation(&agent, 1);
+    let first = published(FEW, &["--kafka", &kafka]);
+    wait_for_generation(&agent, first);
     agent.wait_until_ready();
     let mut client = agent.client();
     assert_eq!(check(&mut client, "k1").remaining, 9);
 
     let (exit, _, err) = publish("rules: [{ name: a, per: [api_key], quota: 0/h }]", &["--kafka", &kafka]);
     assert_eq!(exit, 2, "{err}");
-    let (exit, ..) = publish(MORE, &["--kafka", &kafka]);
-    assert_eq!(exit, 0);
-    wait_for_generation(&agent, 2);
+    let second = published(MORE, &["--kafka", &kafka]);
+    assert!(second > first, "{second} after {first}");
+    wait_for_generation(&agent, second);
     assert_eq!(check(&mut client, "k1").remaining, 18, "what was spent is kept");
     assert!(!check(&mut client, "sk_revoked_1").allowed, "a listed key is denied from here on");
 
@@ -57,21 +63,21 @@ fn published_rules_reach_agents_whatever_is_away() {
         ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec(),
     );
     wait_for("the copy in Redis", || {
-        fleet.redis.command("HGET tollgate:rules generation").ends_with('2').then_some(())
+        fleet.redis.command("HGET tollgate:rules generation").ends_with(&second.to_string()).then_some(())
     });
     drop(aggregator);
     fleet.kafka.kill();
-    let second = follower(&fleet, "second");
-    wait_for_generation(&second, 2);
-    second.wait_until_ready();
+    let other = follower(&fleet, "second");
+    wait_for_generation(&other, second);
+    other.wait_until_ready();
     wait_for("word of Kafka", || {
-        second.get("/healthz")["bus_error"].as_str().filter(|error| error.contains("does not answer")).map(|_| ())
+        other.get("/healthz")["bus_error"].as_str().filter(|error| error.contains("does not answer")).map(|_| ())
     });
 
     fleet.redis.kill();
-    drop(second);
+    drop(other);
     let again = follower(&fleet, "second");
-    wait_for_generation(&again, 2);
+    wait_for_generation(&again, second);
     assert_eq!(check(&mut again.client(), "k1").source, "fallback");
 }
 
@@ -95,11 +101,12 @@ fn a_fleet_without_kafka_is_published_to_through_redis() {
 fn the_remedy_for_newer_rules_in_redis_puts_those_of_the_topic_in_force() {
     let fleet = Fleet::start("newer-rules", FEW);
     let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
-    assert!((0..3).all(|_| publish(FEW, &["--redis", &redis]).0 == 0));
+    // More than the records of the partitions that processes write before the rules, one each.
+    assert!((0..8).all(|_| publish(FEW, &["--redis", &redis]).0 == 0));
     let args = ["aggregator", "--kafka", &kafka, "--redis", &redis, "--http", "127.0.0.1:0"];
     let mut aggregator = Member::start(args.map(str::to_owned).to_vec());
     let mut agent = follower(&fleet, "newer-before");
-    wait_for_generation(&agent, 3);
+    wait_for_generation(&agent, 8);
     assert_eq!(publish(MORE, &["--kafka", &kafka]).0, 0);
     for (member, said) in [(&mut agent, "published rules ignored"), (&mut aggregator, "Redis holds newer rules")] {
         let line = member.log().find(|line| line.contains(said)).expect("a warning");
