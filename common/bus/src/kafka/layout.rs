@@ -75,7 +75,7 @@ pub(super) fn read(settings: &KafkaSettings, wait: Duration) -> Result<Layout, B
     let waited = Stopwatch::start();
     let unreachable = |reason: &str| settings.unreachable(format!("{reason} while reading the layout record"));
     let context = KafkaContext::new("reader of the layout record".into(), &settings.brokers, false);
-    let mut config = settings.consumer();
+    let mut config = settings.consumer(false);
     config.set("enable.partition.eof", "true");
     let consumer: BaseConsumer<KafkaContext> = config.create_with_context(context).map_err(contradictory)?;
     let name = settings.name(Topic::Rules);

@@ -50,7 +50,11 @@ impl KafkaReader {
         from: ReadFrom,
     ) -> Result<Self, BusError> {
         let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers, false);
-        let consumer = shared.settings.consumer().create_with_context(context).map_err(settings::contradictory)?;
+        let consumer = shared
+            .settings
+            .consumer(!partitions.is_empty())
+            .create_with_context(context)
+            .map_err(settings::contradictory)?;
         let pending = partitions.iter().map(|partition| (*partition, from)).collect();
         let (shared, name) = (shared.clone(), shared.settings.name(topic));
         let mut reader = Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 };

@@ -73,10 +73,8 @@ const CONSUMER: SettingsTable = &[
     ("enable.auto.offset.store", "false"),
     // If the requested record was deleted, reading continues at the oldest one.
     ("auto.offset.reset", "earliest"),
-    // The broker responds to the first byte, and a newly assigned partition waits at most this long for an idle request
-    // to return.
+    // The broker responds to the first byte.
     ("fetch.min.bytes", "1"),
-    ("fetch.wait.max.ms", "100"),
     // Fetching resumes shortly after a full queue or a broker failure instead of after a second.
     ("fetch.queue.backoff.ms", "5"),
     ("fetch.error.backoff.ms", "100"),
@@ -85,6 +83,11 @@ const CONSUMER: SettingsTable = &[
     // Tollgate writes without transactions, so foreign open transactions must not block its readers.
     ("isolation.level", "read_uncommitted"),
 ];
+
+/// Maximum wait of an idle request, in ms. A newly assigned partition waits for it.
+const FETCH_WAIT_MS: &str = "100";
+/// Maximum wait for a reader whose partitions stay as they are: fewer requests cost an idle process and its broker less.
+const FETCH_WAIT_OF_FIXED_MS: &str = "1000";
 
 /// Aliases of the settings above: a user's alias replaces Tollgate's value.
 const ALIASES: SettingsTable = &[
@@ -177,11 +180,13 @@ impl KafkaSettings {
         self.override_defaults(PRODUCER)
     }
 
-    pub(super) fn consumer(&self) -> ClientConfig {
-        self.override_defaults(CONSUMER)
+    /// Settings of a reader whose partitions change, or stay as they are.
+    pub(super) fn consumer(&self, is_fixed: bool) -> ClientConfig {
+        let wait = ("fetch.wait.max.ms", if is_fixed { FETCH_WAIT_OF_FIXED_MS } else { FETCH_WAIT_MS });
+        self.override_defaults(&[CONSUMER, &[wait]].concat())
     }
 
-    fn override_defaults(&self, table: SettingsTable) -> ClientConfig {
+    fn override_defaults(&self, table: &[(&str, &str)]) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Warning).set("bootstrap.servers", &self.brokers);
         for (name, value) in ALL_CLIENTS.iter().chain(table) {
