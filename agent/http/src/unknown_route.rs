@@ -17,7 +17,8 @@ pub(crate) async fn unknown_path(request: Request, known: &[&str], elsewhere: &s
     let path = request.uri().path().to_owned();
     body::discard(request.into_body()).await;
     let (last, others) = known.split_last().expect("a router has routes");
-    let detail = format!("unknown path `{path}`; use {} or {last}{elsewhere}", others.join(", "));
+    let page = if path == "/" { "; the page is that of `tollgate aggregator` or `tollgate up`" } else { "" };
+    let detail = format!("unknown path `{path}`; use {} or {last}{elsewhere}{page}", others.join(", "));
     ProblemDetails::new(StatusCode::NOT_FOUND, detail)
 }
 

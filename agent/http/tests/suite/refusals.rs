@@ -95,6 +95,8 @@ async fn unknown_paths_and_methods_are_answered_with_the_existing_ones() {
         detail,
         "unknown path `/chekc`; use /check, /batch, /json, /explain, /settle, /release, /reset, /emergency, /healthz, /readyz, /metrics or /openapi.yaml"
     );
+    let page = client.get("/", &[]).await.problem(404);
+    assert!(page.ends_with("; the page is that of `tollgate aggregator` or `tollgate up`"), "{page}");
     let answer = client.ask("DELETE", "/check", &[], CALL).await;
     assert_eq!(answer.problem(405), "/check does not support DELETE; use GET, HEAD or POST");
     assert_eq!(answer.header("allow"), "GET,HEAD,POST");
