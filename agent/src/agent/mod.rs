@@ -6,6 +6,7 @@
 
 mod start_error;
 mod decision_sink;
+mod answer_counts;
 mod builder;
 mod permit;
 mod admission;

@@ -14,6 +14,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, LimitPolicy, Numbering, RuleSet};
 use tollgate_engine::{COUNTERS_MAX_RANGE, Engine, EngineSettings, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 
+use super::answer_counts::AnswerCounts;
 use super::builder::{AgentSetup, Builder};
 use super::shared::{Agent, Shared};
 use super::start_error::StartError;
@@ -138,6 +139,7 @@ impl<S: ChargeStore> Builder<S> {
             runtime,
             late_requests: Arc::default(),
             decision_sink: self.parts.decision_sink,
+            answer_counts: AnswerCounts::default(),
             has_warned_of_gateway: AtomicBool::default(),
             drains: AtomicBool::default(),
             maintenance,

@@ -30,7 +30,7 @@ async fn lines(node: &str, trace: &str) -> Vec<String> {
     static LOG: LazyLock<Log> = LazyLock::new(|| {
         let log = Log::default();
         let writer = log.clone();
-        let subscriber = fmt().with_ansi(false).with_max_level(Level::DEBUG).with_writer(move || writer.clone());
+        let subscriber = fmt().with_ansi(false).with_max_level(Level::TRACE).with_writer(move || writer.clone());
         tracing::subscriber::set_global_default(subscriber.finish()).expect("it is the only one");
         log
     });
