@@ -96,8 +96,9 @@ pub use tollgate_core::clock::Timestamp;
 #[doc(hidden)]
 pub use tollgate_core::decided_call::DecidedCall;
 pub use tollgate_core::decision::{
-    Decision, DecisionId, DegradedRemaining, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source,
+    Decision, DegradedRemaining, DenyStatus, LimitKind, LimitStatus, LocalAnswer, Source,
 };
+pub use tollgate_core::decision_id::DecisionId;
 pub use tollgate_core::name::Name;
 pub use tollgate_core::rules::{Quota, Rule, RuleSet};
 pub use tollgate_engine::{CallerReset, ResetEffect, ResetRule};

@@ -7,7 +7,8 @@ use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResult, CounterId};
-use tollgate_core::decision::{Decision, DecisionId, LocalAnswer, Source};
+use tollgate_core::decision::{Decision, LocalAnswer, Source};
+use tollgate_core::decision_id::DecisionId;
 use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
@@ -126,7 +127,12 @@ impl Engine {
         // A rule that cannot deny makes no call wait.
         let waits = matched.iter().zip(verdicts).filter(|(matched, _)| !matched.never_denies());
         let delays = waits.filter_map(|(_, rule)| Some(rule.as_ref()?.verdict.delay_ms));
-        let mut decision = Decision::new(allowed, source, at, self.decision_id(*number));
+        let mut decision = Decision::new(
+            allowed,
+            source,
+            at,
+            self.decision_id(*number, matched.first().map(|matched| matched.charged_counter().id)),
+        );
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         if planned.tells_all {
@@ -218,9 +224,11 @@ impl Engine {
         is_placed.then(|| self.fleet.rank(counter)).flatten()
     }
 
+    /// Returns the identifier of the decision on a call whose home row is that of a counter.
     #[inline]
-    pub(crate) fn decision_id(&self, number: u64) -> DecisionId {
-        DecisionId { life: self.life.clone(), call: number }
+    pub(crate) fn decision_id(&self, number: u64, home: Option<CounterId>) -> DecisionId {
+        let partition = home.filter(|_| self.settings.publishes).map(|home| home.partition(self.settings.partitions));
+        DecisionId { life: self.life.clone(), call: number, partition }
     }
 }
 

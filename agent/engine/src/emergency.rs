@@ -95,7 +95,7 @@ impl Engine {
             let (decider, remaining) = (Some(&*limit.name), Some(verdict.remaining));
             let home = CallHome { decider, shadow_denied: !planned.shadowed.is_empty(), denied, remaining };
             self.publish(context, call, None, row, Some(home));
-            let id = self.decision_id(planned.number);
+            let id = self.decision_id(planned.number, None);
             let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
             let mut status = limit.status(verdict, context.now, call.cost());
             status.own_answer.clone_from(&context.active.set.own_answer);

@@ -76,14 +76,15 @@ impl std::error::Error for Denial {}
 #[cfg(test)]
 mod tests {
     use tollgate_core::clock::Timestamp;
-    use tollgate_core::decision::{DecisionId, Source};
+    use tollgate_core::decision::Source;
+    use tollgate_core::decision_id::DecisionId;
 
     use super::*;
 
     /// Regression: a denial that showed no rule was `None`, which callers took for an admission.
     #[test]
     fn a_denial_without_a_rule_has_a_wait_and_a_text() {
-        let id = DecisionId { life: "a-1".into(), call: 1 };
+        let id = DecisionId { life: "a-1".into(), call: 1, partition: None };
         let denial = Denial { decision: Decision::new(false, Source::Local, Timestamp::default(), id) };
         assert!(denial.retry_after() > Duration::ZERO);
         assert_eq!(denial.to_string(), "lists.deny denies this call");

@@ -3,13 +3,13 @@
 use std::num::NonZeroU64;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::decision::DecisionId;
+use tollgate_core::decision_id::DecisionId;
 use tollgate_core::own_answer::{BODY_MEMBERS, ErrorStatus};
 
 use super::*;
 
 fn decision(allowed: bool, source: Source) -> Decision {
-    let id = DecisionId { life: "a-10".into(), call: 255 };
+    let id = DecisionId { life: "a-10".into(), call: 255, partition: None };
     let mut status = LimitStatus::new("per-key".into(), LimitKind::Window, 1);
     (status.limit, status.at_once, status.window_ms, status.reset_ms) = (100, 100, 60_000, 60_500);
     status.retry_after_ms = if allowed { 0 } else { 1_001 };

@@ -10,7 +10,8 @@ use std::fmt::Write;
 use crate::call::Call;
 use crate::clock::Timestamp;
 use crate::counter::{CallCorrection, DigestKey, RequestId};
-use crate::decision::{Decision, DecisionId};
+use crate::decision::Decision;
+use crate::decision_id::DecisionId;
 
 /// A call that was admitted: what it was charged, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,9 +78,13 @@ impl DecidedCall {
         }
         let mut parts = signed.rsplitn(5, '-');
         let request = u128::from_str_radix(parts.next()?, 16).ok()?;
-        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
-        let (units, at, call) = (number()?, number()?, number()?);
-        let id = DecisionId { life: parts.next()?.into(), call };
+        let (units, at) = (number(parts.next()?)?, number(parts.next()?)?);
+        let home = parts.next()?;
+        let (call, partition) = match home.split_once('.') {
+            Some((call, partition)) => (number(call)?, Some(u32::from_str_radix(partition, 16).ok()?)),
+            None => (number(home)?, None),
+        };
+        let id = DecisionId { life: parts.next()?.into(), call, partition };
         let request = (request != 0).then(|| RequestId::from_u128(request));
         Some(Self { id, at: Timestamp::from_ms(at), units, request })
     }
@@ -90,6 +95,10 @@ impl DecidedCall {
     pub fn correction(&self, key: &DigestKey, kind: CallCorrection) -> RequestId {
         self.request.unwrap_or_else(|| key.decision(&self.id.to_string())).correction(kind)
     }
+}
+
+fn number(text: &str) -> Option<u64> {
+    u64::from_str_radix(text, 16).ok()
 }
 
 /// Returns the keyed digest of a text and the descriptors of a call, in the order of their names.
@@ -105,7 +114,11 @@ mod tests {
     use crate::decision::Source;
 
     fn decided(key: &DigestKey, call: &Call<'_>) -> DecidedCall {
-        let id = DecisionId { life: "agent-7-19a6b2".into(), call: 11 };
+        decided_in(Some(26), key, call)
+    }
+
+    fn decided_in(partition: Option<u32>, key: &DigestKey, call: &Call<'_>) -> DecidedCall {
+        let id = DecisionId { life: "agent-7-19a6b2".into(), call: 11, partition };
         let decision = Decision::new(true, Source::Store, Timestamp::from_ms(1_767_323_045_000), id);
         DecidedCall::new(key, call, &decision).expect("it is admitted")
     }
@@ -116,9 +129,13 @@ mod tests {
         let key = DigestKey::default();
         let call = Call::new().with("user", "u1").with("endpoint", "/x").costing(300);
         let text = decided(&key, &call).text(&key, &call);
-        assert!(text.starts_with("agent-7-19a6b2-b-19b7ca98c88-12c-0-") && text.len() < 128, "{text}");
+        assert!(text.starts_with("agent-7-19a6b2-b.1a-19b7ca98c88-12c-0-") && text.len() < 128, "{text}");
         let reordered = Call::new().with("endpoint", "/x").with("user", "u1");
         assert_eq!(DecidedCall::read(&text, &key, &reordered), Some(decided(&key, &call)));
+        let without_bus = decided_in(None, &key, &call);
+        let text = without_bus.text(&key, &call);
+        assert!(text.starts_with("agent-7-19a6b2-b-19b7ca98c88-12c-0-"), "{text}");
+        assert_eq!(DecidedCall::read(&text, &key, &call), Some(without_bus));
         let named = call.clone().identified("r-1");
         let text = decided(&key, &named).text(&key, &named);
         assert_eq!(DecidedCall::read(&text, &key, &named), Some(decided(&key, &named)));

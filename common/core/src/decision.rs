@@ -9,6 +9,7 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
+use crate::decision_id::DecisionId;
 use crate::name::Name;
 use crate::own_answer::OwnAnswer;
 
@@ -44,15 +45,6 @@ pub enum LocalAnswer {
     Part,
     /// The answer of the store was late, and the agent denied the call.
     Late,
-}
-
-/// Identifier of a decision, unique in the fleet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct DecisionId {
-    /// Name of the agent, and the start of its process.
-    pub life: Name,
-    /// Number of the call, unique since the start.
-    pub call: u64,
 }
 
 /// Result of checking one call, as data. The library's `Agent::check` returns it as the `Ok` or the `Err` of a `Result`.
@@ -217,12 +209,6 @@ impl DenyStatus {
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-impl fmt::Display for DecisionId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{:x}", self.life, self.call)
     }
 }
 

@@ -24,6 +24,7 @@ pub mod algorithm;
 pub mod counter;
 pub mod regions;
 pub mod own_answer;
+pub mod decision_id;
 pub mod decision;
 pub mod decided_call;
 pub mod rules;

@@ -126,7 +126,14 @@ impl Engine {
         let mut status = status(&policy, active.names[index].clone(), cost, decided, from);
         status.own_answer.clone_from(&rule.own_answer);
         let delay_ms = if allowed { decided.verdict.delay_ms } else { 0 };
-        Some(Decision::of_rule(allowed, (source, by), at, self.decision_id(number), status, delay_ms))
+        Some(Decision::of_rule(
+            allowed,
+            (source, by),
+            at,
+            self.decision_id(number, Some(sole.counter)),
+            status,
+            delay_ms,
+        ))
     }
 
     /// Decides by the counter of a call, which is locked once, and keeps the decision. None if the counter is new, or

@@ -90,6 +90,13 @@ fn the_last_decisions_on_a_caller_are_on_the_topic() {
     let events = wait_for("the events", || Some(events(&bus)).filter(|events| events.len() >= 8));
     assert_eq!(events.len(), 8, "{events:?}");
     assert!(events.iter().all(|event| !event.to_string().contains("secret-")), "{events:?}");
+    // An id names the agent, the call, and the partition of `calls` that has its home row.
+    let calls = log::bus(&fleet.kafka.brokers());
+    let homes = wait_for("the calls", || Some(log::homes(&calls)).filter(|homes| homes.len() >= 8));
+    for event in &events {
+        let id = event["id"].as_str().expect("an id");
+        assert!(homes.iter().any(|home| id.starts_with(home)), "{id} of {homes:?}");
+    }
     for key in ["secret-1", "secret-2"] {
         let caller = format!("api_key={}", tollgate_core::counter::DigestKey::default().shown(key, true));
         let of_caller: Vec<_> = events.iter().filter(|event| event["caller"] == *caller).collect();

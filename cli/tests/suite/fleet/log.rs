@@ -89,6 +89,18 @@ pub(crate) fn signals(bus: &KafkaBus) -> Vec<(BusRecord, SignalBatch)> {
     all(bus, Topic::Signals, &ends).into_iter().map(decoded).collect()
 }
 
+/// Returns the beginnings of the ids of the calls with a home row in `calls`, with its partition.
+pub(crate) fn homes(bus: &KafkaBus) -> HashSet<String> {
+    let mut homes = HashSet::new();
+    for record in all(bus, Topic::Calls, &ends(bus)) {
+        let Ok(batch) = Batch::decode(&record.payload) else { continue };
+        let (name, partition) = (&batch.name, record.partition);
+        let id = |call: u64| format!("{}-{:x}-{call:x}.{partition:x}-", name.agent, name.epoch);
+        homes.extend(batch.rows.iter().filter(|row| row.home.is_some()).map(|row| id(row.call)));
+    }
+    homes
+}
+
 /// Returns the traces in `calls`, as the identifiers of trace and span in hexadecimal digits.
 pub(crate) fn traces(bus: &KafkaBus) -> HashSet<String> {
     let records = all(bus, Topic::Calls, &ends(bus));

@@ -44,13 +44,14 @@ pub(super) fn retry_after_ms(denial: &Decision) -> u64 {
 #[cfg(test)]
 mod tests {
     use tollgate_core::clock::Timestamp;
-    use tollgate_core::decision::{DecisionId, LimitKind, LimitStatus, Source};
+    use tollgate_core::decision::{LimitKind, LimitStatus, Source};
+    use tollgate_core::decision_id::DecisionId;
 
     use super::*;
 
     #[test]
     fn a_client_waits_as_it_is_used_to() {
-        let id = DecisionId { life: "a-1".into(), call: 1 };
+        let id = DecisionId { life: "a-1".into(), call: 1, partition: None };
         let mut denial = Decision::new(false, Source::Store, Timestamp::from_ms(1_000), id);
         let mut status = LimitStatus::new("caller".into(), LimitKind::Window, 1);
         status.retry_after_ms = 7_500;
