@@ -353,13 +353,17 @@ function rangeMinutes() {
 
 const since = (minutes) => `last ${minutes} min${view.range ? ", since the start of the selected range" : ""}`;
 
+// Marks the numbers of a caller whose first calls may be in `(others)`.
+const atLeast = (column) => ({ ...column, show: (row, body) => (row.missing_max ? "≥ " : "") + column.show(row, body) });
+
 // Creates a table of callers, as the API sorts them.
 function createCallers(sort, order, caption, columns) {
   new Panel({
     id: sort, path: "callers", everyMs: 2 * SECOND, order, caption, empty: "No callers.",
     question: (panel) => ({ rule: view.rule, caller: view.caller, sort, minutes: rangeMinutes(), limit: panel.rowCount() }),
     rows: (body) => body.callers, key: (row) => JSON.stringify([row.rule, row.caller]),
-    columns: [code("caller", "Caller"), text("rule", "Rule"), ...columns],
+    columns: [code("caller", "Caller"), text("rule", "Rule"), ...columns.map((column) =>
+      ([calls, admitted, denied, shadowDenied].includes(column) ? atLeast(column) : column))],
     note: ({ callers, matched }) => (matched ? `${count(callers.length)} of ${count(matched)} callers.` : ""),
   });
 }

@@ -18,5 +18,6 @@ pub mod api;
 pub use analytics::Analytics;
 pub use queries::Queries;
 pub use runtime::Aggregator;
+pub use tollgate_aggregator_engine::analytics::AnalyticsSettings;
 pub use tollgate_aggregator_engine::replay_window::ReplayWindow;
 pub use tollgate_aggregator_engine::worker::{THRESHOLD_PERMILLE_DEFAULT, WorkerSettings};

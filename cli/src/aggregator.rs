@@ -10,7 +10,9 @@ use tokio::task::spawn_blocking;
 use tollgate::read_rules;
 use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::rule_mirror::RuleCopier;
-use tollgate_aggregator::{Aggregator, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api};
+use tollgate_aggregator::{
+    Aggregator, AnalyticsSettings, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api,
+};
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::logging::LogArgs;
 use tollgate_command::output;
@@ -61,6 +63,10 @@ pub(crate) struct AggregatorArgs {
     /// Part of its quota at which a counter is signalled
     #[arg(long, value_name = "PERCENT", default_value = format!("{}%", THRESHOLD_PERMILLE_DEFAULT / 10), value_parser = percent)]
     threshold: u32,
+    /// Callers of a rule that the analytics sum exactly in one minute of one partition of calls; past them, the callers with few
+    /// calls share one sum, and the number of callers is an estimate
+    #[arg(long, value_name = "N", default_value_t = AnalyticsSettings::CALLERS_MAX_DEFAULT as u64, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    analytics_callers: u64,
     #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten)]
@@ -123,6 +129,7 @@ impl AggregatorArgs {
         // A wildcard address cannot be reached from elsewhere; the name of a container can.
         let host = std::env::var("HOSTNAME").ok().filter(|_| listens_on.ip().is_unspecified());
         let address = host.map_or_else(|| listens_on.to_string(), |host| format!("{host}:{}", listens_on.port()));
+        let callers_max = usize::try_from(self.analytics_callers).unwrap_or(usize::MAX);
         WorkerSettings {
             http: self.advertise.clone().unwrap_or(address).into(),
             epoch: clock.now(),
@@ -130,6 +137,7 @@ impl AggregatorArgs {
             threshold_permille: self.threshold * 10,
             shares: true,
             coordinates: self.ledger.coordinates(&self.kafka),
+            analytics: Some(AnalyticsSettings::with_callers_max(callers_max)),
             ..WorkerSettings::new(&id)
         }
     }

@@ -12,7 +12,8 @@ fn line_bytes() -> u64 {
     let now = Timestamp::from_ms(1_800_000_000_000);
     let totals =
         Totals { admitted: 100, denied: [20, 0, 0, 0, 0], shadow_denied: 0, units: 100, by_source: [60, 60, 0, 0] };
-    let limit = LimitUse { quota: 100, window_ms: MINUTE_MS, used: None, generation: now.as_ms(), callers: 0 };
+    let limit =
+        LimitUse { quota: 100, window_ms: MINUTE_MS, used: None, generation: now.as_ms(), ..LimitUse::default() };
     let subject = Subject::Caller { rule: "per-key".into(), caller: "api_key=k1…3783ceca".into() };
     let rollup = Rollup { start: now, size_ms: MINUTE_MS, subject, totals, limit: Some(limit) };
     let aggregator = "aggregator-0b32be11".into();

@@ -67,9 +67,11 @@ pub(super) fn rules(rules: &Value, columns: usize, glyphs: Glyphs) -> TopTable {
     let row = |rule: &Value| {
         let (limits, minute) = (elements(&rule["limits"]), &rule["last_minute"]);
         let limit = limits.first().map_or_else(|| "-".to_owned(), |limit| quota(&limit["quota"], &limit["window_ms"]));
-        let callers = &rule["callers"]["estimate"];
+        let callers = &rule["callers"];
+        let about = if callers["exact"] == false { "~" } else { "" };
         let sums = ["admitted", "denied", "shadow_denied"].map(|key| number(&minute[key]));
-        [vec![glyphs.label(&rule["rule"]), limit, number(callers)], sums.to_vec()].concat()
+        [vec![glyphs.label(&rule["rule"]), limit, format!("{about}{}", number(&callers["estimate"]))], sums.to_vec()]
+            .concat()
     };
     table(&RULES, elements(&rules["rules"]).iter().map(row), columns, glyphs)
 }
@@ -78,11 +80,13 @@ pub(super) fn callers(callers: &Value, columns: usize, glyphs: Glyphs) -> TopTab
     let now_ms = &callers["now_ms"];
     let row = |caller: &Value| {
         let permille = caller["used_permille"].as_u64();
+        let at_least = if caller["missing_max"].as_u64() > Some(0) { ">" } else { "" };
+        let calls = |key: &str| format!("{at_least}{}", number(&caller[key]));
         vec![
             glyphs.label(&caller["rule"]),
             glyphs.label(&caller["caller"]),
-            number(&caller["admitted"]),
-            number(&caller["denied"]),
+            calls("admitted"),
+            calls("denied"),
             permille.map_or_else(|| "-".to_owned(), |permille| format!("{}%", compact(permille / 10))),
             quota(&caller["quota"], &caller["window_ms"]),
             age(&caller["first_denied_ms"], now_ms),

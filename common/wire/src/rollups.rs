@@ -63,6 +63,10 @@ struct Line {
     generation: u64,
     #[serde(default, skip_serializing_if = "is_zero")]
     callers: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    callers_error: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    missing_max: u64,
 }
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
@@ -131,7 +135,8 @@ fn line(batch: &RollupBatch, rollup: &Rollup) -> Line {
     let Totals { admitted, denied, shadow_denied, units, by_source } = rollup.totals;
     let [denied_count, denied_list, denied_late, denied_fallback, denied_emergency] = denied;
     let [by_local, by_store, by_signal, by_fallback] = by_source;
-    let LimitUse { quota, window_ms, used, generation, callers } = rollup.limit.unwrap_or_default();
+    let LimitUse { quota, window_ms, used, generation, callers, callers_error, missing_max } =
+        rollup.limit.unwrap_or_default();
     Line {
         version: VERSION,
         aggregator: batch.aggregator.clone(),
@@ -160,6 +165,8 @@ fn line(batch: &RollupBatch, rollup: &Rollup) -> Line {
         used,
         generation,
         callers,
+        callers_error,
+        missing_max,
     }
 }
 
@@ -188,6 +195,8 @@ fn rollup(line: Line) -> Result<Rollup, WireError> {
         used: line.used,
         generation: line.generation,
         callers: line.callers,
+        callers_error: line.callers_error,
+        missing_max: line.missing_max,
     };
     let limit = (limit != LimitUse::default()).then_some(limit);
     Ok(Rollup { start: Timestamp::from_ms(start_ms), size_ms, subject, totals, limit })
@@ -200,7 +209,15 @@ mod tests {
     fn batch() -> RollupBatch {
         let totals =
             Totals { admitted: 5, denied: [1, 2, 3, 4, 6], shadow_denied: 7, units: -8, by_source: [1, 2, 3, 15] };
-        let limit = Some(LimitUse { quota: 9, window_ms: 60_000, used: Some(0), generation: 3, callers: 2 });
+        let limit = Some(LimitUse {
+            quota: 9,
+            window_ms: 60_000,
+            used: Some(0),
+            generation: 3,
+            callers: 2,
+            callers_error: 1,
+            missing_max: 4,
+        });
         let subjects = [
             Subject::Calls,
             Subject::Rule("r".into()),

@@ -27,7 +27,7 @@ pub struct CallerSums {
     pub caller: Arc<str>,
     /// Sums of the minutes that were asked for.
     pub totals: Totals,
-    /// State of the limit; `used` is of the last seconds.
+    /// State of the limit; `used` is of the last seconds, and `missing_max` is of the minutes that were asked for.
     pub limit: LimitUse,
     /// Minute of the first denial and of the last.
     pub denied_from: Option<(Timestamp, Timestamp)>,
@@ -42,8 +42,6 @@ pub struct RuleState {
     pub last_minute: Totals,
     /// Largest quota with its window, newest generation, and number of callers in the newest minute.
     pub limit: LimitUse,
-    /// True if further callers share the sums of one.
-    pub has_others: bool,
     /// Time at which this generation was first used, if it was seen to change.
     pub changed_at: Option<Timestamp>,
 }

@@ -23,7 +23,7 @@ pub(super) struct FleetSlice {
 struct Newest {
     as_of: Offset,
     totals: Totals,
-    callers: u64,
+    limit: LimitUse,
 }
 
 /// Sums over all partitions.
@@ -48,9 +48,13 @@ impl FleetSlice {
         let limit = rollup.limit.unwrap_or_default();
         let sums = self.sums.entry(rollup.subject.clone()).or_default();
         sums.totals.replace(&known.totals, &rollup.totals);
-        sums.limit.callers = (sums.limit.callers - known.callers).saturating_add(limit.callers);
+        let before = known.limit;
+        let replace = |sum: &mut u64, before: u64, after: u64| *sum = sum.saturating_sub(before).saturating_add(after);
+        replace(&mut sums.limit.callers, before.callers, limit.callers);
+        replace(&mut sums.limit.callers_error, before.callers_error, limit.callers_error);
+        replace(&mut sums.limit.missing_max, before.missing_max, limit.missing_max);
         sums.follow(limit);
-        *known = Newest { as_of, totals: rollup.totals, callers: limit.callers };
+        *known = Newest { as_of, totals: rollup.totals, limit };
     }
 
     /// Returns the sums of a subject.

@@ -113,16 +113,10 @@ impl FleetView {
             rule: rule.clone(),
             last_minute: Totals::default(),
             limit: LimitUse::default(),
-            has_others: false,
             changed_at: self.generations.get(rule).and_then(|(_, changed_at)| *changed_at),
         };
         for slice in self.newest_minutes(SECONDS_KEPT_MS / MINUTE_MS, now) {
             for (subject, sums) in slice.iter() {
-                if let Subject::Caller { rule, caller } = subject
-                    && **caller == *OTHERS
-                {
-                    rules.entry(rule.clone()).or_insert_with(|| named(rule)).has_others = true;
-                }
                 if let Subject::Rule(rule) = subject {
                     let state = rules.entry(rule.clone()).or_insert_with(|| named(rule));
                     // The newest minute comes first.
@@ -182,9 +176,11 @@ impl FleetView {
                     let name = (rule.clone(), caller.clone());
                     let known = callers.entry(name.clone()).or_insert_with(|| empty(&name));
                     known.totals.add(&sums.totals);
+                    let missing_max = known.limit.missing_max.saturating_add(sums.limit.missing_max);
                     if known.limit.quota == 0 {
                         known.limit = LimitUse { used: known.limit.used, ..sums.limit };
                     }
+                    known.limit.missing_max = missing_max;
                 }
             }
         }

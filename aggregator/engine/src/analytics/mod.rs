@@ -5,6 +5,7 @@
 //! reads them, and answers questions. Nothing here depends on which aggregator counts a partition.
 
 mod batch_sums;
+mod caller_sketch;
 mod slice;
 mod partition_rollups;
 mod fleet_slice;

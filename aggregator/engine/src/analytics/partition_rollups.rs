@@ -30,7 +30,8 @@ const LATE_MS_MAX: u64 = 60_000;
 /// Caps of the analytics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnalyticsSettings {
-    /// Maximum number of callers of one rule that are summed in one minute of one partition; further ones share one sum.
+    /// Maximum number of callers of one rule that are summed exactly in one minute of one partition; further ones share one sum
+    /// until they have made many calls.
     pub callers_max: usize,
     /// Maximum number of callers of one rule with a rollup of their own in one minute of one partition.
     pub rollups_max: usize,
@@ -38,9 +39,20 @@ pub struct AnalyticsSettings {
     pub entries_max: usize,
 }
 
+impl AnalyticsSettings {
+    /// Default of [`Self::callers_max`].
+    pub const CALLERS_MAX_DEFAULT: usize = 20_000;
+
+    /// Returns the caps for a maximum number of callers of one rule.
+    #[must_use]
+    pub fn with_callers_max(callers_max: usize) -> Self {
+        Self { callers_max, rollups_max: 2_000, entries_max: 10 * callers_max }
+    }
+}
+
 impl Default for AnalyticsSettings {
     fn default() -> Self {
-        Self { callers_max: 20_000, rollups_max: 2_000, entries_max: 200_000 }
+        Self::with_callers_max(Self::CALLERS_MAX_DEFAULT)
     }
 }
 
@@ -179,9 +191,10 @@ impl PartitionRollups {
         Some((start, minute.names(start, MINUTE_MS, len_max), minute.top_callers(len_max)))
     }
 
-    /// Returns the sums of a caller in a minute; none if it has no call.
+    /// Returns the sums of a caller in a minute, and the maximum number of its calls that are missing in them; none if it has no
+    /// sums.
     #[must_use]
-    pub fn caller(&self, minute: Timestamp, counter: CounterId) -> Option<&Totals> {
+    pub fn caller(&self, minute: Timestamp, counter: CounterId) -> Option<(Totals, u64)> {
         self.minutes.get(&minute.as_ms())?.caller(counter)
     }
 

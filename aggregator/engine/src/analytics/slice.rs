@@ -10,6 +10,10 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::messages::rollups::{LimitUse, OTHERS, Rollup, Subject, Totals};
 
+use super::caller_sketch::CallerSketch;
+
+/// Maximum number of rules whose callers past the cap are estimated.
+const SKETCHES_LEN_MAX: usize = 8;
 /// Maximum number of rules, endpoints, tiers and agents together in one slice; further ones share one rollup of their kind.
 const NAMES_LEN_MAX: usize = 1_000;
 
@@ -20,6 +24,7 @@ pub(super) struct Slice {
     callers: IndexMap<CounterId, CallerEntry, RandomState>,
     /// Number of callers with sums of their own by rule, and of those that have a rollup of their own.
     callers_of_rules: HashMap<Arc<str>, CallersOfRule, RandomState>,
+    sketches: usize,
     /// True if it has changed since its rollups were taken.
     changed: bool,
 }
@@ -39,12 +44,15 @@ struct CallerEntry {
     has_rollup: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct CallersOfRule {
     callers: usize,
     with_rollup: usize,
-    /// True if callers without a rollup of their own were added to the others.
+    /// True if further callers are added to the others.
     is_full: bool,
+    /// Calls of callers that may not have been counted as callers.
+    uncounted_calls: u64,
+    sketch: Option<Box<CallerSketch>>,
 }
 
 impl Slice {
@@ -62,8 +70,8 @@ impl Slice {
         self.changed = true;
     }
 
-    /// Adds to the sums of a caller. Past `callers_max` callers of one rule, further ones share the sums of one; returns false for
-    /// such a caller.
+    /// Adds to the sums of a caller. Past `callers_max` callers of one rule, further ones share the sums of one until they have
+    /// made many calls; returns false for such a caller.
     pub(super) fn add_caller(&mut self, counter: &CounterEntry, totals: &Totals, callers_max: usize) -> bool {
         self.changed = true;
         if let Some(entry) = self.callers.get_mut(&counter.id) {
@@ -72,13 +80,25 @@ impl Slice {
             return true;
         }
         let of_rule = self.callers_of_rules.entry(counter.rule.clone()).or_default();
-        if of_rule.is_full || of_rule.callers >= callers_max {
-            let (rule, caller) = (counter.rule.clone(), OTHERS.into());
-            self.entry(Subject::Caller { rule, caller }).add(totals);
-            return false;
+        if !of_rule.is_full && of_rule.callers >= callers_max {
+            of_rule.is_full = true;
+            if self.sketches < SKETCHES_LEN_MAX {
+                let callers = self.callers.iter().filter(|(_, caller)| caller.rule == counter.rule);
+                of_rule.sketch = CallerSketch::new(callers.map(|(id, _)| *id)).map(Box::new);
+                self.sketches += 1;
+            }
         }
-        of_rule.callers += 1;
         let mut sums = Sums::default();
+        if of_rule.is_full {
+            let Some(missing_max) = of_rule.add_to_others(counter.id, totals.calls()) else {
+                let (rule, caller) = (counter.rule.clone(), OTHERS.into());
+                self.entry(Subject::Caller { rule, caller }).add(totals);
+                return false;
+            };
+            sums.limit.missing_max = missing_max;
+        } else {
+            of_rule.callers += 1;
+        }
         sums.add(totals);
         sums.follow(counter);
         let (rule, label) = (counter.rule.clone(), counter.label.clone());
@@ -117,7 +137,7 @@ impl Slice {
         }
         for caller in self.callers.values_mut().filter(|caller| caller.sums.changed) {
             let (rule, label) = (caller.rule.clone(), caller.label.clone());
-            taken.push(rollup(Subject::Caller { rule, caller: label }, &caller.sums, 0));
+            taken.push(rollup(Subject::Caller { rule, caller: label }, &caller.sums, (0, 0)));
             caller.sums.changed = false;
         }
         taken
@@ -151,9 +171,9 @@ impl Slice {
         places.into_iter().filter_map(|place| self.callers.get_index(place)).map(|(id, _)| *id).collect()
     }
 
-    /// Returns the sums of a caller; none if it has no call.
-    pub(super) fn caller(&self, counter: CounterId) -> Option<&Totals> {
-        self.callers.get(&counter).map(|caller| &caller.sums.totals)
+    /// Returns the sums of a caller, and the maximum number of its calls that are missing in them; none if it has no sums.
+    pub(super) fn caller(&self, counter: CounterId) -> Option<(Totals, u64)> {
+        self.callers.get(&counter).map(|caller| (caller.sums.totals, caller.sums.limit.missing_max))
     }
 
     /// Gives the callers with the most calls rollups of their own, as far as there is room. The others share one from then on, and
@@ -175,8 +195,11 @@ impl Slice {
             }
         }
         let mut others: Vec<(Arc<str>, Totals)> = Vec::new();
-        self.callers.retain(|_, caller| {
+        self.callers.retain(|id, caller| {
             if !caller.has_rollup {
+                if let Some(sketch) = self.callers_of_rules.get_mut(&caller.rule).and_then(|of| of.sketch.as_mut()) {
+                    sketch.add_calls(*id, caller.sums.totals.calls());
+                }
                 others.push((caller.rule.clone(), caller.sums.totals));
             }
             caller.has_rollup
@@ -203,16 +226,34 @@ impl Slice {
     }
 }
 
-fn callers_of(callers_of_rules: &HashMap<Arc<str>, CallersOfRule, RandomState>, subject: &Subject) -> u64 {
+/// Returns the number of callers of a rule, and its maximum error.
+fn callers_of(callers_of_rules: &HashMap<Arc<str>, CallersOfRule, RandomState>, subject: &Subject) -> (u64, u64) {
     match subject {
-        Subject::Rule(rule) => callers_of_rules.get(rule).map_or(0, |of_rule| of_rule.callers as u64),
-        _ => 0,
+        Subject::Rule(rule) => callers_of_rules.get(rule).map_or((0, 0), CallersOfRule::callers),
+        _ => (0, 0),
+    }
+}
+
+impl CallersOfRule {
+    /// Notes calls of a caller past the cap. If the caller shall get sums of its own, returns the maximum number of its calls that
+    /// are not in them.
+    fn add_to_others(&mut self, caller: CounterId, calls: u64) -> Option<u64> {
+        if let Some(sketch) = &mut self.sketch {
+            return sketch.add(caller, calls);
+        }
+        self.uncounted_calls = self.uncounted_calls.saturating_add(calls);
+        None
+    }
+
+    fn callers(&self) -> (u64, u64) {
+        let counted = (self.callers as u64, self.uncounted_calls);
+        self.sketch.as_ref().map_or(counted, |sketch| sketch.callers())
     }
 }
 
 impl Sums {
-    fn rollup(&self, start: Timestamp, size_ms: u64, subject: Subject, callers: u64) -> Rollup {
-        let limit = LimitUse { callers, ..self.limit };
+    fn rollup(&self, start: Timestamp, size_ms: u64, subject: Subject, (callers, callers_error): (u64, u64)) -> Rollup {
+        let limit = LimitUse { callers, callers_error, ..self.limit };
         let limit = (limit != LimitUse::default()).then_some(limit);
         Rollup { start, size_ms, subject, totals: self.totals, limit }
     }

@@ -11,6 +11,8 @@ use tollgate_core::window::Window;
 
 use super::*;
 
+mod estimates;
+
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 
 fn home(denied: Option<DenialCause>, decider: u32) -> Home {
@@ -153,33 +155,6 @@ fn a_step_back_of_the_clock_of_the_bus_makes_no_call_too_late() {
     rollups.count(79, START.plus_ms(at + 90), &batch(3, &[1], vec![call]));
     assert_eq!(of(&closed(&mut rollups, 3 * MINUTE_MS + 5_000), &caller("k1")).admitted, 1);
     assert_eq!(rollups.tally().too_late, 0);
-}
-
-/// capped: callers past a cap share one sum, so no call is lost or counted twice.
-#[test]
-fn callers_past_a_cap_are_summed_as_others() {
-    for settings in [
-        AnalyticsSettings { callers_max: 5, ..AnalyticsSettings::default() },
-        AnalyticsSettings { rollups_max: 5, ..AnalyticsSettings::default() },
-        AnalyticsSettings { callers_max: 8, rollups_max: 5, ..AnalyticsSettings::default() },
-    ] {
-        let mut rollups = PartitionRollups::new(settings);
-        let mut newest: std::collections::BTreeMap<Subject, Totals> = std::collections::BTreeMap::new();
-        for round in 0..3 {
-            let callers: Vec<u32> = (round * 5..20 + round * 5).collect();
-            let rows = (0..20).map(|place| row(Some(place), 10, Outcome::Charged, home(None, 2))).collect();
-            let at_ms = MINUTE_MS + 5_000 * u64::from(round + 1);
-            rollups.count(u64::from(round), START.plus_ms(at_ms), &batch(round.into(), &callers, rows));
-            for rollup in closed(&mut rollups, at_ms + 1) {
-                if matches!(rollup.subject, Subject::Caller { .. }) {
-                    newest.insert(rollup.subject, rollup.totals);
-                }
-            }
-            let sum: u64 = newest.values().map(|totals| totals.admitted).sum();
-            assert_eq!((sum, newest.len()), (20 * u64::from(round + 1), 6), "{settings:?}: {newest:?}");
-            assert!(newest.contains_key(&caller(OTHERS)));
-        }
-    }
 }
 
 /// A list of callers says if calls of others are missing from it, whether or not they are listed themselves.

@@ -182,18 +182,20 @@ impl Counting {
         let rollup = |id: CounterId| {
             let counter = self.table.counters.get(&id)?;
             let (rule, caller) = (counter.rule.clone(), counter.label.clone());
+            let (totals, missing_max) = rollups.caller(minute, id).unwrap_or_default();
             let limit = LimitUse {
                 quota: counter.quota,
                 window_ms: counter.admitted.window().width_ms(),
                 used: Some(counter.used(now)),
                 generation: counter.generation,
-                callers: 0,
+                missing_max,
+                ..LimitUse::default()
             };
             Some(Rollup {
                 start: minute,
                 size_ms: MINUTE_MS,
                 subject: Subject::Caller { rule, caller },
-                totals: rollups.caller(minute, id).copied().unwrap_or_default(),
+                totals,
                 limit: Some(limit),
             })
         };

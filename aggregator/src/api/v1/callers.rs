@@ -75,6 +75,7 @@ fn caller(sums: &CallerSums, now: Timestamp) -> Value {
         "window_ms": has_limit.then_some(limit.window_ms),
         "used": limit.used,
         "used_permille": permille,
+        "missing_max": limit.missing_max,
         "first_denied_ms": minute(sums.denied_from.map(|(first, _)| first)),
         "last_denied_ms": minute(sums.denied_from.map(|(_, last)| last.min(now))),
     });

@@ -20,15 +20,14 @@ pub(super) async fn rules(State(v1): State<V1>) -> Result<Response, Refusal> {
 
 fn rule(state: &RuleState) -> Value {
     let limit = &state.limit;
-    let limits = (limit.quota > 0).then(
-        || json!({ "tier": null, "quota": limit.quota, "window_ms": limit.window_ms, "counters": limit.callers }),
-    );
+    let limits = (limit.quota > 0)
+        .then(|| json!({ "quota": limit.quota, "window_ms": limit.window_ms, "counters": limit.callers }));
     json!({
         "rule": *state.rule,
         "limits": limits.into_iter().collect::<Vec<_>>(),
         "generation": limit.generation,
         "changed_ms": state.changed_at.map(Timestamp::as_ms),
         "last_minute": totals(&state.last_minute),
-        "callers": { "estimate": limit.callers, "exact": !state.has_others },
+        "callers": { "estimate": limit.callers, "exact": limit.callers_error == 0, "error": limit.callers_error },
     })
 }

@@ -102,6 +102,10 @@ pub struct LimitUse {
     pub generation: Generation,
     /// Number of callers of a rule.
     pub callers: u64,
+    /// Maximum error of `callers`, at 95% if they are estimated; 0 if they are exact.
+    pub callers_error: u64,
+    /// Maximum number of calls of a caller that are in the sums of the others instead.
+    pub missing_max: u64,
 }
 
 impl Totals {
