@@ -35,11 +35,13 @@ impl<S: ChargeStore> ExternalAuth<S> {
 impl<S: ChargeStore> Authorization for ExternalAuth<S> {
     async fn check(&self, request: Request<CheckRequest>) -> Result<Response<CheckResponse>, Status> {
         let peer = request.extensions().get::<ConnectInfo<Peer>>().and_then(|ConnectInfo(peer)| peer.ip());
-        let attributes = request.into_inner().attributes.and_then(|attributes| attributes.request?.http);
+        let (metadata, _, request) = request.into_parts();
+        let attributes = request.attributes.and_then(|attributes| attributes.request?.http);
         let missing =
             "the request is not valid: it has no `attributes.request.http`; ask with Envoy's ext_authz filter";
         let http = attributes.ok_or_else(|| Status::invalid_argument(missing))?;
-        let headers = headers_of(&http);
+        let mut headers = headers_of(&http);
+        take_trace(&mut headers, &metadata.into_headers());
         let described = request::Request { method: &http.method, path: &http.path, peer, headers: &headers };
         let call = self.0.describe(&described);
         let decision = self.0.decide(&call).await;
@@ -65,6 +67,14 @@ fn headers_of(request: &HttpRequest) -> HeaderMap {
         headers.append(name, value);
     }
     headers
+}
+
+/// Takes over the trace of the question in place of that of the client's request. Envoy traces its questions, and over HTTP sends this
+/// trace instead of the client's, too.
+fn take_trace(headers: &mut HeaderMap, of_question: &HeaderMap) {
+    if let Some(trace) = request::trace_parent(of_question).and_then(|trace| HeaderValue::from_str(trace).ok()) {
+        headers.insert(request::TRACE_PARENT, trace);
+    }
 }
 
 fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decision) -> CheckResponse {

@@ -24,7 +24,7 @@ use tollgate_core::rules::{DescriptorSource, RuleSet};
 pub use claims::Claims;
 pub use client_ip::client_ip;
 pub use raw_value::SEVERAL;
-pub use trace_parent::{set_trace, trace_parent};
+pub use trace_parent::{TRACE_PARENT, set_trace, trace_parent};
 
 use raw_value::RawValue;
 

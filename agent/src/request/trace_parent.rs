@@ -7,14 +7,15 @@ use http::HeaderMap;
 use tollgate_core::call::Call;
 use tollgate_core::trace_context::TraceContext;
 
-const NAME: &str = "traceparent";
+/// Name of the header.
+pub const TRACE_PARENT: &str = "traceparent";
 /// Length of a value of version 00, in bytes.
 const LEN: usize = 55;
 
 /// Returns the part of a request's `traceparent` that names the trace and its parent; none if it is missing or invalid.
 #[must_use]
 pub fn trace_parent(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(NAME).iter();
+    let mut values = headers.get_all(TRACE_PARENT).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return None };
     valid(value.to_str().ok()?.trim())
 }
@@ -59,7 +60,7 @@ mod tests {
     fn taken(values: &[&str]) -> Option<String> {
         let mut headers = HeaderMap::new();
         for value in values {
-            headers.append(NAME, value.parse().unwrap());
+            headers.append(TRACE_PARENT, value.parse().unwrap());
         }
         trace_parent(&headers).map(ToOwned::to_owned)
     }
@@ -94,7 +95,7 @@ mod tests {
     #[test]
     fn the_trace_of_a_sampled_request_is_taken() {
         let read = |value: &str| {
-            let headers = HeaderMap::from_iter([(http::HeaderName::from_static(NAME), value.parse().unwrap())]);
+            let headers = HeaderMap::from_iter([(http::HeaderName::from_static(TRACE_PARENT), value.parse().unwrap())]);
             sampled(&headers).map(|trace| *trace.bytes())
         };
         let trace = u128::from_str_radix(&VALID[3..35], 16).unwrap().to_be_bytes();

@@ -3,6 +3,8 @@
 mod drop_in;
 mod own_answers;
 mod redis;
+mod traces;
+mod waits;
 
 use std::net::SocketAddr;
 
@@ -21,6 +23,8 @@ use tower::ServiceExt;
 
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use crate::proto::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{Entry, RateLimitOverride};
+use crate::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request as AttributeRequest};
+use crate::proto::envoy::service::auth::v3::{AttributeContext, CheckRequest};
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::rate_limit::Unit;
 use crate::proto::envoy::service::ratelimit::v3::rate_limit_response::{Code, DescriptorStatus};
 use crate::proto::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
@@ -29,6 +33,7 @@ use crate::proto::grpc::health::v1::health_check_response::ServingStatus;
 use crate::proto::grpc::health::v1::{HealthCheckRequest, HealthCheckResponse};
 
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 const CONFIG: &str = "domain: web
 descriptors:
   - key: user
@@ -42,10 +47,21 @@ descriptors:
 
 /// Sends one frame, and returns the message of the answer, or the code and the text of the error.
 async fn ask<M: Message + Default>(router: &Router, method: &str, message: Vec<u8>) -> Result<M, (GrpcCode, String)> {
+    ask_with(router, method, &[], message).await
+}
+
+/// Sends one frame with this metadata.
+async fn ask_with<M: Message + Default>(
+    router: &Router,
+    method: &str,
+    metadata: &[(&str, &str)],
+    message: Vec<u8>,
+) -> Result<M, (GrpcCode, String)> {
     let mut frame = vec![0];
     frame.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
     frame.extend(message);
     let request = Request::post(method).header("content-type", "application/grpc").header("te", "trailers");
+    let request = metadata.iter().fold(request, |request, (name, value)| request.header(*name, *value));
     let response = router.clone().oneshot(request.body(Body::from(frame)).unwrap()).await.unwrap();
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap();
@@ -80,6 +96,13 @@ fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
 
 async fn limit(router: &Router, request: &RateLimitRequest) -> Result<RateLimitResponse, (GrpcCode, String)> {
     ask(router, SHOULD_RATE_LIMIT, request.encode_to_vec()).await
+}
+
+/// Returns the question of `ext_authz` about a request with these headers.
+fn check_request(headers: &[(&str, &str)]) -> CheckRequest {
+    let headers = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let http = HttpRequest { method: "GET".to_owned(), path: "/".to_owned(), headers, ..HttpRequest::default() };
+    CheckRequest { attributes: Some(AttributeContext { request: Some(AttributeRequest { http: Some(http) }) }) }
 }
 
 /// P1: the status of each descriptor has the limit that decided it, and the answer the headers of HTTP.

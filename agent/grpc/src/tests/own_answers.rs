@@ -4,11 +4,9 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::proto::envoy::config::core::v3::HeaderValueOption;
-use crate::proto::envoy::service::auth::v3::attribute_context::{HttpRequest, Request as AttributeRequest};
+use crate::proto::envoy::service::auth::v3::CheckResponse;
 use crate::proto::envoy::service::auth::v3::check_response::HttpResponse;
-use crate::proto::envoy::service::auth::v3::{AttributeContext, CheckRequest, CheckResponse};
 
-const CHECK: &str = "/envoy.service.auth.v3.Authorization/Check";
 const RULES: &str = r#"
 rules:
   - name: own
@@ -26,10 +24,7 @@ fn own_router() -> Router {
 }
 
 async fn check(router: &Router, key: &str) -> HttpResponse {
-    let headers = [("x-api-key".to_owned(), key.to_owned())].into();
-    let http = HttpRequest { method: "GET".to_owned(), path: "/".to_owned(), headers, ..HttpRequest::default() };
-    let attributes = AttributeContext { request: Some(AttributeRequest { http: Some(http) }) };
-    let request = CheckRequest { attributes: Some(attributes) };
+    let request = check_request(&[("x-api-key", key)]);
     ask::<CheckResponse>(router, CHECK, request.encode_to_vec()).await.unwrap().http_response.unwrap()
 }
 

@@ -50,7 +50,8 @@ async fn lines(node: &str, trace: &str) -> Vec<String> {
         assert_eq!(client.ask(method, path, &headers, body.to_owned()).await.status, 200);
     }
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
-    let is_of_node = |line: &&str| line.contains("tollgate::answers") && line.contains(&format!("node=\"{node}\""));
+    let is_of_node =
+        |line: &&str| line.contains("tollgate::answers: answered") && line.contains(&format!("node=\"{node}\""));
     log.lines().filter(is_of_node).map(ToOwned::to_owned).collect()
 }
 
