@@ -17,7 +17,7 @@ use tollgate_command::{command_line, threads};
 use tollgate_core::clock::SystemClock;
 use tollgate_engine::{COUNTERS_MAX_RANGE, FLEET_EXPECTED_DEFAULT, SKETCH_BYTES_RANGE};
 use tollgate_http::{BODY_BYTES_MAX_DEFAULT, Gateway, HttpSettings};
-use tollgate_listen::Address;
+use tollgate_listen::{Address, ListenGroup};
 
 use crate::decision_log::{DecisionLog, DecisionLogArgs};
 use crate::digest_key::digest_key;
@@ -118,7 +118,7 @@ pub(crate) fn run(args: AgentArgs) -> anyhow::Result<Exit> {
 async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock = SystemClock::start();
-    let mut builder = args.apply(Agent::builder())?.metrics_from(process_metrics::encode);
+    let mut builder = args.apply(Agent::builder())?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis).published_rules();
     } else if args.kafka.settings().is_none() {
@@ -128,9 +128,10 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
         builder = builder.bus(kafka).published_rules();
     }
     let (builder, decision_log) = args.decision_log.start(args.limits.apply(builder, &clock)?, &args.kafka)?;
-    let sockets = args.bind().await?;
-    let settings = args.http_settings()?;
-    let agent = builder.start()?;
+    let group = args.listen.group()?;
+    let sockets = args.bind(&group).await?;
+    let (settings, tls) = (args.http_settings(&group)?, group.tls().cloned());
+    let agent = builder.metrics_from(move || process_metrics::encode(tls.as_ref())).start()?;
     announce(&agent, &sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
@@ -196,13 +197,14 @@ impl AgentArgs {
     }
 
     /// Binds the sockets of the agent.
-    pub(crate) async fn bind(&self) -> anyhow::Result<Sockets> {
-        Sockets::bind(&self.listen.group()?, &self.http, self.grpc.as_ref(), self.admin.as_ref()).await
+    pub(crate) async fn bind(&self, group: &ListenGroup) -> anyhow::Result<Sockets> {
+        Sockets::bind(group, &self.http, self.grpc.as_ref(), self.admin.as_ref()).await
     }
 
     /// Returns the settings of the HTTP routes. The token is read again when its file changes.
-    pub(crate) fn http_settings(&self) -> anyhow::Result<HttpSettings> {
+    pub(crate) fn http_settings(&self, group: &ListenGroup) -> anyhow::Result<HttpSettings> {
         let mut settings = HttpSettings::behind(self.gateway);
+        settings.tls = group.tls().cloned();
         settings.body_bytes_max = self.body_bytes_max;
         if let Some(path) = &self.token_file {
             settings.token = Some(operator_token::load(path)?);

@@ -81,7 +81,8 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
-    let listener = bind(&args.listen.group()?, &args.http.into(), "--http").await?;
+    let group = args.listen.group()?;
+    let listener = bind(&group, &args.http.into(), "--http").await?;
     let listens_on = listener.address()?.tcp().unwrap_or(args.http);
     let settings = args.settings(&*clock, listens_on);
     let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
@@ -105,12 +106,14 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     output::announce(format_args!("listening on {}://{listens_on}", listener.scheme()));
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
-    let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode()]);
+    let tls = group.tls().cloned();
+    let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode(tls.as_ref())]);
     let router = api::router(
         id,
         (aggregator.queries(), aggregator.analytics().digested_by(&key)),
         role.as_ref().map(RegionRole::queries),
         metrics,
+        group.tls().cloned(),
     );
     tollgate_listen::serve(listener, router, stopping).await;
     spawn_blocking(move || {

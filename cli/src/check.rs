@@ -1,6 +1,5 @@
 //! `tollgate check`: asks a running agent about one call.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -12,7 +11,7 @@ use tollgate_command::output::{self, Format};
 use tollgate_core::call::COST_MAX;
 use tollgate_core::rules::parse_units;
 
-use crate::client;
+use crate::client::{self, AskedAgent, TlsClientArgs};
 use crate::serve;
 
 /// Asks a running agent whether a call may pass
@@ -29,9 +28,8 @@ pub(crate) struct CheckArgs {
     /// Address of the agent
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
-    /// Issuers of the agent's certificate, in PEM, to ask over TLS
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsClientArgs,
     /// Time to wait for an answer
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = serve::duration)]
     timeout: Duration,
@@ -53,7 +51,14 @@ pub(crate) fn distinct(descriptors: &[(String, String)]) -> Result<Map<String, V
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
     let descriptors = distinct(&args.descriptors)?;
     let body = json!({ "descriptors": descriptors, "cost": args.cost });
-    let Some((status, answer)) = client::post(&args.agent, args.ca.as_deref(), "/check", &body, args.timeout)? else {
+    let agent = AskedAgent {
+        address: &args.agent,
+        flag: "--agent",
+        tls: &args.tls,
+        wait: args.timeout,
+        elsewhere: "name that one with --agent",
+    };
+    let Some((status, _, answer)) = agent.post("/check", &body)? else {
         return Ok(Exit::Unanswered);
     };
     let exit = match status {

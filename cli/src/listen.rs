@@ -14,7 +14,7 @@ use tollgate_listen::{
 };
 
 use crate::serve;
-use crate::tls::TlsArgs;
+use crate::tls::{TlsArgs, report_ends};
 
 #[derive(Clone, clap::Args)]
 pub(crate) struct ListenArgs {
@@ -35,7 +35,8 @@ pub(crate) struct ListenArgs {
 }
 
 impl ListenArgs {
-    /// Returns what the sockets of the process have in common. Certificates are read, and read again when their files change.
+    /// Returns what the sockets of the process have in common. Certificates are read, and read again when their files change; their ends
+    /// are reported by a task.
     pub(crate) fn group(&self) -> anyhow::Result<ListenGroup> {
         let settings = ListenSettings {
             connections_max: self.connections_max.get() as usize,
@@ -45,6 +46,9 @@ impl ListenArgs {
         };
         let (tls, watches) = self.tls.load()?.unzip();
         watch_files(watches.into_iter().collect(), Arc::default(), Arc::default())?;
+        if let Some(tls) = tls.clone() {
+            tokio::spawn(report_ends(tls));
+        }
         Ok(ListenGroup::new(settings, tls))
     }
 }

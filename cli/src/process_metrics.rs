@@ -1,6 +1,7 @@
-//! Metrics of the process: CPU time, memory, file descriptors and start, as every Prometheus client exports them.
+//! Metrics of the process: CPU time, memory, file descriptors and start, as every Prometheus client exports them, and the end of its
+//! certificate.
 //!
-//! They are read from `/proc` when they are scraped; on systems without it there are none.
+//! The first ones are read from `/proc` when they are scraped; on systems without it there are none.
 
 use std::fmt;
 #[cfg(target_os = "linux")]
@@ -15,16 +16,32 @@ use prometheus_client::registry::{Registry, Unit};
 use rustix::param::{clock_ticks_per_second, page_size};
 #[cfg(target_os = "linux")]
 use rustix::process::{Resource, getrlimit};
+use tollgate_listen::Tls;
 use tollgate_metrics::{MetricName, encode_metric};
 
 #[derive(Debug)]
 struct ProcessCollector;
 
-/// Returns the metrics of the process as OpenMetrics text.
-pub(crate) fn encode() -> String {
+#[derive(Debug)]
+struct CertificateCollector {
+    ends_s: u64,
+}
+
+/// Returns the metrics of a process with this TLS as OpenMetrics text.
+pub(crate) fn encode(tls: Option<&Tls>) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(ProcessCollector));
+    let ends_s = tls.and_then(Tls::ends_s).unwrap_or_default();
+    registry.register_collector(Box::new(CertificateCollector { ends_s }));
     tollgate_metrics::encode(&registry)
+}
+
+impl Collector for CertificateCollector {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Unix time at which the certificate of the process ends; 0 without one.";
+        let name = MetricName("tollgate_certificate_end_timestamp_seconds", help, None);
+        encode_metric(&mut encoder, name, &ConstGauge::new(self.ends_s))
+    }
 }
 
 /// Numbers of `/proc/self/stat`, in the units of the kernel (`proc_pid_stat(5)`).

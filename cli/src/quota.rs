@@ -4,7 +4,6 @@
 //! secrets are digested. `/explain` names the rules that apply. `/check?policies=all` with a cost of 0 tells the units that
 //! are left under each of them. Neither charges a unit. Rules in shadow and rules that hide their headers tell no counts.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::bail;
@@ -15,13 +14,13 @@ use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 
 use crate::check::{descriptor, distinct};
-use crate::client;
+use crate::client::{AskedAgent, TlsClientArgs};
 use crate::serve;
 
 /// Shows what a caller has used and has left, under each rule that applies to its calls
 ///
-/// Asks a running agent by POST /explain and POST /check?policies=all with a cost of 0; an agent with --admin has no
-/// address with both. Nothing is charged; the analytics show the question as a call of 0 units. RESET is the time until
+/// Asks a running agent by POST /explain and POST /check?policies=all with a cost of 0; of an agent with --admin, give
+/// both addresses. Nothing is charged; the analytics show the question as a call of 0 units. RESET is the time until
 /// the whole quota is left again. Exit code: 0 done, 4 no agent answered.
 #[derive(clap::Args)]
 pub(crate) struct QuotaArgs {
@@ -31,9 +30,11 @@ pub(crate) struct QuotaArgs {
     /// Address of the agent
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
-    /// Issuers of the agent's certificate, in PEM, to ask over TLS
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    /// Address of its operators, if it has one of its own
+    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
+    admin: Option<String>,
+    #[command(flatten)]
+    tls: TlsClientArgs,
     /// Time to wait for an answer
     #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = serve::duration)]
     timeout: Duration,
@@ -45,18 +46,22 @@ pub(crate) struct QuotaArgs {
 pub(crate) fn run(args: &QuotaArgs) -> anyhow::Result<Exit> {
     let descriptors = distinct(&args.descriptors)?;
     let call = json!({ "descriptors": descriptors });
-    let ca = args.ca.as_deref();
-    let Some((_, explanation)) = client::post(&args.agent, ca, "/explain", &call, args.timeout)? else {
-        return Ok(Exit::Unanswered);
+    let asked = |address, flag, elsewhere| AskedAgent { address, flag, tls: &args.tls, wait: args.timeout, elsewhere };
+    let gateways = asked(&args.agent, "--agent", "name that one with --agent, and this one with --admin");
+    let operators = match &args.admin {
+        Some(admin) => asked(admin, "--admin", "name that one with --admin"),
+        None => asked(&args.agent, "--agent", "name that one with --admin"),
     };
-    let question = json!({ "descriptors": descriptors, "cost": 0 });
-    let path = "/check?policies=all";
-    let Some((_, headers, answer)) = client::post_for_headers(&args.agent, ca, path, &question, args.timeout)? else {
+    let Some((_, _, explanation)) = operators.post("/explain", &call)? else {
         return Ok(Exit::Unanswered);
     };
     if !explanation["rules"].is_array() {
-        bail!("{} does not answer like an agent; name one with --agent", args.agent);
+        bail!("{} does not answer like an agent; name one with {}", operators.address, operators.flag);
     }
+    let question = json!({ "descriptors": descriptors, "cost": 0 });
+    let Some((_, headers, answer)) = gateways.post("/check?policies=all", &question)? else {
+        return Ok(Exit::Unanswered);
+    };
     let quotas = quotas(&explanation, &headers, &answer);
     output::say_as(args.format, text_of(&quotas), &quotas)?;
     Ok(Exit::Done)

@@ -1,14 +1,18 @@
 //! Flags of TLS, and the reload of their files.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::bail;
+use tokio::time::interval;
 use tollgate::{FileWatch, read_text};
 use tollgate_command::exit::Usage;
-use tollgate_listen::{Certificates, Tls, TlsClient, TlsInput, TlsPem};
+use tollgate_listen::{CertificateWarning, Certificates, Tls, TlsInput, TlsPem};
 
 /// Maximum length of a file with certificates or a key, in bytes.
-const FILE_LEN_MAX: usize = 1 << 20;
+pub(crate) const FILE_LEN_MAX: usize = 1 << 20;
+/// Time between two looks at the end of the certificate.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Clone, clap::Args)]
 pub(crate) struct TlsArgs {
@@ -54,7 +58,7 @@ impl TlsArgs {
             (None, None) => return Ok(None),
         };
         let watch = FileWatch::new(files.paths(), FILE_LEN_MAX);
-        let tls = Tls::new(files.read()?);
+        let tls = Tls::new(&files.certificate.display().to_string(), files.read()?);
         let reloaded = tls.clone();
         let watch = watch.on_change(move || match files.read() {
             Ok(certificates) => {
@@ -69,10 +73,20 @@ impl TlsArgs {
     }
 }
 
-/// Reads the issuers of a server's certificate.
-pub(crate) fn client(ca: &Path) -> Result<TlsClient, Usage> {
-    let text = read_text(ca, FILE_LEN_MAX).map_err(|error| Usage(error.to_string()))?;
-    TlsClient::new(&text).map_err(|error| Usage(format!("{}: {error}", ca.display())))
+/// Reports each change of the end of the certificate once, as long as the process runs.
+pub(crate) async fn report_ends(tls: Tls) {
+    let (mut looks, mut reported) = (interval(LOOK_INTERVAL), None);
+    loop {
+        looks.tick().await;
+        let warning = tls.warning();
+        let told = warning.as_ref().map(|warning| (warning.ends_s, warning.has_ended));
+        match warning {
+            _ if told == reported => {}
+            Some(CertificateWarning { file, why, .. }) => tracing::warn!(%file, "{why}"),
+            None => tracing::info!("the certificate does not end soon any more"),
+        }
+        reported = told;
+    }
 }
 
 impl TlsFiles {

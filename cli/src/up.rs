@@ -14,6 +14,7 @@ use tollgate_command::exit::Exit;
 use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::show_duration_ms;
+use tollgate_listen::Tls;
 
 use crate::agent::{AgentArgs, announce, log_totals};
 use crate::decision_log::DecisionLog;
@@ -76,11 +77,13 @@ fn link_delay(text: &str) -> Result<Duration, String> {
 async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let group = args.listen.group()?;
+    let tls = group.tls().cloned();
     let (agent, mut aggregator, decision_log) = match args.kafka.connect()? {
-        Some(kafka) => start(&args, &clock, (&kafka, args.kafka.connect_analytics()?.as_ref()))?,
-        None => start(&args, &clock, (&EmbeddedBus::new(clock.clone(), PARTITIONS), None))?,
+        Some(kafka) => start(&args, &clock, (&kafka, args.kafka.connect_analytics()?.as_ref()), tls)?,
+        None => start(&args, &clock, (&EmbeddedBus::new(clock.clone(), PARTITIONS), None), tls)?,
     };
-    let sockets = args.bind().await?;
+    let sockets = args.bind(&group).await?;
     let addresses = sockets.addresses()?;
     if args.redis.settings().is_none() && args.kafka.settings().is_none() {
         tracing::warn!(
@@ -95,7 +98,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let is_fleet = args.kafka.settings().is_some();
     let analytics = aggregator.analytics().digested_by(&agent.engine().settings().digest_key);
     let page = analytics_router(id, is_fleet, aggregator.queries(), analytics, None);
-    surfaces.serve_agent(sockets, &args.http_settings()?, agent.clone(), Some(page));
+    surfaces.serve_agent(sockets, &args.http_settings(&group)?, agent.clone(), Some(page));
     let served = surfaces.run_until(stopping, args.drain).await;
     agent.shutdown().await;
     spawn_blocking(move || {
@@ -112,6 +115,7 @@ fn start<B: Bus>(
     args: &AgentArgs,
     clock: &Arc<dyn Clock>,
     buses: (&B, Option<&B>),
+    tls: Option<Tls>,
 ) -> anyhow::Result<(Agent, Aggregator, Option<DecisionLog>)> {
     // The embedded bus has one agent and one aggregator.
     let shares = args.kafka.settings().is_some();
@@ -135,7 +139,8 @@ fn start<B: Bus>(
     let settings = WorkerSettings { epoch, region, shares, ..WorkerSettings::new(&id) };
     let replay_window = settings.replay_window.clone();
     let aggregator = Aggregator::start_with(buses, settings, None, None, clock.clone())?;
-    let agent = builder.metrics_from(aggregator.metrics()).metrics_from(process_metrics::encode).start()?;
+    let of_process = move || process_metrics::encode(tls.as_ref());
+    let agent = builder.metrics_from(aggregator.metrics()).metrics_from(of_process).start()?;
     agent.engine().with_rules(|rules| replay_window.cover(rules));
     Ok((agent, aggregator, decision_log))
 }

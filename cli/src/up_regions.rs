@@ -67,13 +67,14 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let rules = rules(&args.limits, usize::from(count), &*clock)?;
-    let settings = args.http_settings()?;
+    let group = args.listen.group()?;
+    let settings = args.http_settings(&group)?;
     let agent = || match &args.limits {
         Limits::From(source) => args.tokens.apply(Agent::builder().rules_from(source.clone())),
         _ => args.tokens.apply(Agent::builder().rules(rules.clone())),
     };
     let agents = (0..count).map(|_| agent()).collect::<Result<Vec<_>, Usage>>()?;
-    let (group, mut sockets) = (args.listen.group()?, Vec::new());
+    let mut sockets = Vec::new();
     for number in 0..u16::from(count) {
         let grpc = args.grpc.as_ref().map(|grpc| grpc.spaced(number)).transpose()?;
         sockets.push(Sockets::bind(&group, &spaced(&args.http, number)?, grpc.as_ref(), None).await?);

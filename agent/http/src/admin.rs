@@ -11,6 +11,7 @@ use http::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::{Value, json};
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
+use tollgate_listen::{CertificateWarning, Tls};
 use tollgate_metrics::Exposition;
 
 use crate::administration;
@@ -18,10 +19,10 @@ use crate::problem_details::ProblemDetails;
 
 /// `GET /healthz`: the version, the rules in force, and known faults. The status is `degraded` while a part that the agent uses
 /// fails; `problems` names each one with its reason.
-pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
-    let engine = agent.engine();
+pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>, State(tls): State<Option<Tls>>) -> Response {
+    let (engine, certificate) = (agent.engine(), tls.as_ref().and_then(Tls::warning));
     let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
-    let problems = problems(&agent);
+    let problems = problems(&agent, certificate.as_ref());
     let health = json!({
         "status": if problems.is_empty() { "ok" } else { "degraded" },
         "problems": problems,
@@ -33,6 +34,9 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
         "rules_error": engine.rejection(),
         "keys_error": agent.keys_refusal(),
         "bus_error": engine.bus_error(),
+        "certificate_warning": certificate.map(|CertificateWarning { file, ends_s, why, .. }| {
+            json!({ "file": file, "ends_ms": ends_s.saturating_mul(1_000), "why": why })
+        }),
         "agents": engine.known_fleet_size(),
         "degraded": engine.is_degraded(),
         "emergency": engine.emergency().is_some_and(|switch| switch.quota.is_some()),
@@ -42,10 +46,11 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Re
 
 /// `GET /readyz`: 200 if gateways should use this agent, else 503 with the missing parts. An agent may be ready and have
 /// problems, which the body names as `/healthz` does.
-pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>) -> Response {
+pub(crate) async fn readyz<S: ChargeStore>(State(agent): State<Agent<S>>, State(tls): State<Option<Tls>>) -> Response {
     let missing = agent.missing_parts().await;
     let status = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    respond(status, &json!({ "ready": missing.is_empty(), "missing": missing, "problems": problems(&agent) }))
+    let problems = problems(&agent, tls.as_ref().and_then(Tls::warning).as_ref());
+    respond(status, &json!({ "ready": missing.is_empty(), "missing": missing, "problems": problems }))
 }
 
 /// `GET /metrics`: all metrics of the process, in the format that the client accepts.
@@ -59,8 +64,8 @@ pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>, heade
     }
 }
 
-/// Returns the parts that fail, with the reasons.
-fn problems<S: ChargeStore>(agent: &Agent<S>) -> Vec<Value> {
+/// Returns the parts that fail, with the reasons. A certificate fails once it has ended.
+fn problems<S: ChargeStore>(agent: &Agent<S>, certificate: Option<&CertificateWarning>) -> Vec<Value> {
     let engine = agent.engine();
     let redis = engine.is_degraded().then(|| {
         let why = agent
@@ -72,12 +77,14 @@ fn problems<S: ChargeStore>(agent: &Agent<S>) -> Vec<Value> {
         let why = "agents that share this Redis have different digest keys, and each key admits a whole quota; start all with the same --digest-key-file";
         why.to_owned()
     });
+    let ended = certificate.filter(|warning| warning.has_ended);
     let parts = [
         ("redis", redis),
         ("kafka", engine.bus_error()),
         ("rules", engine.rejection()),
         ("keys", agent.keys_refusal()),
         ("digest-key", digest_key),
+        ("certificate", ended.map(|warning| format!("{}: {}", warning.file, warning.why))),
     ];
     let problem = |(part, why): (&str, Option<String>)| Some(json!({ "part": part, "why": why? }));
     parts.into_iter().filter_map(problem).collect()

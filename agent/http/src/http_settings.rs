@@ -1,5 +1,7 @@
 //! Settings of the routes.
 
+use tollgate_listen::Tls;
+
 use crate::body::BODY_BYTES_MAX_DEFAULT;
 use crate::gateway::Gateway;
 use crate::operator::OperatorToken;
@@ -14,6 +16,8 @@ pub struct HttpSettings {
     pub token: Option<OperatorToken>,
     /// Maximum length of the body of a request, in bytes.
     pub body_bytes_max: u32,
+    /// TLS of the sockets, whose certificate `/healthz` reports.
+    pub tls: Option<Tls>,
 }
 
 impl HttpSettings {
@@ -26,6 +30,6 @@ impl HttpSettings {
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { gateway: Gateway::default(), token: None, body_bytes_max: BODY_BYTES_MAX_DEFAULT }
+        Self { gateway: Gateway::default(), token: None, body_bytes_max: BODY_BYTES_MAX_DEFAULT, tls: None }
     }
 }

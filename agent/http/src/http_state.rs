@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::FromRef;
 use tollgate::Agent;
 use tollgate::store::ChargeStore;
+use tollgate_listen::Tls;
 
 use crate::body::BodyLimit;
 use crate::forwarded_request::ForwardedRequests;
@@ -19,13 +20,15 @@ struct SharedState<S: ChargeStore> {
     forwarded: ForwardedRequests,
     body_limit: BodyLimit,
     token: Option<OperatorToken>,
+    tls: Option<Tls>,
 }
 
 impl<S: ChargeStore> HttpState<S> {
     pub(crate) fn new(settings: HttpSettings, agent: Agent<S>) -> Self {
         let forwarded = ForwardedRequests::of(settings.gateway);
         let body_limit = BodyLimit(settings.body_bytes_max);
-        Self(Arc::new(SharedState { agent, forwarded, body_limit, token: settings.token }))
+        let HttpSettings { token, tls, .. } = settings;
+        Self(Arc::new(SharedState { agent, forwarded, body_limit, token, tls }))
     }
 }
 
@@ -56,5 +59,11 @@ impl<S: ChargeStore> FromRef<HttpState<S>> for BodyLimit {
 impl<S: ChargeStore> FromRef<HttpState<S>> for Option<OperatorToken> {
     fn from_ref(state: &HttpState<S>) -> Self {
         state.0.token.clone()
+    }
+}
+
+impl<S: ChargeStore> FromRef<HttpState<S>> for Option<Tls> {
+    fn from_ref(state: &HttpState<S>) -> Self {
+        state.0.tls.clone()
     }
 }

@@ -1,14 +1,14 @@
 //! Addresses of the processes that are asked: `http://host:port`, `https://host:port` or `unix:PATH`.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use http::Uri;
 use http::uri::Authority;
 use tollgate_command::exit::Usage;
 use tollgate_listen::TlsClient;
 
-use crate::tls;
+use super::tls_client_args::TlsClientArgs;
 
 /// Kind of the process that is asked.
 #[derive(Clone, Copy)]
@@ -16,6 +16,8 @@ pub(super) struct Server {
     pub(super) name: &'static str,
     pub(super) flag: &'static str,
     pub(super) start: &'static str,
+    /// Remedy if the address has other paths only: an agent with `--admin` has two addresses.
+    pub(super) elsewhere: &'static str,
 }
 
 /// Socket of the process that is asked.
@@ -37,24 +39,26 @@ impl fmt::Display for Target {
     }
 }
 
-pub(super) const AGENT: Server = Server { name: "agent", flag: "--agent", start: "start an agent with `tollgate up`" };
+pub(super) const AGENT: Server =
+    Server { name: "agent", flag: "--agent", start: "start an agent with `tollgate up`", elsewhere: "" };
 pub(super) const AGGREGATOR: Server =
-    Server { name: "aggregator", flag: "--aggregator", start: "start one with `tollgate aggregator`" };
+    Server { name: "aggregator", flag: "--aggregator", start: "start one with `tollgate aggregator`", elsewhere: "" };
 pub(super) const EITHER: Server = Server {
     name: "agent or aggregator",
     flag: "--http",
     start: "start one with `tollgate agent` or `tollgate aggregator`",
+    elsewhere: "",
 };
 
 /// Returns the target of `http://host:port` or `https://host:port`, whose scheme may be missing, or of `unix:PATH`.
-pub(super) fn target(server: Server, address: &str, ca: Option<&Path>) -> Result<Target, Usage> {
+pub(super) fn target(server: Server, address: &str, tls: &TlsClientArgs) -> Result<Target, Usage> {
     match address.strip_prefix("unix:") {
         Some("") => Err(Usage(format!("{} unix: the path is missing; write unix:/run/tollgate.sock", server.flag))),
         Some(path) => Ok(Target::Unix(path.into())),
         None => {
-            let authority = authority(server, address, if ca.is_some() { "https" } else { "http" })?;
-            Ok(match ca {
-                Some(ca) => Target::Tls(authority, tls::client(ca)?),
+            let authority = authority(server, address, if tls.is_used() { "https" } else { "http" })?;
+            Ok(match tls.load()? {
+                Some(tls) => Target::Tls(authority, tls),
                 None => Target::Tcp(authority),
             })
         }

@@ -1,8 +1,8 @@
 //! HTTP client for a running agent or aggregator.
 
+mod tls_client_args;
 mod address;
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
@@ -19,9 +19,23 @@ use tollgate_command::exit::Usage;
 use tollgate_command::output;
 
 use address::{AGENT, AGGREGATOR, EITHER, Server, Target, target};
+pub(crate) use tls_client_args::TlsClientArgs;
 
+/// Part of the answers of an agent with `--admin` to a path of its other address.
+const ON_OTHER_ADDRESS: &str = "on the address of --";
 /// Longest answer that is read, in bytes.
 const ANSWER_LEN_MAX: usize = 8 << 20;
+
+/// Agent that is asked.
+pub(crate) struct AskedAgent<'a> {
+    pub(crate) address: &'a str,
+    /// Flag with the address.
+    pub(crate) flag: &'static str,
+    pub(crate) tls: &'a TlsClientArgs,
+    pub(crate) wait: Duration,
+    /// Remedy if the address has other paths only: an agent with `--admin` has two addresses.
+    pub(crate) elsewhere: &'static str,
+}
 
 /// Aggregator that is asked several times.
 pub(crate) struct AskedAggregator {
@@ -42,12 +56,12 @@ pub(crate) enum NoAnswer {
 type AnsweredRequest = (StatusCode, HeaderMap, Value);
 
 impl AskedAggregator {
-    /// Returns the aggregator at an address, which is asked over TLS with `ca`.
+    /// Returns the aggregator at an address.
     ///
     /// # Errors
     /// If the address is not valid.
-    pub(crate) fn new(address: &str, ca: Option<&Path>) -> Result<Self, Usage> {
-        let target = target(AGGREGATOR, address, ca)?;
+    pub(crate) fn new(address: &str, tls: &TlsClientArgs) -> Result<Self, Usage> {
+        let target = target(AGGREGATOR, address, tls)?;
         Ok(Self { url: target.to_string(), target })
     }
 
@@ -61,67 +75,50 @@ impl AskedAggregator {
     }
 }
 
-/// Posts a body to an agent, over TLS with `ca`, and returns status and body of its answer. Returns `None` and prints a message on
-/// standard error if no agent answers.
-///
-/// # Errors
-/// If the address is not valid, or the answer is not an agent's.
-pub(crate) fn post(
-    agent: &str,
-    ca: Option<&Path>,
-    path: &str,
-    body: &Value,
-    wait: Duration,
-) -> anyhow::Result<Option<(StatusCode, Value)>> {
-    Ok(post_for_headers(agent, ca, path, body, wait)?.map(|(status, _, body)| (status, body)))
+impl AskedAgent<'_> {
+    /// Posts a body, and returns status, headers and body of the answer. Returns `None` and prints a message on standard error if no
+    /// agent answers.
+    ///
+    /// # Errors
+    /// If the address is not valid, or the answer is not an agent's.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Option<AnsweredRequest>> {
+        let server = Server { flag: self.flag, elsewhere: self.elsewhere, ..AGENT };
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        ask(server, (self.address, self.tls), request, body.to_string(), self.wait)
+    }
 }
 
-/// Posts a body to an agent as [`post`] does, and also returns the headers of its answer.
-///
-/// # Errors
-/// As [`post`].
-pub(crate) fn post_for_headers(
-    agent: &str,
-    ca: Option<&Path>,
-    path: &str,
-    body: &Value,
-    wait: Duration,
-) -> anyhow::Result<Option<AnsweredRequest>> {
-    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    ask(AGENT, (agent, ca), request, body.to_string(), wait)
-}
-
-/// Returns the body at a path of an aggregator, over TLS with `ca`. Returns `None` and prints a message on standard error if none answers.
+/// Returns the body at a path of an aggregator. Returns `None` and prints a message on standard error if none answers.
 ///
 /// # Errors
 /// If the address is not valid, or the answer is not an aggregator's.
-pub(crate) fn get(aggregator: &str, ca: Option<&Path>, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(AGGREGATOR, (aggregator, ca), Request::get(path), String::new(), wait)?;
+pub(crate) fn get(aggregator: &str, tls: &TlsClientArgs, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
+    let answer = ask(AGGREGATOR, (aggregator, tls), Request::get(path), String::new(), wait)?;
     Ok(answer.map(|(_, _, body)| body))
 }
 
-/// Posts a body to an aggregator, over TLS with `ca`, and returns the body of its answer. Returns `None` and prints a message on standard error if none
+/// Posts a body to an aggregator, and returns the body of its answer. Returns `None` and prints a message on standard error if none
 /// answers.
 ///
 /// # Errors
 /// If the address is not valid, or the aggregator refuses.
 pub(crate) fn post_to_aggregator(
     aggregator: &str,
-    ca: Option<&Path>,
+    tls: &TlsClientArgs,
     path: &str,
     body: &Value,
     wait: Duration,
 ) -> anyhow::Result<Option<Value>> {
     let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    Ok(ask(AGGREGATOR, (aggregator, ca), request, body.to_string(), wait)?.map(|(_, _, body)| body))
+    Ok(ask(AGGREGATOR, (aggregator, tls), request, body.to_string(), wait)?.map(|(_, _, body)| body))
 }
 
 /// Returns the readiness of an agent or aggregator. Returns `None` and prints a message on standard error if none answers.
 ///
 /// # Errors
 /// If the answer is of another program.
-pub(crate) fn ready(address: &str, ca: Option<&Path>, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(EITHER, (address, ca), Request::get("/readyz"), String::new(), wait)?;
+pub(crate) fn ready(address: &str, tls: &TlsClientArgs, wait: Duration) -> anyhow::Result<Option<Value>> {
+    let answer = ask(EITHER, (address, tls), Request::get("/readyz"), String::new(), wait)?;
     Ok(answer.map(|(_, _, body)| body))
 }
 
@@ -132,13 +129,13 @@ pub(crate) fn is_denial(body: &Value) -> bool {
 
 fn ask(
     server: Server,
-    (address, ca): (&str, Option<&Path>),
+    (address, tls): (&str, &TlsClientArgs),
     request: request::Builder,
     body: String,
     wait: Duration,
 ) -> anyhow::Result<Option<AnsweredRequest>> {
-    let target = target(server, address, ca)?;
-    let Server { name, flag, start } = server;
+    let target = target(server, address, tls)?;
+    let Server { name, flag, start, .. } = server;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     match runtime.block_on(exchange(server, &target, request, body, wait)) {
         Ok(answered) => Ok(Some(answered)),
@@ -164,10 +161,10 @@ async fn exchange(
     let request = request.map_err(|error| NoAnswer::Refused(format!("the request cannot be sent: {error}")))?;
     let asked = tokio::time::timeout(wait, send(target, request)).await;
     let asked = asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} ms", wait.as_millis())));
-    let (status, headers, body) = asked.map_err(|error| NoAnswer::Silent(format!("{error:#}")))?;
+    let (status, headers, body) = asked.map_err(|error| no_answer(target, &error))?;
     let body: Option<Value> = serde_json::from_slice(&body).ok();
     let is_answer = |body: &Value| match status {
-        StatusCode::OK | StatusCode::TOO_MANY_REQUESTS | StatusCode::FORBIDDEN => true,
+        StatusCode::OK => true,
         _ if is_denial(body) => true,
         StatusCode::SERVICE_UNAVAILABLE => body["ready"] == false,
         _ => false,
@@ -175,11 +172,27 @@ async fn exchange(
     match body {
         Some(body) if is_answer(&body) => Ok((status, headers, body)),
         body => {
-            let Server { name, flag, .. } = server;
-            let detail = body.as_ref().and_then(|body| body["detail"].as_str()).map(str::to_owned);
-            let detail = detail.unwrap_or_else(|| format!("this is not the answer of an {name}; name one with {flag}"));
+            let Server { name, flag, elsewhere, .. } = server;
+            let foreign = || format!("this is not the answer of an {name}; name one with {flag}");
+            let detail = match body.as_ref().and_then(|body| body["detail"].as_str()) {
+                Some(detail) if detail.contains(ON_OTHER_ADDRESS) && !elsewhere.is_empty() => {
+                    format!("{detail}; {elsewhere}")
+                }
+                Some(detail) => detail.to_owned(),
+                None => foreign(),
+            };
             Err(NoAnswer::Refused(format!("{target} answers {status}: {detail}")))
         }
+    }
+}
+
+/// Returns the reason for which there is no answer.
+fn no_answer(target: &Target, error: &anyhow::Error) -> NoAnswer {
+    match target {
+        Target::Tls(_, tls) if tls.lacks_certificate() => NoAnswer::Refused(format!(
+            "{target} asks for a certificate of the client; add --cert FILE and --key FILE, of an issuer in its --tls-client-ca"
+        )),
+        _ => NoAnswer::Silent(format!("{error:#}")),
     }
 }
 

@@ -1,6 +1,5 @@
 //! `tollgate regions`: the budgets of regions, as an aggregator has read them from the ledger, and the usage of all regions.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -8,7 +7,7 @@ use serde_json::{Value, json};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 
-use crate::client;
+use crate::client::{self, TlsClientArgs};
 use values::{age, array, text};
 
 mod values;
@@ -30,9 +29,8 @@ pub(crate) struct RegionsArgs {
     /// Address of the aggregator
     #[arg(long, global = true, value_name = "URL", default_value = "http://127.0.0.1:8090", value_parser = NonEmptyStringValueParser::new())]
     aggregator: String,
-    /// Issuers of its certificate, in PEM, to ask over TLS
-    #[arg(long, global = true, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsClientArgs,
     /// Maximum number of counters: of those that are wanted most, and of the largest ones of each rule
     #[arg(long, env = "TOLLGATE_COUNTERS", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -94,17 +92,16 @@ impl RegionsSwitch {
 }
 
 pub(crate) fn run(args: &RegionsArgs) -> anyhow::Result<Exit> {
-    let ca = args.ca.as_deref();
     if let Some(switch) = &args.switch {
         let (path, body) = switch.request();
-        let Some(answer) = client::post_to_aggregator(&args.aggregator, ca, path, &body, WAIT)? else {
+        let Some(answer) = client::post_to_aggregator(&args.aggregator, &args.tls, path, &body, WAIT)? else {
             return Ok(Exit::Unanswered);
         };
         output::say_as(args.format, switch.done(&answer), &answer)?;
         return Ok(Exit::Done);
     }
     let path = format!("/regions?limit={}", args.limit);
-    let Some(answer) = client::get(&args.aggregator, ca, &path, WAIT)? else { return Ok(Exit::Unanswered) };
+    let Some(answer) = client::get(&args.aggregator, &args.tls, &path, WAIT)? else { return Ok(Exit::Unanswered) };
     output::say_as(args.format, text_of(&answer), &answer)?;
     Ok(Exit::Done)
 }

@@ -18,7 +18,7 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::counter::DigestKey;
 
 use crate::check::{cost, descriptor};
-use crate::client;
+use crate::client::{AskedAgent, TlsClientArgs};
 
 /// Time that an agent has to answer.
 const WAIT: Duration = Duration::from_secs(2);
@@ -35,9 +35,11 @@ pub(crate) struct ShowArgs {
     /// The rules, as YAML, instead of those of an agent
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Agent whose rules are shown
+    /// Agent whose rules are shown; with --admin, the address of its operators
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
+    #[command(flatten)]
+    tls: TlsClientArgs,
     /// An unverified descriptor: it selects no tier and no entry of the allow list
     #[arg(long, value_name = "NAME=VALUE", value_parser = descriptor)]
     unverified: Vec<(String, String)>,
@@ -82,7 +84,14 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         explain(&set, &DigestKey::default(), &set.as_requested(call))
     } else {
         let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
-        let Some((_, answer)) = client::post(&args.agent, None, "/explain", &body, WAIT)? else {
+        let agent = AskedAgent {
+            address: &args.agent,
+            flag: "--agent",
+            tls: &args.tls,
+            wait: WAIT,
+            elsewhere: "name that one with --agent",
+        };
+        let Some((_, _, answer)) = agent.post("/explain", &body)? else {
             return Ok(Exit::Unanswered);
         };
         answer

@@ -1,13 +1,12 @@
 //! Questions to the API of an aggregator, and its answers.
 
-use std::path::Path;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use tollgate_command::exit::Usage;
 
-use crate::client::{AskedAggregator, NoAnswer};
+use crate::client::{AskedAggregator, NoAnswer, TlsClientArgs};
 
 /// Addresses that are asked if none is given: an aggregator, and `tollgate up`.
 const DEFAULT_ADDRESSES: [&str; 2] = ["127.0.0.1:8090", "127.0.0.1:8080"];
@@ -82,9 +81,9 @@ pub(super) struct Aggregators {
 }
 
 impl Aggregators {
-    pub(super) fn new(address: Option<&str>, ca: Option<&Path>) -> Result<Self, Usage> {
+    pub(super) fn new(address: Option<&str>, tls: &TlsClientArgs) -> Result<Self, Usage> {
         let addresses = address.map_or(DEFAULT_ADDRESSES.to_vec(), |address| vec![address]);
-        let candidates = addresses.into_iter().map(|address| AskedAggregator::new(address, ca));
+        let candidates = addresses.into_iter().map(|address| AskedAggregator::new(address, tls));
         Ok(Self { candidates: candidates.collect::<Result<_, _>>()? })
     }
 
@@ -153,7 +152,7 @@ mod tests {
     #[test]
     fn without_an_address_both_ports_are_candidates_also_over_tls() {
         let urls = |address| {
-            let aggregators = Aggregators::new(address, None).expect("addresses");
+            let aggregators = Aggregators::new(address, &TlsClientArgs::default()).expect("addresses");
             aggregators.candidates.into_iter().map(|asked| asked.url).collect::<Vec<_>>()
         };
         assert_eq!(urls(None), ["http://127.0.0.1:8090", "http://127.0.0.1:8080"]);

@@ -14,7 +14,6 @@ mod screen;
 mod watch;
 
 use std::io::{IsTerminal, stdout};
-use std::path::PathBuf;
 
 use clap::builder::NonEmptyStringValueParser;
 use tollgate_command::exit::Exit;
@@ -22,7 +21,7 @@ use tollgate_command::output::{self, Format};
 use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
 
-use crate::client::NoAnswer;
+use crate::client::{NoAnswer, TlsClientArgs};
 use api::{Aggregators, TopOrder, TopQuestion};
 use cells::Glyphs;
 use frame::{FrameSize, frame};
@@ -43,9 +42,8 @@ pub(crate) struct TopArgs {
     /// Address of the aggregator [default: 127.0.0.1:8090, or else `tollgate up` on 8080]
     #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
     aggregator: Option<String>,
-    /// Issuers of its certificate, in PEM, to ask over TLS
-    #[arg(long, value_name = "FILE")]
-    ca: Option<PathBuf>,
+    #[command(flatten)]
+    tls: TlsClientArgs,
     /// Prints one frame and ends
     #[arg(long)]
     once: bool,
@@ -64,7 +62,7 @@ pub(crate) struct TopArgs {
 }
 
 pub(crate) fn run(args: &TopArgs) -> anyhow::Result<Exit> {
-    let mut aggregators = Aggregators::new(args.aggregator.as_deref(), args.ca.as_deref())?;
+    let mut aggregators = Aggregators::new(args.aggregator.as_deref(), &args.tls)?;
     let question = TopQuestion { order: args.sort, rule: args.rule.clone(), minutes: args.minutes };
     threads::block_on(async {
         let data = match aggregators.ask(&question).await {

@@ -29,6 +29,12 @@ impl ListenGroup {
         Self { settings, connections: Arc::new(Connections::new(max)), tls }
     }
 
+    /// Returns the TLS of the TCP sockets.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Tls> {
+        self.tls.as_ref()
+    }
+
     /// Returns the group with a cap of its own, so that clients of its other sockets do not keep those of this one out.
     #[must_use]
     pub fn apart(&self, connections_max: usize) -> Self {

@@ -7,25 +7,24 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::client::WebPkiServerVerifier;
-use tokio_rustls::rustls::client::danger::ServerCertVerifier;
 use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{CertificateError, Error, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
 use tokio_rustls::{Accept, TlsAcceptor};
+
+use crate::validity::{self, CertificateWarning};
 
 /// Protocols over TLS, by preference.
 const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// Minimum time between two reports of failed handshakes.
 const REPORT_PAUSE: Duration = Duration::from_mins(1);
-const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// Texts in PEM of a server.
 #[derive(Clone, Copy)]
@@ -41,9 +40,9 @@ pub struct TlsPem<'a> {
 /// One of the texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsInput {
-    /// [`TlsPem::certificate`].
+    /// [`TlsPem::certificate`], or the certificate of a client.
     Certificate,
-    /// [`TlsPem::key`].
+    /// [`TlsPem::key`], or the key of a client.
     Key,
     /// [`TlsPem::client_ca`].
     ClientCa,
@@ -63,7 +62,9 @@ pub struct TlsError {
 /// Checked certificates of a server.
 pub struct Certificates {
     config: Arc<ServerConfig>,
-    /// Reason why clients will refuse the certificate at this time.
+    /// End of the certificate that ends first, in Unix seconds; none if it cannot be read.
+    ends_s: Option<u64>,
+    /// Reason why clients refuse the certificate, if it is not valid yet.
     pub warning: Option<String>,
 }
 
@@ -72,7 +73,9 @@ pub struct Certificates {
 pub struct Tls(Arc<SharedTls>);
 
 struct SharedTls {
-    config: RwLock<Arc<ServerConfig>>,
+    /// File of the certificate.
+    file: String,
+    certificates: RwLock<Certificates>,
     /// Failed handshakes since the last report.
     failures: AtomicU64,
     is_quiet: AtomicBool,
@@ -101,27 +104,46 @@ impl Certificates {
         };
         let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
-        let warning = config.time_provider.current_time().and_then(|now| out_of_date(&own[0], now));
-        Ok(Self { config: Arc::new(config), warning })
+        let warning = config.time_provider.current_time().and_then(|now| validity::not_yet_valid(&own[0], now));
+        Ok(Self { config: Arc::new(config), ends_s: validity::ends_s(&own), warning })
     }
 }
 
 impl Tls {
-    /// Takes the first certificates.
+    /// Takes the first certificates, and the name of their file.
     #[must_use]
-    pub fn new(certificates: Certificates) -> Self {
-        let config = RwLock::new(certificates.config);
-        Self(Arc::new(SharedTls { config, failures: AtomicU64::new(0), is_quiet: AtomicBool::new(false) }))
+    pub fn new(file: &str, certificates: Certificates) -> Self {
+        let (failures, is_quiet) = (AtomicU64::new(0), AtomicBool::new(false));
+        let certificates = RwLock::new(certificates);
+        Self(Arc::new(SharedTls { file: file.to_owned(), certificates, failures, is_quiet }))
     }
 
     /// Uses other certificates for new connections.
     pub fn replace(&self, certificates: Certificates) {
-        *self.0.config.write().unwrap_or_else(PoisonError::into_inner) = certificates.config;
+        *self.0.certificates.write().unwrap_or_else(PoisonError::into_inner) = certificates;
+    }
+
+    /// Returns the end of the certificate in use, in Unix seconds; none if it cannot be read.
+    #[must_use]
+    pub fn ends_s(&self) -> Option<u64> {
+        self.certificates().ends_s
+    }
+
+    /// Returns the warning about the certificate in use, if it ends soon or has ended.
+    #[must_use]
+    pub fn warning(&self) -> Option<CertificateWarning> {
+        let certificates = self.certificates();
+        let now = certificates.config.time_provider.current_time()?;
+        validity::warning(&self.0.file, certificates.ends_s?, now.as_secs())
     }
 
     pub(crate) fn accept(&self, stream: TcpStream) -> Accept<TcpStream> {
-        let config = self.0.config.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let config = self.certificates().config.clone();
         TlsAcceptor::from(config).accept(stream)
+    }
+
+    fn certificates(&self) -> RwLockReadGuard<'_, Certificates> {
+        self.0.certificates.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Counts a failed handshake, and reports all failed ones at most once per [`REPORT_PAUSE`].
@@ -174,7 +196,7 @@ fn refuse(part: TlsInput, why: impl fmt::Display) -> TlsError {
 }
 
 /// Returns the certificates of a text, at least one.
-fn chain(text: &str, part: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsError> {
+pub(crate) fn chain(text: &str, part: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
     let chain = chain.map_err(|error| refuse(part, format_args!("this is no PEM: {error}; check the file")))?;
     if chain.is_empty() {
@@ -195,7 +217,7 @@ pub(crate) fn roots(text: &str, part: TlsInput) -> Result<Arc<RootCertStore>, Tl
 }
 
 /// Returns the certificates with their key.
-fn certified(
+pub(crate) fn certified(
     chain: Vec<CertificateDer<'static>>,
     key: &str,
     provider: &CryptoProvider,
@@ -217,26 +239,5 @@ fn certified(
         Err(error) => {
             Err(refuse(TlsInput::Certificate, format_args!("the certificate cannot be read ({error}); write it again")))
         }
-    }
-}
-
-/// Returns the reason if a certificate is not valid at this time. The library checks the time before the issuer, so the
-/// certificate itself serves as one.
-fn out_of_date(certificate: &CertificateDer<'_>, now: UnixTime) -> Option<String> {
-    let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone().into_owned()).ok()?;
-    let provider = Arc::new(ring::default_provider());
-    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
-    let name = ServerName::try_from("localhost").ok()?;
-    let days = |from: UnixTime, to: UnixTime| to.as_secs().saturating_sub(from.as_secs()).div_ceil(SECONDS_PER_DAY);
-    match verifier.verify_server_cert(certificate, &[], &name, &[], now) {
-        Err(Error::InvalidCertificate(CertificateError::ExpiredContext { not_after, .. })) => {
-            Some(format!("the certificate expired {} days ago, so clients refuse it; renew it", days(not_after, now)))
-        }
-        Err(Error::InvalidCertificate(CertificateError::NotValidYetContext { not_before, .. })) => Some(format!(
-            "the certificate becomes valid in {} days, so clients refuse it; check the clock, or use another one",
-            days(now, not_before)
-        )),
-        _ => None,
     }
 }

@@ -1,32 +1,80 @@
-//! TLS of a client that knows a server by the issuers of its certificate.
+//! TLS of a client that knows a server by the issuers of its certificate, and may have a certificate of its own.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use tokio_rustls::rustls::ClientConfig;
+use tokio_rustls::rustls::client::ResolvesClientCert;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{ClientConfig, SignatureScheme};
 
-use crate::tls::{TlsError, TlsInput, protocol_error, roots};
+use crate::tls::{TlsError, TlsInput, certified, chain, protocol_error, roots};
 
-/// TLS of a client without a certificate of its own.
+/// Texts in PEM of a client.
+#[derive(Clone, Copy)]
+pub struct TlsClientPem<'a> {
+    /// Issuers of servers.
+    pub ca: &'a str,
+    /// Certificate of the client, then those of its issuers, and its private key; for servers that ask for one.
+    pub own: Option<(&'a str, &'a str)>,
+}
+
+/// TLS of a client.
 #[derive(Clone)]
-pub struct TlsClient(TlsConnector);
+pub struct TlsClient {
+    connector: TlsConnector,
+    none: Arc<NoOwnCertificate>,
+}
+
+/// Certificate of a client that has none. It notes that a server asked for one: the server's refusal comes after the handshake, and may
+/// be lost with the connection.
+#[derive(Debug, Default)]
+struct NoOwnCertificate {
+    is_asked_for: AtomicBool,
+}
+
+impl ResolvesClientCert for NoOwnCertificate {
+    fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        self.is_asked_for.store(true, Ordering::Relaxed);
+        None
+    }
+
+    fn has_certs(&self) -> bool {
+        false
+    }
+}
 
 impl TlsClient {
-    /// Takes the issuers of servers, in PEM.
+    /// Reads the texts.
     ///
     /// # Errors
-    /// If the text cannot be used.
-    pub fn new(ca: &str) -> Result<Self, TlsError> {
-        let roots = roots(ca, TlsInput::ServerCa)?;
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    /// The first text that cannot be used.
+    pub fn new(pem: TlsClientPem<'_>) -> Result<Self, TlsError> {
+        let roots = roots(pem.ca, TlsInput::ServerCa)?;
+        let provider = Arc::new(ring::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider.clone());
         let builder = builder.with_safe_default_protocol_versions().map_err(protocol_error)?;
-        let config = builder.with_root_certificates(roots).with_no_client_auth();
-        Ok(Self(Arc::new(config).into()))
+        let none = Arc::<NoOwnCertificate>::default();
+        let own: Arc<dyn ResolvesClientCert> = match pem.own {
+            Some((certificate, key)) => {
+                let chain = chain(certificate, TlsInput::Certificate)?;
+                Arc::new(SingleCertAndKey::from(certified(chain, key, &provider)?))
+            }
+            None => none.clone(),
+        };
+        let config = builder.with_root_certificates(roots).with_client_cert_resolver(own);
+        Ok(Self { connector: Arc::new(config).into(), none })
+    }
+
+    /// Returns true if a server has asked for a certificate, and this client has none.
+    #[must_use]
+    pub fn lacks_certificate(&self) -> bool {
+        self.none.is_asked_for.load(Ordering::Relaxed)
     }
 
     /// Makes the handshake with a server of this name or IP address.
@@ -36,6 +84,6 @@ impl TlsClient {
     pub async fn connect(&self, host: &str, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let name = ServerName::try_from(host).map_err(io::Error::other)?;
-        self.0.connect(name, stream).await
+        self.connector.connect(name, stream).await
     }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
+use tollgate_servers::{ApiContract, each_value};
 
-use crate::contract::{Contract, each_value};
+use crate::contract::contract;
 use crate::openapi::agent;
 use crate::support::{Client, Sidecar};
 
@@ -17,7 +18,7 @@ fn named(content: &Value) -> impl Iterator<Item = (&str, &Value)> {
 }
 
 /// Returns status and body of each example of an answer.
-fn answers<'c>(contract: &'c Contract, operation: &'c Value) -> BTreeMap<&'c str, (u16, &'c Value)> {
+fn answers<'c>(contract: &'c ApiContract, operation: &'c Value) -> BTreeMap<&'c str, (u16, &'c Value)> {
     let mut answers = BTreeMap::new();
     for (status, response) in operation["responses"].as_object().unwrap() {
         let reference = response["$ref"].as_str();
@@ -67,7 +68,7 @@ fn steady(value: &Value) -> Value {
 /// Each example has an agent of its own.
 #[tokio::test]
 async fn every_example_is_a_real_request_or_answer() {
-    let contract = Contract::get();
+    let contract = contract();
     let mut sent = BTreeSet::new();
     for (path, method, operation) in contract.operations() {
         let answers = answers(contract, operation);
@@ -77,7 +78,7 @@ async fn every_example_is_a_real_request_or_answer() {
             requests.extend(answers.keys().map(|name| (*name, Value::Null)));
         }
         for (name, request) in requests {
-            let schema = format!("{}/requestBody/content/application~1json/schema", Contract::pointer(path, method));
+            let schema = format!("{}/requestBody/content/application~1json/schema", ApiContract::pointer(path, method));
             if !request.is_null() {
                 contract.validate(&schema, &request).unwrap_or_else(|error| panic!("{name} of {path}: {error}"));
             }

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use boon::{Compiler, Schemas};
 use http::{HeaderName, HeaderValue, StatusCode};
 use tollgate::{Agent, http_response};
+use tollgate_servers::METHODS;
 
-use crate::contract::{Contract, METHODS, TEXT};
+use crate::contract::{TEXT, contract};
 use crate::support::{Answer, Client, Sidecar};
 
 const RULES: &str = "
@@ -32,7 +33,7 @@ async fn the_description_is_served_as_it_stands_in_the_file() {
     let served = Sidecar::of(agent()).await.client().await.get("/openapi.yaml", &[]).await;
     assert_eq!((served.status, served.header("content-type")), (StatusCode::OK, "application/yaml"));
     assert_eq!(served.body, TEXT);
-    assert_eq!(Contract::get().document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(contract().document["info"]["version"], env!("CARGO_PKG_VERSION"));
 }
 
 /// By [the published schema](https://spec.openapis.org/oas/3.1/schema/2022-10-07). The schemas inside are compiled,
@@ -43,7 +44,7 @@ fn the_description_is_valid_openapi() {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
     compiler.add_resource("oas.json", schema).unwrap();
     let schema = compiler.compile("oas.json", &mut schemas).unwrap();
-    let valid = schemas.validate(&Contract::get().document, schema);
+    let valid = schemas.validate(&contract().document, schema);
     valid.unwrap_or_else(|error| panic!("agent/http/openapi.yaml: {error:#}"));
 }
 
@@ -76,7 +77,7 @@ async fn every_route_is_described_and_every_description_is_routed() {
         answered.insert(fixed_part(path), methods);
     }
     let mut described: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
-    for (path, method, _) in Contract::get().operations() {
+    for (path, method, _) in contract().operations() {
         let methods = described.entry(fixed_part(path)).or_default();
         methods.insert(method.to_owned());
         methods.extend((method == "get").then(|| "head".to_owned()));
@@ -97,14 +98,14 @@ async fn every_route_is_described_and_every_description_is_routed() {
 async fn an_unknown_path_is_told_all_others() {
     let mut client = Sidecar::of(agent()).await.client().await;
     let detail = client.get("/", &[]).await.problem(404);
-    for path in Contract::get().document["paths"].as_object().unwrap().keys().filter(|path| !path.contains('{')) {
+    for path in contract().document["paths"].as_object().unwrap().keys().filter(|path| !path.contains('{')) {
         assert!(detail.contains(path), "add {path} to agent/http/src/unknown_route.rs: {detail}");
     }
 }
 
 #[test]
 fn every_header_of_a_decision_is_described() {
-    let described = Contract::get().document["components"]["headers"].as_object().unwrap();
+    let described = contract().document["components"]["headers"].as_object().unwrap();
     for name in http_response::header_names() {
         assert!(described.keys().any(|known| known.eq_ignore_ascii_case(name)), "describe the header {name}");
     }
@@ -118,7 +119,7 @@ async fn an_answer_that_is_not_described_is_a_fault() {
     let with = |change: &dyn Fn(&mut Answer)| {
         let mut changed = Answer { status: answer.status, headers: answer.headers.clone(), body: answer.body.clone() };
         change(&mut changed);
-        Contract::get().check("GET", "/readyz", &changed).err().unwrap_or_default()
+        contract().check("GET", "/readyz", &changed.described()).err().unwrap_or_default()
     };
     assert_eq!(with(&|_| ()), "");
     let faults = [
@@ -136,7 +137,7 @@ async fn an_answer_that_is_not_described_is_a_fault() {
             with(&|answer| {
                 answer.headers.insert("content-type", HeaderValue::from_static("text/html"));
             }),
-            "answers 200 with text/html",
+            "answers 200 with the content type `text/html`",
         ),
     ];
     for (fault, expected) in faults {

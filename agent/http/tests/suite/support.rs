@@ -14,8 +14,9 @@ use tokio::task::JoinHandle;
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Rule};
 use tollgate_http::{Gateway, HttpSettings};
+use tollgate_servers::ApiAnswer;
 
-use crate::contract::Contract;
+use crate::contract::contract;
 
 pub(crate) const CALL: &str = r#"{"descriptors": {"api_key": "k1"}}"#;
 
@@ -99,7 +100,9 @@ impl Client {
         let body = body.collect().await.unwrap().to_bytes();
         let answer = Answer { status: parts.status, headers: parts.headers, body };
         if self.is_of_agent {
-            Contract::get().check(method, path, &answer).unwrap_or_else(|fault| panic!("{method} {path}: {fault}"));
+            contract()
+                .check(method, path, &answer.described())
+                .unwrap_or_else(|fault| panic!("{method} {path}: {fault}"));
         }
         answer
     }
@@ -114,6 +117,12 @@ impl Client {
 }
 
 impl Answer {
+    /// Returns the answer as its description has it.
+    pub(crate) fn described(&self) -> ApiAnswer<'_> {
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap()));
+        ApiAnswer { status: self.status.as_u16(), headers: headers.collect(), body: &self.body, events: Vec::new() }
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).expect("a JSON body")
     }

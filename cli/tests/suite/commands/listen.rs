@@ -64,6 +64,41 @@ fn a_python_program_asks_over_a_unix_socket() {
     assert!(gone.exit == 4 && gone.err.contains(&address), "{}", gone.err);
 }
 
+/// H6: an agent with a socket of its own for operators tells what a caller has left, if the command knows both sockets. Each wrong
+/// choice is told with the flag to add.
+#[test]
+fn an_agent_with_a_socket_for_operators_is_asked_at_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let [http, admin] = ["http", "admin"].map(|name| format!("unix:{}", folder.path().join(name).display()));
+    let mut up = tollgate(&["up", "--limit", "5/h per api_key", "--http", &http, "--admin", &admin]).spawn().unwrap();
+    let mut lines = BufReader::new(up.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let _up = Killed(up);
+    assert_eq!(lines.next().unwrap(), format!("listening on {http}"));
+    let ask = |command: &[&str], flags: &[&str]| finish(tollgate(command).args(flags));
+    let (quota, show) = (["quota", "api_key=k1", "--format", "json"], ["rules", "show", "api_key=k1"]);
+    let told = ask(&quota, &["--agent", &http, "--admin", &admin]);
+    assert!(told.exit == 0 && told.out.contains(r#""left":5"#), "{} {}", told.out, told.err);
+    let told = ask(&show, &["--agent", &admin]);
+    assert!(told.exit == 0 && told.out.contains("per-api_key"), "{} {}", told.out, told.err);
+    let of_operators = "the paths of operators are on the address of --admin; name that one with";
+    let of_gateways = "the paths of gateways are on the address of --http; name that one with --agent";
+    for (command, flags, remedy) in [
+        (&quota[..], &["--agent", &*http][..], format!("{of_operators} --admin")),
+        (&quota, &["--agent", &http, "--admin", &http], format!("{of_operators} --admin")),
+        (&quota, &["--agent", &admin], format!("{of_gateways}, and this one with --admin")),
+        (&quota, &["--agent", &admin, "--admin", &admin], format!("{of_gateways}, and this one with --admin")),
+        (&show, &["--agent", &http], format!("{of_operators} --agent")),
+        (&["check", "api_key=k1"], &["--agent", &admin], of_gateways.to_owned()),
+    ] {
+        let refused = ask(command, flags);
+        assert_eq!((refused.exit, &*refused.out), (1, ""), "{command:?} {flags:?}");
+        assert!(refused.err.contains("404 Not Found") && refused.err.contains(&remedy), "{flags:?}: {}", refused.err);
+    }
+    let gone = format!("{admin}.gone");
+    let silent = ask(&quota, &["--agent", &http, "--admin", &gone]);
+    assert!(silent.exit == 4 && silent.err.contains(&gone) && silent.err.contains("--admin"), "{}", silent.err);
+}
+
 /// I8: a socket that cannot be, a token that cannot be, and several regions on one socket are errors with a remedy.
 #[test]
 fn addresses_and_tokens_that_cannot_be_are_told_with_a_remedy() {

@@ -75,7 +75,7 @@ impl Target {
         let server = issuer.issue((2000, 2100));
         let ca = issuer.pem();
         let pem = TlsPem { certificate: &server.chain, key: &server.key, client_ca: Some(&ca) };
-        let tls = Tls::new(Certificates::parse(pem).unwrap());
+        let tls = Tls::new("server.pem", Certificates::parse(pem).unwrap());
         let settings = ListenSettings { header_timeout: HEADER_TIMEOUT, ..ListenSettings::default() };
         let group = ListenGroup::new(settings, Some(tls));
         let address: Address = SocketAddr::from(([127, 0, 0, 1], 0)).into();
