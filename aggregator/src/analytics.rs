@@ -19,6 +19,8 @@ use tollgate_core::log_throttle::LogThrottle;
 use tollgate_core::messages::rollups::RollupBatch;
 use tollgate_wire::Record;
 
+use crate::queries::AskError;
+
 /// Time for which a poll waits for records. Pages are a second behind in any case.
 const WAIT: Duration = Duration::from_millis(200);
 /// Maximum number of records that one poll takes.
@@ -60,19 +62,21 @@ impl Analytics {
         Self { key: key.clone(), ..self }
     }
 
-    /// Returns the answer of a function to the view, and the time; nothing if the process is about to end. An answer may take
-    /// milliseconds, so it is made on a thread for such work, one at a time: decisions on calls, which share the process under
-    /// `tollgate up`, do not wait for it.
+    /// Returns the answer of a function to the view, and the time. An answer may take milliseconds, so it is made on a thread for such
+    /// work, one at a time: decisions on calls, which share the process under `tollgate up`, do not wait for it.
+    ///
+    /// # Errors
+    /// If the function panics, or the process is about to end.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         answer: impl FnOnce(&FleetView, Timestamp) -> T + Send + 'static,
-    ) -> Option<T> {
+    ) -> Result<T, AskError> {
         let (turn, view, clock) = (self.turn.clone().lock_owned().await, self.view.clone(), self.clock.clone());
         let answered = spawn_blocking(move || {
             let _turn = turn;
             answer(&view.lock(), clock.now())
         });
-        answered.await.ok()
+        answered.await.map_err(|error| if error.is_panic() { AskError::ViewFailed } else { AskError::Ending })
     }
 
     /// Returns true once the minutes of the last day were read.

@@ -8,8 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::get;
@@ -21,9 +20,10 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::window::{Estimate, Ring};
 
+use super::params::Params;
 use super::peers;
-use super::responses::{busy, problem, respond, wrong_method};
-use crate::queries::{AggregatorState, Queries};
+use super::responses::{problem, respond, wrong_method};
+use crate::queries::{AggregatorState, AskError, Queries};
 use crate::regions::{OwnBudget, RegionQueries};
 
 const LIMIT_DEFAULT: usize = 100;
@@ -60,18 +60,14 @@ pub fn counters_router(queries: Queries, regions: Option<RegionQueries>) -> Rout
 async fn counters(
     State((queries, regions)): State<(Queries, Option<RegionQueries>)>,
     uri: Uri,
-    query: Result<Query<CountersQuery>, QueryRejection>,
-) -> Response {
-    let Ok(Query(CountersQuery { rule, label, limit, local })) = query else {
-        let detail = "write /counters?rule=NAME&label=PART&limit=100; each of the three may be left out";
-        return problem(StatusCode::BAD_REQUEST, detail);
-    };
+    Params(CountersQuery { rule, label, limit, local }): Params<CountersQuery>,
+) -> Result<Response, AskError> {
     let limit = limit.unwrap_or(LIMIT_DEFAULT);
     if limit > LIMIT_MAX {
-        return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
+        return Ok(problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}")));
     }
     let find = move |state: &AggregatorState<'_>| find(state, rule.as_deref(), label.as_deref(), limit);
-    let Some((mut found, counters, peers)) = queries.ask(find).await else { return busy() };
+    let (mut found, counters, peers) = queries.ask(find).await?;
     let now = Timestamp::from_ms(found.now_ms);
     let budget = |counter: &CountedCounter| regions.as_ref()?.budget(&counter.rule, counter.id);
     let shown = |(partition, counter): &(Partition, CountedCounter)| {
@@ -93,7 +89,7 @@ async fn counters(
         (std::cmp::Reverse(fullness), counter["id"].as_str().unwrap_or_default().to_owned())
     });
     found.counters.truncate(limit);
-    respond(StatusCode::OK, &json!(found))
+    Ok(respond(StatusCode::OK, &json!(found)))
 }
 
 /// Finds the counters of this aggregator that match, and the addresses of the other aggregators. The counters are

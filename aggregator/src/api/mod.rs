@@ -4,6 +4,7 @@
 //! aggregators come from their HTTP (`peers`).
 
 mod responses;
+mod params;
 mod peers;
 mod counters;
 mod regions;
@@ -17,6 +18,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use axum::middleware::from_fn;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use serde_json::json;
@@ -24,16 +26,18 @@ use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::AssignedPartition;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_listen::{CertificateWarning, Tls};
 use tollgate_metrics::Exposition;
 
 use crate::analytics::Analytics;
 use crate::dead_letters::KeptDeadLetter;
-use crate::queries::{AggregatorState, Queries};
+use crate::queries::{AggregatorState, AskError, Queries};
 use crate::regions::RegionQueries;
 
 pub use counters::counters_router;
+use params::without_parameters;
 pub use regions::regions_router;
-use responses::{busy, problem, respond, wrong_method};
+use responses::{problem, respond, wrong_method};
 pub use v1::analytics_router;
 
 #[derive(Clone)]
@@ -41,15 +45,17 @@ struct ApiState {
     id: Arc<str>,
     queries: Queries,
     metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    tls: Option<Tls>,
 }
 
 /// Returns the routes of an aggregator of this name, with those of the regions in which it takes part. `metrics` returns all metrics of
-/// the process as OpenMetrics text.
+/// the process as OpenMetrics text. `/healthz` reports the certificate of `tls`.
 pub fn router(
     id: Arc<str>,
     (queries, analytics): (Queries, Analytics),
     regions: Option<RegionQueries>,
     metrics: impl Fn() -> String + Send + Sync + 'static,
+    tls: Option<Tls>,
 ) -> Router {
     let of_analytics = analytics_router(id.clone(), true, queries.clone(), analytics, regions.clone());
     let of_counters = counters_router(queries.clone(), regions.clone());
@@ -59,9 +65,10 @@ pub fn router(
         .route("/readyz", get(readyz))
         .route("/metrics", get(show_metrics))
         .route("/dead-letters", get(dead_letters))
+        .route_layer(from_fn(without_parameters))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
-        .with_state(ApiState { id, queries, metrics: Arc::new(metrics) })
+        .with_state(ApiState { id, queries, metrics: Arc::new(metrics), tls })
         .merge(of_analytics)
         .merge(of_counters)
         .merge(of_regions)
@@ -69,7 +76,7 @@ pub fn router(
 
 /// Answers as long as the event loop runs, with the state of each partition. The status is `degraded` while the bus cannot be used;
 /// `problems` names the reason, as `/healthz` of an agent does.
-async fn healthz(State(api): State<ApiState>) -> Response {
+async fn healthz(State(api): State<ApiState>) -> Result<Response, AskError> {
     let partition = |(partition, assigned): (Partition, &AssignedPartition)| {
         let counting = &assigned.counting;
         json!({
@@ -81,8 +88,16 @@ async fn healthz(State(api): State<ApiState>) -> Response {
             "owned": assigned.is_owned(),
         })
     };
+    let certificate = api.tls.as_ref().and_then(Tls::warning);
     let health = move |state: &AggregatorState<'_>| {
-        let problems: Vec<_> = state.bus_error.iter().map(|why| json!({ "part": "kafka", "why": why })).collect();
+        let ended = certificate.as_ref().filter(|warning| warning.has_ended);
+        let ended = ended.map(|warning| format!("{}: {}", warning.file, warning.why));
+        let problems = [("kafka", state.bus_error.clone()), ("certificate", ended)];
+        let problems: Vec<_> =
+            problems.into_iter().filter_map(|(part, why)| Some(json!({ "part": part, "why": why? }))).collect();
+        let certificate = certificate.map(|CertificateWarning { file, ends_s, why, .. }| {
+            json!({ "file": file, "ends_ms": ends_s.saturating_mul(1_000), "why": why })
+        });
         json!({
             "status": if problems.is_empty() { "ok" } else { "degraded" },
             "problems": problems,
@@ -90,17 +105,18 @@ async fn healthz(State(api): State<ApiState>) -> Response {
             "version": env!("CARGO_PKG_VERSION"),
             "aggregators": state.worker.members(),
             "bus_error": state.bus_error,
+            "certificate_warning": certificate,
             "partitions": state.worker.assigned().map(partition).collect::<Vec<_>>(),
         })
     };
-    api.queries.ask(health).await.map_or_else(busy, |health| respond(StatusCode::OK, &health))
+    Ok(respond(StatusCode::OK, &api.queries.ask(health).await?))
 }
 
 /// Answers 200 once all own partitions are restored, otherwise the reasons why not.
-async fn readyz(State(api): State<ApiState>) -> Response {
-    let Some(missing) = api.queries.ask(missing).await else { return busy() };
+async fn readyz(State(api): State<ApiState>) -> Result<Response, AskError> {
+    let missing = api.queries.ask(missing).await?;
     let code = if missing.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    respond(code, &json!({ "ready": missing.is_empty(), "missing": missing }))
+    Ok(respond(code, &json!({ "ready": missing.is_empty(), "missing": missing })))
 }
 
 async fn show_metrics(State(api): State<ApiState>, headers: HeaderMap) -> Response {
@@ -109,7 +125,7 @@ async fn show_metrics(State(api): State<ApiState>, headers: HeaderMap) -> Respon
     ([(CONTENT_TYPE, content_type)], text).into_response()
 }
 
-async fn dead_letters(State(api): State<ApiState>) -> Response {
+async fn dead_letters(State(api): State<ApiState>) -> Result<Response, AskError> {
     let dead_letter = |kept: &KeptDeadLetter| {
         json!({
             "topic": kept.letter.topic.as_str(),
@@ -122,7 +138,7 @@ async fn dead_letters(State(api): State<ApiState>) -> Response {
         })
     };
     let list = move |state: &AggregatorState<'_>| json!({ "dead_letters": state.dead_letters.newest.iter().map(dead_letter).collect::<Vec<_>>() });
-    api.queries.ask(list).await.map_or_else(busy, |list| respond(StatusCode::OK, &list))
+    Ok(respond(StatusCode::OK, &api.queries.ask(list).await?))
 }
 
 async fn unknown_path(request: Request) -> Response {

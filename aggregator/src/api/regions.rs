@@ -1,8 +1,7 @@
 //! `/regions?limit=N`: the budgets of regions, as this aggregator has read them from the ledger.
 
 use axum::Router;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::get;
@@ -10,6 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tollgate_core::counter::CounterId;
 
+use super::params::Params;
 use super::responses::{problem, respond, wrong_method};
 use crate::queries::{AggregatorState, Queries};
 use crate::regions::RegionQueries;
@@ -31,13 +31,12 @@ pub fn regions_router(regions: RegionQueries, queries: Queries) -> Router {
 
 pub(super) async fn regions_view(
     State((regions, queries)): State<(RegionQueries, Queries)>,
-    query: Result<Query<RegionsQuery>, QueryRejection>,
+    Params(query): Params<RegionsQuery>,
 ) -> Response {
-    let limit = query.ok().map(|Query(query)| query.limit.unwrap_or(LIMIT_DEFAULT));
-    let Some(limit) = limit.filter(|limit| *limit <= LIMIT_MAX) else {
-        let detail = format!("write /regions?limit=N, with at most {LIMIT_MAX}; the limit may be left out");
-        return problem(StatusCode::BAD_REQUEST, &detail);
-    };
+    let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
+    if limit > LIMIT_MAX {
+        return problem(StatusCode::BAD_REQUEST, &format!("limit is {limit}; write at most {LIMIT_MAX}"));
+    }
     let mut view = regions.view(limit);
     let counters = view.counters;
     let label_of = |state: &AggregatorState<'_>, counter: &CounterId| {

@@ -6,10 +6,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
+use crate::queries::AskError;
+
 const PROBLEM_JSON: &str = "application/problem+json";
 
-pub(super) fn busy() -> Response {
-    problem(StatusCode::SERVICE_UNAVAILABLE, "the event loop does not answer; if this lasts, restart this aggregator")
+impl IntoResponse for AskError {
+    fn into_response(self) -> Response {
+        problem(StatusCode::SERVICE_UNAVAILABLE, self.detail())
+    }
 }
 
 /// Answers a method that a path does not have: all paths only read.

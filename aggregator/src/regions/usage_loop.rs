@@ -150,7 +150,7 @@ impl<B: Bus> UsageLoop<B> {
     }
 
     fn ask<T: Send + 'static>(&self, answer: impl FnOnce(&AggregatorState<'_>) -> T + Send + 'static) -> Option<T> {
-        self.runtime.block_on(self.queries.ask(answer))
+        self.runtime.block_on(self.queries.ask(answer)).ok()
     }
 }
 

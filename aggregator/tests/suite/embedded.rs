@@ -84,8 +84,13 @@ async fn records_become_signals_counters_and_dead_letters() {
     };
     assert_eq!((&*signal.aggregator, signal.partition, signal.as_of), ("counting", 1, 1));
 
-    let router =
-        api::router("counting".into(), (aggregator.queries(), aggregator.analytics()), None, aggregator.metrics());
+    let router = api::router(
+        "counting".into(),
+        (aggregator.queries(), aggregator.analytics()),
+        None,
+        aggregator.metrics(),
+        None,
+    );
     let address = serve(router).await;
     let found = get(address, "/counters?rule=per-key&label=k&limit=10");
     assert_eq!((&found["matched"], &found["counters"][0]["admitted"]), (&json!(1), &json!(60)));

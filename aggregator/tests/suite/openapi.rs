@@ -7,8 +7,9 @@ use axum::Router;
 use boon::{Compiler, Schemas};
 use serde_json::{Value, json};
 use tollgate_aggregator::api;
+use tollgate_servers::each_value;
 
-use crate::contract::{Contract, TEXT, each_value};
+use crate::contract::{TEXT, contract, operations};
 use crate::regions::world::{Member, World};
 use crate::support::{ask, get, serve};
 
@@ -36,7 +37,7 @@ fn paths(router: &Router) -> BTreeSet<String> {
 /// Returns the described paths with one of these tags.
 fn described(tags: &[&str]) -> BTreeSet<String> {
     let is_tagged = |operation: &Value| tags.iter().any(|tag| operation["tags"] == json!([tag]));
-    let operations = Contract::get().operations().filter(|(_, operation)| is_tagged(operation));
+    let operations = operations().filter(|(_, operation)| is_tagged(operation));
     operations.map(|(path, _)| path.to_owned()).collect()
 }
 
@@ -44,7 +45,7 @@ fn described(tags: &[&str]) -> BTreeSet<String> {
 async fn the_description_is_served_as_it_stands_in_the_file() {
     let served = ask(member().await.http, "GET", "/api/v1/openapi.yaml");
     assert_eq!((served.status, &*served.body), (200, TEXT));
-    assert_eq!(Contract::get().document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(contract().document["info"]["version"], env!("CARGO_PKG_VERSION"));
 }
 
 /// By [the published schema](https://spec.openapis.org/oas/3.1/schema/2022-10-07). The schemas inside are compiled,
@@ -55,7 +56,7 @@ fn the_description_is_valid_openapi() {
     let (mut schemas, mut compiler) = (Schemas::new(), Compiler::new());
     compiler.add_resource("oas.json", serde_json::from_str(schema).expect("JSON")).expect("a schema");
     let schema = compiler.compile("oas.json", &mut schemas).expect("a schema");
-    let valid = schemas.validate(&Contract::get().document, schema);
+    let valid = schemas.validate(&contract().document, schema);
     valid.unwrap_or_else(|error| panic!("aggregator/openapi.yaml: {error:#}"));
 }
 
@@ -65,7 +66,7 @@ async fn every_route_is_described_and_every_description_is_routed() {
     let member = member().await;
     let aggregator = &member.aggregator;
     let handles = || (aggregator.queries(), aggregator.analytics());
-    let of_aggregator = |regions| api::router("eu-a".into(), handles(), regions, aggregator.metrics());
+    let of_aggregator = |regions| api::router("eu-a".into(), handles(), regions, aggregator.metrics(), None);
     let (queries, analytics) = handles();
     let of_up = api::analytics_router("eu-a".into(), false, queries, analytics, None);
     let remedy = "describe the routes in aggregator/openapi.yaml, or remove those that no router has";
@@ -88,23 +89,27 @@ async fn every_route_is_described_and_every_description_is_routed() {
     assert_eq!(ask(member.http, "GET", "/api/v1").status, 404);
 }
 
-/// The answer to an unknown parameter lists the others. The bounds of a parameter are those of the description.
+/// The answer to an unknown parameter lists the others, or says that there are none; only the page takes any. The bounds of a parameter
+/// are those of the description.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_parameter_is_described_and_every_description_is_taken() {
     let member = member().await;
     let asked = |path: &str, query: &str| ask(member.http, "GET", &format!("{path}?{query}"));
-    for (path, operation) in Contract::get().operations().filter(|(path, _)| !path.contains('{')) {
+    for (path, operation) in operations().filter(|(path, _)| !path.contains('{')) {
         let parameters = operation["parameters"].as_array().map_or(&[][..], Vec::as_slice);
         let names: BTreeSet<&str> = parameters.iter().filter_map(|parameter| parameter["name"].as_str()).collect();
         let has_any_name = parameters.iter().any(|parameter| parameter["schema"]["type"] == "object");
-        if names.is_empty() || has_any_name {
+        let refused = asked(path, "unknown=1");
+        if path == "/" || has_any_name {
+            assert_eq!(refused.status, 200, "{path}");
             continue;
         }
-        let refused = asked(path, "unknown=1");
         assert_eq!(refused.status, 400, "{path}");
         let detail = refused.json()["detail"].as_str().expect("a reason").to_owned();
-        if let Some((_, expected)) = detail.split_once("expected ") {
-            assert_eq!(quoted(expected), names, "{path} has the parameters on the left");
+        assert!(detail.contains("`unknown`"), "{path}: {detail}");
+        match detail.split_once("expected ") {
+            Some((_, expected)) => assert_eq!(quoted(expected), names, "{path} has the parameters on the left"),
+            None => assert!(names.is_empty() && detail.ends_with("has no parameters"), "{path}: {detail}"),
         }
         for parameter in parameters {
             let (name, schema) = (parameter["name"].as_str().expect("a name"), &parameter["schema"]);
@@ -129,7 +134,7 @@ async fn every_parameter_is_described_and_every_description_is_taken() {
 
 #[test]
 fn every_file_of_the_page_is_described() {
-    let operation = &Contract::get().document["paths"]["/page/{file}"]["get"];
+    let operation = &contract().document["paths"]["/page/{file}"]["get"];
     let of_page = &operation["parameters"][0]["schema"]["enum"];
     let described: BTreeSet<&str> = of_page.as_array().expect("names").iter().filter_map(Value::as_str).collect();
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("page");
@@ -142,7 +147,7 @@ fn every_file_of_the_page_is_described() {
 /// A member that is added to an answer, or removed from it, is a fault. `...Members` are parts of other objects.
 #[test]
 fn every_object_is_closed_and_has_all_its_members() {
-    let schemas = &Contract::get().document["components"]["schemas"];
+    let schemas = &contract().document["components"]["schemas"];
     let mut count = 0;
     each_value(schemas, "", &mut |pointer, schema| {
         let Some(properties) = schema["properties"].as_object() else { return };
@@ -159,7 +164,7 @@ fn every_object_is_closed_and_has_all_its_members() {
 
 #[test]
 fn every_component_is_used() {
-    let document = &Contract::get().document;
+    let document = &contract().document;
     let mut used: BTreeSet<&str> = OF_ALL_PATHS.into();
     each_value(document, "", &mut |_, value| used.extend(value["$ref"].as_str()));
     let components = document["components"].as_object().expect("components");

@@ -7,8 +7,9 @@ use std::net::{SocketAddr, TcpStream};
 use axum::Router;
 use serde_json::Value;
 use tokio::net::TcpListener;
+use tollgate_servers::ApiAnswer;
 
-use crate::contract::Contract;
+use crate::contract::contract;
 
 #[derive(Clone)]
 pub(crate) struct Answer {
@@ -66,8 +67,14 @@ impl Answer {
         let headers = headers.lines().filter_map(|line| line.split_once(": "));
         let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
         let answer = Self { status, headers, body: body.to_owned() };
-        Contract::get().check(method, path, &answer).unwrap_or_else(|fault| panic!("{method} {path}: {fault}"));
+        contract().check(method, path, &answer.described()).unwrap_or_else(|fault| panic!("{method} {path}: {fault}"));
         answer
+    }
+
+    /// Returns the answer as its description has it.
+    pub(crate) fn described(&self) -> ApiAnswer<'_> {
+        let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        ApiAnswer { status: self.status, headers, body: self.body.as_bytes(), events: self.events() }
     }
 
     /// Returns the content type without its parameters; empty if there is none.

@@ -16,7 +16,11 @@ mod gateway;
 mod prometheus;
 mod browser;
 mod python;
+#[cfg(feature = "contract")]
+mod api_contract;
 
+#[cfg(feature = "contract")]
+pub use api_contract::{ApiAnswer, ApiContract, METHODS, each_value};
 pub use browser::browser_script;
 pub use gateway::{GatewayKind, GatewayProgram};
 pub use kafka::KafkaKind;

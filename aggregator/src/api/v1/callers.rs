@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder, FleetView};
 use tollgate_core::clock::Timestamp;
 
-use super::query::{Params, Refusal, known_rule, limit, minutes};
+use super::query::{Refusal, known_rule, limit, minutes};
 use super::state::V1;
 use super::totals::{totals, with};
+use crate::api::params::Params;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

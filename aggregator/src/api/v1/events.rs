@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 use tollgate_core::messages::rollups::{SECOND_MS, Subject};
 
-use super::query::Params;
 use super::series::point;
 use super::state::V1;
+use crate::api::params::Params;
 use crate::api::responses::problem;
 
 /// Maximum number of clients.
@@ -71,7 +71,7 @@ pub(super) async fn events(State(v1): State<V1>, Params(query): Params<EventsQue
 
 impl Listening {
     async fn second(&self) -> Value {
-        let (status, subject) = (self.v1.status().await, self.subject.clone());
+        let (status, subject) = (self.v1.status().await.ok(), self.subject.clone());
         let points = self.v1.analytics.ask(move |view, now| {
             let points = view.series(&subject, SECOND_MS, now.minus_ms(REPEATED_MS), now);
             points.iter().map(point).collect::<Vec<Value>>()

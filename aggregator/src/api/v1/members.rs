@@ -14,10 +14,12 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::rollups::{Subject, Totals};
 
-use super::query::{Params, Refusal, minutes};
+use super::query::{Refusal, minutes};
 use super::state::V1;
 use super::totals::{totals, with};
-use crate::api::responses::{busy, respond};
+use crate::api::params::Params;
+use crate::api::responses::respond;
+use crate::queries::AskError;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,23 +37,22 @@ pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQue
     v1.named("tier", query.minutes, name).await
 }
 
-pub(super) async fn agents(State(v1): State<V1>) -> Response {
-    let Some((now, sums)) = v1.analytics.ask(|view, now| (now, view.agents(now))).await else { return busy() };
+pub(super) async fn agents(State(v1): State<V1>) -> Result<Response, AskError> {
+    let (now, sums) = v1.analytics.ask(|view, now| (now, view.agents(now))).await?;
     let heard = v1.queries.ask(|state| {
         let agents = state.worker.agents().iter();
         agents.map(|(name, agent)| (name.clone(), agent.clone())).collect::<BTreeMap<_, _>>()
     });
-    let Some(heard) = heard.await else { return busy() };
     let mut agents: BTreeMap<Arc<str>, (Option<AgentState>, Totals)> =
-        heard.into_iter().map(|(name, agent)| (name, (Some(agent), Totals::default()))).collect();
+        heard.await?.into_iter().map(|(name, agent)| (name, (Some(agent), Totals::default()))).collect();
     for (name, totals) in sums {
         agents.entry(name).or_default().1 = totals;
     }
     let agents: Vec<Value> = agents.iter().map(|(name, (heard, sums))| agent(name, heard.as_ref(), sums)).collect();
-    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "agents": agents }))
+    Ok(respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "agents": agents })))
 }
 
-pub(super) async fn partitions(State(v1): State<V1>) -> Response {
+pub(super) async fn partitions(State(v1): State<V1>) -> Result<Response, AskError> {
     let own = v1.id.clone();
     let partitions = v1.queries.ask(move |state| {
         let partition = |(partition, assigned): (Partition, &AssignedPartition)| {
@@ -68,8 +69,8 @@ pub(super) async fn partitions(State(v1): State<V1>) -> Response {
         };
         (state.now, state.worker.assigned().map(partition).collect::<Vec<_>>())
     });
-    let Some((now, partitions)) = partitions.await else { return busy() };
-    respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "partitions": partitions }))
+    let (now, partitions) = partitions.await?;
+    Ok(respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "partitions": partitions })))
 }
 
 impl V1 {

@@ -16,6 +16,7 @@ mod events;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn;
 use axum::routing::get;
 
 use crate::analytics::Analytics;
@@ -24,6 +25,7 @@ use crate::regions::RegionQueries;
 
 use super::openapi::openapi;
 use super::page::page_router;
+use super::params::without_parameters;
 use super::regions::regions_view;
 use super::responses::wrong_method;
 use state::V1;
@@ -40,18 +42,21 @@ pub fn analytics_router(
         let routes = Router::new().route("/api/v1/regions", get(regions_view));
         routes.method_not_allowed_fallback(wrong_method).with_state((regions, queries.clone()))
     });
-    Router::new()
-        .merge(page_router())
+    let without = Router::new()
         .route("/api/v1/openapi.yaml", get(openapi))
         .route("/api/v1/status", get(status::status))
-        .route("/api/v1/series", get(series::series))
         .route("/api/v1/rules", get(rules::rules))
+        .route("/api/v1/agents", get(members::agents))
+        .route("/api/v1/partitions", get(members::partitions))
+        .route_layer(from_fn(without_parameters));
+    Router::new()
+        .merge(page_router())
+        .merge(without)
+        .route("/api/v1/series", get(series::series))
         .route("/api/v1/callers", get(callers::callers))
         .route("/api/v1/usage", get(usage::usage))
         .route("/api/v1/endpoints", get(members::endpoints))
         .route("/api/v1/tiers", get(members::tiers))
-        .route("/api/v1/agents", get(members::agents))
-        .route("/api/v1/partitions", get(members::partitions))
         .route("/api/v1/events", get(events::events))
         .method_not_allowed_fallback(wrong_method)
         .with_state(V1 { id, is_fleet, queries, analytics, listeners: Arc::default() })

@@ -1,11 +1,7 @@
-//! Parameters of the questions: an unknown or wrong one is refused with the reason and the remedy.
+//! Bounds of the parameters of the questions: a wrong one is refused with the reason and the remedy.
 
-use axum::extract::FromRequestParts;
-use axum::extract::rejection::QueryRejection;
 use axum::http::StatusCode;
-use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use serde::de::DeserializeOwned;
 use tollgate_aggregator_engine::analytics::FleetView;
 
 use crate::api::responses::problem;
@@ -15,22 +11,6 @@ const MINUTES_MAX: u64 = 1_440;
 const MINUTES_DEFAULT: u64 = 5;
 const LIMIT_MAX: usize = 10_000;
 const LIMIT_DEFAULT: usize = 50;
-
-/// Parameters of a request, or a problem that names the wrong one.
-pub(super) struct Params<T>(pub(super) T);
-
-impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
-    type Rejection = Response;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Response> {
-        let query = axum::extract::Query::<T>::from_request_parts(parts, state).await;
-        query.map(|query| Self(query.0)).map_err(|error: QueryRejection| {
-            let path = parts.uri.path();
-            let detail = format!("{path}: {}; docs/analytics.md lists the parameters", error.body_text());
-            bad_request(detail).into_response()
-        })
-    }
-}
 
 /// A question that is refused.
 pub(super) struct Refusal {

@@ -8,8 +8,9 @@ use tollgate_aggregator_engine::analytics::{FleetView, MINUTES_KEPT_MS, SECONDS_
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{MINUTE_MS, SECOND_MS, Subject, Totals};
 
-use super::query::{Params, Refusal, bad_request, known_rule};
+use super::query::{Refusal, bad_request, known_rule};
 use super::state::V1;
+use crate::api::params::Params;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,8 +12,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{SECOND_MS, Subject, Totals};
 
 use super::state::V1;
-use crate::api::responses::{busy, respond};
-use crate::queries::AggregatorState;
+use crate::api::responses::respond;
+use crate::queries::{AggregatorState, AskError};
 
 /// Number of closed seconds whose mean is the rate.
 const RATE_SECONDS: u64 = 10;
@@ -31,13 +31,16 @@ struct MemberFacts {
     restoring: usize,
 }
 
-pub(super) async fn status(State(v1): State<V1>) -> Response {
-    v1.status().await.map_or_else(busy, |status| respond(StatusCode::OK, &status))
+pub(super) async fn status(State(v1): State<V1>) -> Result<Response, AskError> {
+    Ok(respond(StatusCode::OK, &v1.status().await?))
 }
 
 impl V1 {
-    /// Returns the state of the fleet; nothing if the event loop does not answer.
-    pub(super) async fn status(&self) -> Option<Value> {
+    /// Returns the state of the fleet.
+    ///
+    /// # Errors
+    /// If the event loop or the view of the fleet does not answer.
+    pub(super) async fn status(&self) -> Result<Value, AskError> {
         let members = self.queries.ask(members).await?;
         let (own, aggregators) = (self.id.clone(), members.aggregators);
         let seen = self.analytics.ask(move |view, now| {
@@ -57,7 +60,7 @@ impl V1 {
         let problems = [("kafka", members.bus_error), ("analytics", of_analytics)];
         let problems: Vec<_> =
             problems.into_iter().filter_map(|(part, why)| Some(json!({ "part": part, "why": why? }))).collect();
-        Some(json!({
+        Ok(json!({
             "now_ms": now.as_ms(),
             "scope": if self.is_fleet { "fleet" } else { "agent" },
             "aggregator": *self.id,

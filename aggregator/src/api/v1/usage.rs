@@ -12,9 +12,10 @@ use tollgate_aggregator_engine::analytics::{CallerSums, CallersOrder, FleetView}
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{MINUTE_MS, Subject};
 
-use super::query::{Params, Refusal, bad_request, minutes};
+use super::query::{Refusal, bad_request, minutes};
 use super::series::point;
 use super::state::V1;
+use crate::api::params::Params;
 
 /// Parameter that is no descriptor.
 const MINUTES: &str = "minutes";

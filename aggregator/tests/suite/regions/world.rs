@@ -170,7 +170,7 @@ impl World {
         let started = RegionRole::start(settings, buses, store, global_rules, facts, self.clock.clone());
         let part = started.expect("threads");
         let router =
-            api::router(id.into(), (queries, aggregator.analytics()), Some(part.queries()), aggregator.metrics());
+            api::router(id.into(), (queries, aggregator.analytics()), Some(part.queries()), aggregator.metrics(), None);
         let http = serve(router).await;
         Member { part, aggregator, http }
     }

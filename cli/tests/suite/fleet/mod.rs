@@ -32,3 +32,4 @@ mod busy;
 mod refused;
 mod eventual;
 mod local_answers;
+mod own_answers;
