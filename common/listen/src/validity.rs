@@ -80,6 +80,8 @@ fn at(unix_s: u64) -> UnixTime {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
 
     use super::*;
@@ -101,10 +103,10 @@ mod tests {
         let (long, short) = (certificate(false, 2000, 2100), certificate(true, 2000, 2050));
         let (of_2100, of_2050) = (4_102_444_800, 2_524_608_000);
         for (chain, expected) in [
-            (&[long.clone()][..], Some(of_2100)),
-            (std::slice::from_ref(&short), Some(of_2050)),
+            (from_ref(&long), Some(of_2100)),
+            (from_ref(&short), Some(of_2050)),
             (&[long.clone(), short.clone()], Some(of_2050)),
-            (&[short, long], Some(of_2050)),
+            (&[short.clone(), long.clone()], Some(of_2050)),
             (&[CertificateDer::from(vec![1, 2, 3])], None),
             (&[], None),
         ] {
