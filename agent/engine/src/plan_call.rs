@@ -18,8 +18,8 @@ use crate::view::{LeasedCall, update};
 
 impl Engine {
     /// Plans a call, whose admission counts at `at`: the verdicts of its rules; none if the store must be asked. After the first
-    /// denial, only rules that count denied calls, too, or that are known to deny the call, have a verdict. A rule that cannot deny is
-    /// charged afterwards if the call needs no store otherwise.
+    /// denial, only rules that count denied calls, too, have a verdict. A rule that cannot deny is charged afterwards if the call
+    /// needs no store otherwise.
     pub(crate) fn plan(
         &self,
         context: &Context<'_>,
@@ -49,11 +49,6 @@ impl Engine {
                 is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted) && !matched.in_quota_mode();
                 asks |= verdict.is_none() && !matched.may_follow(false);
                 verdicts[place] = verdict;
-            }
-        }
-        if is_denied && store != StoreAccess::Late {
-            for (matched, verdict) in matched.iter().zip(&mut verdicts).filter(|(_, verdict)| verdict.is_none()) {
-                *verdict = self.known_denial(context, matched, table, store, at);
             }
         }
         if is_denied || !asks {
@@ -90,12 +85,28 @@ impl Engine {
         }
         let cost = matched.unpaid() - payment.map_or(0, |payment| payment.units);
         let enforcement = if is_denied { Enforcement::NeverDeny } else { matched.enforcement };
-        let (store, facts) = self.facts(context, matched, store, at);
         let MatchedRule { counter, policy, eventual, .. } = matched;
         let is_eventual = self.is_eventual(policy);
+        let store = if is_eventual { StoreAccess::Closed } else { store.under(policy) };
+        let without_store =
+            || self.signals.authority(counter.partition(self.settings.partitions), context.now, context.bounds);
+        let authority = match store {
+            StoreAccess::Open => Authority::Store,
+            StoreAccess::Late => without_store().alone(),
+            StoreAccess::Recovering | StoreAccess::Closed => without_store(),
+        };
+        let rank = if store == StoreAccess::Open { None } else { self.rank_of(policy, *counter) };
+        let part = self.fleet.part();
+        let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, rank };
+        let generation = context.active.order;
         let view = table.view(*counter);
-        let charge = ChargeFacts { policy, generation: context.active.order, view, cost, enforcement };
-        match plan_with(store, &charge, &facts) {
+        let plan = match store {
+            StoreAccess::Open | StoreAccess::Closed => plan,
+            StoreAccess::Recovering => plan_recovering,
+            StoreAccess::Late => plan_late,
+        };
+        let charge = ChargeFacts { policy, generation, view, cost, enforcement };
+        match plan(&charge, &facts) {
             Plan::NeedsStore => None,
             Plan::Denied(verdict) => {
                 Some(RuleVerdict::local(policy, verdict, view.quota(policy), LocalAnswer::CachedDenial))
@@ -117,59 +128,6 @@ impl Engine {
         }
     }
 
-    /// Returns the denial of a rule that is not planned, because another rule denies the call; none if the agent knows of no denial. Of
-    /// all rules that deny, the one that denies longest is shown. Nothing is counted.
-    fn known_denial(
-        &self,
-        context: &Context<'_>,
-        matched: &MatchedRule<'_>,
-        table: &mut LockedTable<'_>,
-        store: StoreAccess,
-        at: Timestamp,
-    ) -> Option<RuleVerdict> {
-        if matched.rule.shadow || matched.is_counted_always() {
-            return None;
-        }
-        if let Some(own) = matched.own_verdict() {
-            return (!own.verdict.admitted).then_some(own);
-        }
-        let (store, facts) = self.facts(context, matched, store, at);
-        let MatchedRule { counter, policy, enforcement, .. } = matched;
-        let (view, generation) = (&*table.view(*counter), context.active.order);
-        let charge = ChargeFacts { policy, generation, view, cost: matched.unpaid(), enforcement: *enforcement };
-        match plan_with(store, &charge, &facts) {
-            Plan::Denied(verdict) => {
-                Some(RuleVerdict::local(policy, verdict, view.quota(policy), LocalAnswer::CachedDenial))
-            }
-            Plan::Decided(verdict, source, None) => {
-                Some(RuleVerdict::new(policy, verdict, policy.quota.units(), source))
-            }
-            Plan::Decided(..) | Plan::NeedsStore => None,
-        }
-    }
-
-    /// Returns the access to the store under a rule, and the facts of its plan.
-    fn facts(
-        &self,
-        context: &Context<'_>,
-        matched: &MatchedRule<'_>,
-        store: StoreAccess,
-        at: Timestamp,
-    ) -> (StoreAccess, Facts) {
-        let MatchedRule { counter, policy, .. } = matched;
-        let store = if self.is_eventual(policy) { StoreAccess::Closed } else { store.under(policy) };
-        let without_store =
-            || self.signals.authority(counter.partition(self.settings.partitions), context.now, context.bounds);
-        let authority = match store {
-            StoreAccess::Open => Authority::Store,
-            StoreAccess::Late => without_store().alone(),
-            StoreAccess::Recovering | StoreAccess::Closed => without_store(),
-        };
-        let rank = if store == StoreAccess::Open { None } else { self.rank_of(policy, *counter) };
-        let part = self.fleet.part();
-        (store, Facts { now: context.bounds, at, own_now: context.now, authority, part, rank })
-    }
-
     /// Returns the verdict of a rule that cannot deny, before the store has charged it: by the units of its last answer.
     fn followed(context: &Context<'_>, matched: &MatchedRule<'_>, table: &mut LockedTable<'_>) -> RuleVerdict {
         let MatchedRule { counter, policy, cost, .. } = matched;
@@ -182,15 +140,6 @@ impl Engine {
         let remaining = at_once.saturating_sub(used);
         let verdict = Verdict { admitted: true, remaining, retry_at: now, reset_at, delay_ms: 0 };
         RuleVerdict::new(policy, verdict, view.quota(policy), Source::Local)
-    }
-}
-
-/// Plans a charge with this access to the store.
-fn plan_with<'a>(store: StoreAccess, charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
-    match store {
-        StoreAccess::Open | StoreAccess::Closed => plan(charge, facts),
-        StoreAccess::Recovering => plan_recovering(charge, facts),
-        StoreAccess::Late => plan_late(charge, facts),
     }
 }
 

@@ -59,7 +59,7 @@ pub struct Decision {
     /// only if all rules that apply are in shadow. `None` if no rule applies.
     pub status: Option<LimitStatus>,
     /// The other rules that apply, in their order, if [`MatchScope::tells_all`](crate::rules::MatchScope::tells_all) asks for them.
-    /// A denial that the agent repeats has those that are known to deny the call, too.
+    /// A denial that the agent repeats has none, because only the denying rule is known.
     pub others: Box<[LimitStatus]>,
     /// True if the call is over the limit of a rule in quota mode, and is allowed all the same.
     pub is_over_quota: bool,
