@@ -31,7 +31,7 @@ pub(crate) struct QuotaArgs {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
     /// Address of its operators, if it has one of its own
-    #[arg(long, value_name = "URL", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "ADDR", value_parser = NonEmptyStringValueParser::new())]
     admin: Option<String>,
     #[command(flatten)]
     tls: TlsClientArgs,

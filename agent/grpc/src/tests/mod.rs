@@ -4,7 +4,6 @@ mod drop_in;
 mod own_answers;
 mod redis;
 mod traces;
-mod waits;
 
 use std::net::SocketAddr;
 
