@@ -2,8 +2,7 @@
 //! calls.
 
 use std::collections::BTreeSet;
-use std::io;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use tollgate_bus::embedded::EmbeddedBus;
@@ -15,6 +14,7 @@ use tollgate_engine::{ADMISSIONS_ALL, DecisionSampler, DecisionSampling, Sampled
 use tollgate_servers::wait_for;
 use tollgate_wire::Record;
 use tracing::Level;
+use tracing_subscriber::fmt::MakeWriter;
 
 use super::*;
 use crate::proto::envoy::service::auth::v3::CheckResponse;
@@ -27,18 +27,9 @@ rules:
 ";
 const PARTITIONS: u32 = 2;
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
+/// Log of the process. Its subscriber is that of all threads, because one of a thread may miss lines that another thread has met before.
+static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+static SUBSCRIBED: Once = Once::new();
 
 /// Agent whose log, decisions and records are read.
 struct Traced {
@@ -65,7 +56,11 @@ impl Traced {
         let rules = tollgate_rules::from_yaml("rules.yaml", RULES, 1).unwrap();
         let builder = Agent::builder().node(node).rules(rules).bus(bus.clone());
         let builder = builder.decision_log(Arc::new(DecisionSampler::new(sampling)), deliver);
-        log();
+        SUBSCRIBED.call_once(|| {
+            let subscriber = tracing_subscriber::fmt().with_ansi(false).with_max_level(Level::TRACE);
+            let subscriber = subscriber.with_writer(|| LOG.make_writer()).finish();
+            tracing::subscriber::set_global_default(subscriber).expect("it is the only one");
+        });
         Self { node, router: crate::router(builder.start().unwrap()), bus, events }
     }
 
@@ -85,7 +80,7 @@ impl Traced {
 
     /// Returns the lines of the agent in the log of answers.
     fn lines(&self) -> Vec<String> {
-        let log = String::from_utf8(log().0.lock().unwrap().clone()).unwrap();
+        let log = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
         let node = format!("node=\"{}\"", self.node);
         let lines = log.lines().filter(|line| line.contains("tollgate::answers: answered") && line.contains(&node));
         lines.map(ToOwned::to_owned).collect()
@@ -108,20 +103,6 @@ impl Traced {
         assert_eq!(rows, calls);
         traces
     }
-}
-
-/// Returns the log of the process. Its subscriber is that of all threads, because one of a thread may miss lines that another thread
-/// has met before.
-fn log() -> &'static Log {
-    static LOG: LazyLock<Log> = LazyLock::new(|| {
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_max_level(Level::TRACE);
-        let subscriber = subscriber.with_writer(move || writer.clone()).finish();
-        tracing::subscriber::set_global_default(subscriber).expect("it is the only one");
-        log
-    });
-    &LOG
 }
 
 fn trace_parent(trace: u32, flags: &str) -> String {

@@ -1,40 +1,25 @@
 //! Log of answers.
 
-use std::io;
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Mutex, Once};
 
 use tollgate::{Agent, Rule};
 use tracing::Level;
-use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::{CALL, Sidecar};
 
 const TRACE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
 /// Returns the lines of a node of this name about answers to requests with this `traceparent`, one for each way to ask. The
 /// subscriber is that of the process, because one of a thread may miss lines that another thread has met before.
 async fn lines(node: &str, trace: &str) -> Vec<String> {
-    static LOG: LazyLock<Log> = LazyLock::new(|| {
-        let log = Log::default();
-        let writer = log.clone();
-        let subscriber = fmt().with_ansi(false).with_max_level(Level::TRACE).with_writer(move || writer.clone());
+    static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    static SUBSCRIBED: Once = Once::new();
+    SUBSCRIBED.call_once(|| {
+        let subscriber =
+            tracing_subscriber::fmt().with_ansi(false).with_max_level(Level::TRACE).with_writer(|| LOG.make_writer());
         tracing::subscriber::set_global_default(subscriber.finish()).expect("it is the only one");
-        log
     });
-    let log = &*LOG;
     let agent = Agent::builder().node(node).rule(Rule::per("per-key", &["api_key"], "100/min".parse().unwrap()));
     let mut client = Sidecar::of(agent.start().unwrap()).await.client().await;
     let headers = [("traceparent", trace), ("x-api-key", "k1")];
@@ -49,7 +34,7 @@ async fn lines(node: &str, trace: &str) -> Vec<String> {
     ] {
         assert_eq!(client.ask(method, path, &headers, body.to_owned()).await.status, 200);
     }
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = String::from_utf8(LOG.lock().unwrap().clone()).unwrap();
     let is_of_node =
         |line: &&str| line.contains("tollgate::answers: answered") && line.contains(&format!("node=\"{node}\""));
     log.lines().filter(is_of_node).map(ToOwned::to_owned).collect()

@@ -1,29 +1,17 @@
 //! Warning of a server that does not tell the addresses of its clients.
 
 use std::convert::Infallible;
-use std::io;
+use std::mem;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use axum::body::Body;
 use http::{Request, Response};
 use tollgate_tower::RateLimitLayer;
 use tower::{Layer, ServiceExt, service_fn};
+use tracing_subscriber::fmt::MakeWriter;
 
 use crate::support::agent;
-
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 async fn respond(_: Request<Body>) -> Result<Response<Body>, Infallible> {
     Ok(Response::default())
@@ -31,9 +19,8 @@ async fn respond(_: Request<Body>) -> Result<Response<Body>, Infallible> {
 
 /// Returns the warnings of three requests to a server that tells this address.
 async fn warnings(rules: &str, address: Option<SocketAddr>) -> Vec<String> {
-    let log = Log::default();
-    let writer = log.clone();
-    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
+    let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(|| LOG.make_writer()).finish();
     let service = RateLimitLayer::new(agent(rules)).layer(service_fn(respond));
     let _guard = tracing::subscriber::set_default(subscriber);
     for _ in 0..3 {
@@ -43,7 +30,7 @@ async fn warnings(rules: &str, address: Option<SocketAddr>) -> Vec<String> {
         }
         service.clone().oneshot(request).await.unwrap();
     }
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = String::from_utf8(mem::take(&mut LOG.lock().unwrap())).unwrap();
     log.lines().filter(|line| line.contains("WARN")).map(ToOwned::to_owned).collect()
 }
 

@@ -7,15 +7,15 @@ use std::process::Command;
 use std::time::Duration;
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use serde_json::{Value, json};
 use tempfile::TempDir;
-use tollgate_core::clock::{Clock, SystemClock};
 
 use crate::support::{Up, finish, tollgate, wait_for};
 
+mod client_commands;
+mod end_of_validity;
+
 /// Requests of the client during a reload, each on a connection of its own.
 const REQUESTS: usize = 300;
-const DAY_S: u64 = 24 * 60 * 60;
 
 /// Folder with certificates of one issuer.
 struct Certificates {
@@ -95,88 +95,6 @@ fn healthz(address: SocketAddr) -> String {
     format!("https://localhost:{}/healthz", address.port())
 }
 
-/// P3: HTTP/1.1 and HTTP/2 over TLS; so do `check` and `ready`. A plain client gets an alert and nothing else.
-#[test]
-fn an_agent_with_a_certificate_speaks_tls_only() {
-    let certificates = Certificates::of("own");
-    let up = certificates.up(&["--limit", "1/h per api_key"]);
-    let (ca, url) = (certificates.path("ca.pem"), healthz(up.address));
-    for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
-        let asked = curl(&ca, &[flag, "-o", "/dev/null", "-w", "%{http_code} %{http_version}", &url]);
-        assert_eq!(asked, Ok(format!("200 {version}")));
-    }
-    let plain = curl(&ca, &[&url.replace("https", "http")]);
-    assert!(plain.is_err(), "{plain:?}");
-    let address = format!("https://localhost:{}", up.address.port());
-    let ca = ca.to_str().unwrap();
-    let exits = [0, 3].map(|_| finish(&mut tollgate(&["check", "api_key=k1", "--agent", &address, "--ca", ca])).exit);
-    assert_eq!(exits, [0, 3]);
-    let ready = finish(&mut tollgate(&["ready", "--http", &address, "--ca", ca]));
-    assert_eq!((ready.exit, &*ready.out), (0, "ready\n"), "{}", ready.err);
-    let plain = finish(&mut tollgate(&["check", "api_key=k1", "--agent", &address]));
-    assert!(plain.exit == 2 && plain.err.contains("add --ca FILE"), "{}", plain.err);
-    let other = Certificates::of("other");
-    let wrong = finish(&mut tollgate(&["check", "a=1", "--agent", &address, "--ca", &other.text("ca.pem")]));
-    assert!(wrong.exit == 4 && wrong.err.contains("UnknownIssuer"), "{} {}", wrong.exit, wrong.err);
-}
-
-/// P3: with `--tls-client-ca`, each command that asks a process has a certificate of its own, and tells without one what to add. A
-/// process that listens on all addresses is found by its own settings.
-#[test]
-fn commands_ask_with_a_certificate_of_the_client() {
-    let certificates = Certificates::of("own");
-    certificates.issue("client", 2100);
-    let [ca, cert, key] = ["ca.pem", "client.pem", "client.key"].map(|name| certificates.text(name));
-    let up = certificates.up(&["--tls-client-ca", &ca, "--limit", "5/h per api_key"]);
-    let url = format!("https://localhost:{}", up.address.port());
-    for command in [
-        &["ready", "--http", &url][..],
-        &["check", "api_key=k1", "--agent", &url],
-        &["quota", "api_key=k1", "--agent", &url],
-        &["rules", "show", "api_key=k1", "--agent", &url],
-        &["top", "--once", "--aggregator", &url],
-    ] {
-        let asked = finish(tollgate(command).args(["--ca", &ca, "--cert", &cert, "--key", &key]));
-        assert_eq!((asked.exit, &*asked.err), (0, ""), "{command:?}");
-        let without = finish(tollgate(command).args(["--ca", &ca]));
-        assert_eq!((without.exit, &*without.out), (1, ""), "{command:?}: {}", without.err);
-        assert!(without.err.contains("add --cert FILE and --key FILE"), "{command:?}: {}", without.err);
-        let wrong: [(&[&str], &str); 4] = [
-            (&[], "add --ca FILE"),
-            (&["--ca", &ca, "--cert", &cert], "add --key FILE"),
-            (&["--ca", &ca, "--key", &key], "add --cert FILE"),
-            (&["--ca", &ca, "--cert", &cert, "--key", &cert], "client.pem: it has no private key in PEM"),
-        ];
-        for (flags, told) in wrong {
-            let refused = finish(tollgate(command).args(flags));
-            assert!(refused.exit == 2 && refused.err.contains(told), "{command:?} {flags:?}: {}", refused.err);
-        }
-    }
-    let plain = finish(&mut tollgate(&["ready", "--http", "127.0.0.1:1", "--cert", &cert, "--key", &key]));
-    assert!(plain.exit == 2 && plain.err.contains("--cert is for TLS"), "{}", plain.err);
-    let mut ready = tollgate(&["ready"]);
-    ready.env("TOLLGATE_HTTP", up.address.to_string()).env("TOLLGATE_CA", &ca);
-    let ready = finish(ready.env("TOLLGATE_CERT", &cert).env("TOLLGATE_KEY", &key));
-    assert_eq!((ready.exit, &*ready.out, &*ready.err), (0, "ready\n", ""));
-}
-
-/// Regions over TLS: each command that is printed works with the issuers of the certificate, and says so without them.
-#[test]
-fn regions_are_asked_over_tls() {
-    let certificates = Certificates::of("own");
-    let mut up = certificates.up(&["--regions", "2"]);
-    let address = format!("https://localhost:{}", up.address.port());
-    let ca = certificates.text("ca.pem");
-    let printed = std::iter::from_fn(|| Some(up.line())).find(|line| line.contains("regions cut us"));
-    assert!(printed.is_some_and(|line| line.ends_with(" --ca FILE")), "the command lacks the issuers");
-    for args in [&["regions"][..], &["regions", "cut", "us"]] {
-        let asked = finish(tollgate(args).args(["--aggregator", &address, "--ca", &ca]));
-        assert_eq!(asked.exit, 0, "{args:?}: {}", asked.err);
-        let plain = finish(tollgate(args).args(["--aggregator", &address]));
-        assert!(plain.exit == 2 && plain.err.contains("add --ca FILE"), "{args:?}: {}", plain.err);
-    }
-}
-
 /// P1: a gRPC client over TLS is answered as over a plain connection.
 #[test]
 fn grpc_is_over_tls_too() {
@@ -247,92 +165,6 @@ fn certificates_are_reloaded_under_load_without_a_failed_request() {
     let url = healthz(up.address);
     wait_for("the new certificate", || curl(&newer.path("ca.pem"), &[&url]).ok());
     assert_eq!(load.join().unwrap(), Ok("200\n".repeat(REQUESTS)));
-}
-
-/// Returns the text at a path of a process, whatever its certificate is.
-fn get(address: SocketAddr, path: &str) -> String {
-    let url = format!("https://localhost:{}{path}", address.port());
-    curl(Path::new("/dev/null"), &["--insecure", &url]).unwrap()
-}
-
-/// Returns the state of a process, and the end of its certificate by its metrics.
-fn health(address: SocketAddr) -> (Value, u64) {
-    let metrics = get(address, "/metrics");
-    let line = metrics.lines().find_map(|line| line.strip_prefix("tollgate_certificate_end_timestamp_seconds "));
-    (serde_json::from_str(&get(address, "/healthz")).unwrap(), line.unwrap().parse().unwrap())
-}
-
-/// P3, K4: a certificate that ends within a week is told in `/healthz`, in a metric, and by one line of the log. Once it has ended, the
-/// state is degraded. A renewed one ends the warning.
-#[test]
-fn the_end_of_a_certificate_is_told_until_it_is_renewed() {
-    let certificates = Certificates::of("own");
-    let now_s = SystemClock::start().now().as_ms() / 1_000;
-    let mut up = certificates.up(&[]);
-    let (state, ends_s) = health(up.address);
-    assert_eq!((&state["status"], &state["certificate_warning"], ends_s), (&json!("ok"), &Value::Null, 4_102_444_800));
-    let (mut log, mut lines) = (up.log(), Vec::new());
-    for (ends_s, told, level, status, problems) in [
-        (now_s + 7 * DAY_S / 2, "the certificate ends in 4 days", "WARN", "ok", json!([])),
-        (now_s - 3 * DAY_S / 2, "the certificate expired 2 days ago", "WARN", "degraded", json!(["certificate"])),
-        (now_s + 90 * DAY_S, "the certificate does not end soon any more", "INFO", "ok", json!([])),
-    ] {
-        certificates.replace(ends_s);
-        lines.extend(log.by_ref().take_while(|line| !line.contains("TLS certificates reloaded")));
-        let line = log.find(|line| line.contains(told)).expect("a line");
-        assert!(line.contains(level), "{line}");
-        let (state, of_metric) = health(up.address);
-        let parts: Value =
-            state["problems"].as_array().unwrap().iter().map(|problem| problem["part"].clone()).collect();
-        assert_eq!((of_metric, &state["status"], parts), (ends_s, &json!(status), problems), "{state}");
-        let warning = &state["certificate_warning"];
-        if level == "INFO" {
-            assert_eq!(warning, &Value::Null);
-            continue;
-        }
-        assert!(line.contains("server.pem") && line.contains("renew it"), "{line}");
-        assert_eq!(
-            (warning["ends_ms"].as_u64(), &warning["file"]),
-            (Some(ends_s * 1_000), &json!(certificates.text("server.pem")))
-        );
-        assert!(warning["why"].as_str().is_some_and(|why| why.contains(told) && why.contains("renew it")), "{warning}");
-    }
-    up.signal("TERM");
-    lines.extend(log);
-    let of_ends = ["the certificate ends", "the certificate expired", "does not end soon"];
-    let repeated: Vec<_> = lines.iter().filter(|line| of_ends.iter().any(|text| line.contains(text))).collect();
-    assert!(repeated.is_empty(), "each change has one line: {repeated:?}");
-}
-
-/// P3, K4: an aggregator tells the end of its certificate, too.
-#[test]
-fn an_aggregator_tells_the_end_of_its_certificate() {
-    let certificates = Certificates::of("own");
-    let ends_s = SystemClock::start().now().as_ms() / 1_000 + DAY_S / 2;
-    certificates.replace(ends_s);
-    let (certificate, key) = (certificates.text("server.pem"), certificates.text("server.key"));
-    let args = [
-        "aggregator",
-        "--kafka",
-        "127.0.0.1:1",
-        "--http",
-        "127.0.0.1:0",
-        "--tls-cert",
-        &certificate,
-        "--tls-key",
-        &key,
-    ];
-    let mut aggregator = Up::of(&mut tollgate(&args));
-    let line = aggregator.log().find(|line| line.contains("the certificate ends in 1 days")).expect("a line");
-    assert!(line.contains("WARN") && line.contains("server.pem"), "{line}");
-    let (state, of_metric) = health(aggregator.address);
-    assert_eq!(
-        (of_metric, state["certificate_warning"]["ends_ms"].as_u64()),
-        (ends_s, Some(ends_s * 1_000)),
-        "{state}"
-    );
-    let parts: Vec<_> = state["problems"].as_array().unwrap().iter().map(|problem| &problem["part"]).collect();
-    assert_eq!(parts, ["kafka"], "a warning is no failure");
 }
 
 /// I8: files that cannot be used are errors with the file, the reason and a remedy; a certificate that has expired is a warning.
