@@ -53,12 +53,12 @@ impl Engine {
         };
         counts.decided(source, allowed);
         let charges = allowed && !held_back && call.cost() > 0;
-        if charges && shown.and_then(|shown| verdicts[shown]).is_some_and(|rule| rule.is_near_limit()) {
+        if charges && shown.and_then(|shown| planned.told(shown)).is_some_and(|rule| rule.is_near_limit()) {
             counts.came_near_limit();
         }
         planned.count_shadowed(context);
         let denied = (!allowed).then(|| DenialCause::by_rules(rejection.is_some(), source, by));
-        let remaining = shown.and_then(|shown| verdicts[shown]).map(|rule| rule.verdict.remaining);
+        let remaining = shown.and_then(|shown| planned.told(shown)).map(|rule| rule.verdict.remaining);
         // The first row is the home row.
         let is_shadow_denied = planned.is_shadow_denied();
         let mut home = Some(CallHome { decider, shadow_denied: is_shadow_denied, denied, remaining });
@@ -120,7 +120,7 @@ impl Engine {
         let from = results.first().map_or(bounds.earliest, |result| result.at);
         let shown = shown.or_else(|| combine(verdicts).shown);
         let status_of = |place: usize| {
-            let (matched, verdict) = (matched.get(place)?, verdicts.get(place).copied().flatten()?);
+            let (matched, verdict) = (matched.get(place)?, planned.told(place)?);
             Some(matched.status(context.active, matched.cost, verdict, from))
         };
         let status = shown.and_then(status_of);

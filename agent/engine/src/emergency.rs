@@ -9,7 +9,6 @@
 use std::mem;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
@@ -22,7 +21,7 @@ use crate::check::Decisions;
 use crate::emergency_limit::EmergencyLimit;
 use crate::engine::{Context, Engine};
 use crate::notice::Notice;
-use crate::planned_call::PlannedCall;
+use crate::planned_call::{PlannedCall, Verdicts};
 use crate::record::{CallHome, CallRow, signed};
 
 /// Maximum time by which a change may lie ahead of this agent's clock, in ms. A change from the far future could not be
@@ -80,7 +79,7 @@ impl Engine {
             planned.rejection = self.match_call(context, call, scope, false, matched, shadowed).err();
             planned.matched.clear();
             if planned.rejection.is_some() {
-                planned.set_verdicts(context.bounds, SmallVec::new());
+                planned.set_verdicts(context.bounds, Verdicts::new(), Verdicts::new());
                 return self.answer(context, call, &planned, false);
             }
             planned.count_shadowed(context);

@@ -8,7 +8,8 @@ use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 
 use crate::enforce::{
-    Authority, ChargeFacts, Enforcement, Facts, Plan, RuleVerdict, StoreAccess, plan, plan_late, plan_recovering,
+    Authority, ChargeFacts, Enforcement, Facts, Plan, RuleVerdict, StoreAccess, cached_denial, plan, plan_late,
+    plan_recovering,
 };
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{EventualVerdict, MatchedRule};
@@ -126,6 +127,32 @@ impl Engine {
                 Some(rule)
             }
         }
+    }
+
+    /// Returns the denials by the store that hold for rules without a verdict, of a call that is denied by denials of the store alone.
+    /// Without the store, the rule that denies is shown.
+    pub(crate) fn known_denials(
+        context: &Context<'_>,
+        matched: &[MatchedRule<'_>],
+        verdicts: &Verdicts,
+        table: &mut LockedTable<'_>,
+    ) -> Verdicts {
+        let repeats = |rule: &RuleVerdict| rule.verdict.admitted || rule.by == Some(LocalAnswer::CachedDenial);
+        if verdicts.iter().all(Option::is_some) || !verdicts.iter().flatten().all(repeats) {
+            return Verdicts::new();
+        }
+        let mut known = |matched: &MatchedRule<'_>| {
+            if matched.own_verdict().is_some() || matched.rule.shadow {
+                return None;
+            }
+            let (view, policy) = (table.view(matched.counter), &*matched.policy);
+            let (generation, cost, enforcement) = (context.active.order, matched.unpaid(), matched.enforcement);
+            let charge = ChargeFacts { policy, generation, view, cost, enforcement };
+            let denial = cached_denial(&charge, context.now, context.bounds)?;
+            Some(RuleVerdict::local(policy, denial, view.quota(policy), LocalAnswer::CachedDenial))
+        };
+        let of_rule = |(matched, verdict): (&_, &Option<_>)| if verdict.is_some() { None } else { known(matched) };
+        matched.iter().zip(verdicts).map(of_rule).collect()
     }
 
     /// Returns the verdict of a rule that cannot deny, before the store has charged it: by the units of its last answer.

@@ -28,6 +28,9 @@ pub(crate) struct PlannedCall<'a> {
     /// Verdicts of the rules; empty while the store must be asked.
     pub(crate) verdicts: Verdicts,
     pub(crate) combined: Combined,
+    /// Denial by the rule to show, if that rule was not evaluated because another one denies the call. It is told, and nothing else
+    /// follows from it.
+    pub(crate) unevaluated: Option<Box<RuleVerdict>>,
     /// True if the call is allowed although rules in quota mode deny it.
     pub(crate) is_over_quota: bool,
     /// Results of the store for each rule; empty if it was not asked or did not answer.
@@ -55,6 +58,7 @@ impl PlannedCall<'_> {
             at: bounds.latest,
             verdicts,
             combined,
+            unevaluated: None,
             is_over_quota: false,
             results,
             error: None,
@@ -150,32 +154,44 @@ impl PlannedCall<'_> {
         self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
     }
 
-    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, mut verdicts: Verdicts) {
-        self.combined = combine_enforced(&self.matched, &verdicts);
-        if !self.combined.allowed && self.deny_finally(bounds, &mut verdicts) {
-            self.combined = combine_enforced(&self.matched, &verdicts);
+    /// Sets the verdicts of the rules. Of a denied call, the denials are those that are known of rules without a verdict.
+    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts, denials: Verdicts) {
+        (self.combined, self.unevaluated) = (combine_enforced(&self.matched, &verdicts), None);
+        if !self.combined.allowed && verdicts.contains(&None) {
+            self.show_longest(bounds, &verdicts, denials);
         }
         self.combined.allowed &= self.rejection.is_none();
         (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
     }
 
-    /// Denies a call under the rules that never admit its cost, and that were not evaluated because another rule has denied it: no
-    /// retry of it passes. Returns true if there are any.
+    /// Shows the denial that lasts longest, also of a rule that was not evaluated because another rule has denied the call.
     #[cold]
-    fn deny_finally(&self, bounds: TimeBounds, verdicts: &mut Verdicts) -> bool {
-        let mut is_final = false;
-        for (matched, verdict) in self.matched.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_none()) {
-            if matched.never_denies() || matched.rule.shadow || matched.cost <= matched.policy.cost_max() {
-                continue;
-            }
-            let until = bounds.latest.plus_ms(matched.policy.window.width_ms());
-            let denial = Verdict { admitted: false, remaining: 0, retry_at: until, reset_at: until, delay_ms: 0 };
-            let denial = RuleVerdict::new(&matched.policy, denial, matched.policy.quota.units(), Source::Local);
-            *verdict = Some(RuleVerdict { is_final: true, ..denial });
-            is_final = true;
+    fn show_longest(&mut self, bounds: TimeBounds, verdicts: &Verdicts, mut denials: Verdicts) {
+        denials.resize(verdicts.len(), None);
+        for ((denial, verdict), matched) in denials.iter_mut().zip(verdicts).zip(&self.matched) {
+            *denial = verdict.or_else(|| never_admitted(matched, bounds)).or(*denial);
         }
-        is_final
+        self.combined = combine_enforced(&self.matched, &denials);
+        let shown = self.combined.shown.filter(|shown| verdicts[*shown].is_none());
+        self.unevaluated = shown.and_then(|shown| denials[shown]).map(Box::new);
     }
+
+    /// Returns the verdict to tell for the rule at a position.
+    pub(crate) fn told(&self, position: usize) -> Option<RuleVerdict> {
+        let unevaluated = self.unevaluated.as_deref().copied().filter(|_| self.combined.shown == Some(position));
+        unevaluated.or_else(|| self.verdicts.get(position).copied().flatten())
+    }
+}
+
+/// Returns the denial by a rule that never admits the cost of its call: no retry of it passes. None if the rule may admit it.
+fn never_admitted(matched: &MatchedRule<'_>, bounds: TimeBounds) -> Option<RuleVerdict> {
+    if matched.never_denies() || matched.rule.shadow || matched.cost <= matched.policy.cost_max() {
+        return None;
+    }
+    let until = bounds.latest.plus_ms(matched.policy.window.width_ms());
+    let denial = Verdict { admitted: false, remaining: 0, retry_at: until, reset_at: until, delay_ms: 0 };
+    let denial = RuleVerdict::new(&matched.policy, denial, matched.policy.quota.units(), Source::Local);
+    Some(RuleVerdict { is_final: true, ..denial })
 }
 
 /// Combines the verdicts of the rules that are enforced. A rule in shadow is counted and decides nothing.

@@ -20,7 +20,7 @@ use tollgate_rules::import::envoy_names;
 pub use status::{CurrentLimit, DescriptorStatus, LimitUnit};
 
 use crate::agent::Agent;
-use crate::http_response::status_code;
+use crate::http_response::{may_pass_later, status_code};
 use crate::request::set_trace;
 use crate::store::ChargeStore;
 
@@ -220,11 +220,17 @@ impl RateLimitAnswer {
         self.decisions.iter().all(|decision| decision.allowed)
     }
 
-    /// Returns the decision that stands for the whole request: the first denial, or else the first decision. None if all descriptors
-    /// were refunded.
+    /// Returns the decision that stands for the whole request: the denial that no retry changes, or else the one with the longest wait,
+    /// or else the first decision. None if all descriptors were refunded.
     #[must_use]
     pub fn deciding(&self) -> Option<&Decision> {
-        self.decisions.iter().find(|decision| !decision.allowed).or(self.decisions.first())
+        let wait = |decision: &&Decision| {
+            let retry_after_ms = decision.status.as_ref().map(|status| status.retry_after_ms);
+            (!may_pass_later(decision), retry_after_ms)
+        };
+        // `max_by_key` returns the last of equals; the first in the order of the request is meant.
+        let denied = self.decisions.iter().rev().filter(|decision| !decision.allowed);
+        denied.max_by_key(wait).or(self.decisions.first())
     }
 
     /// Returns the decisions on the descriptors that were not refunded.

@@ -13,4 +13,4 @@ pub(crate) use breaker::Breaker;
 pub(crate) use combine::{Combined, RuleVerdict, combine};
 pub(crate) use facts::{Authority, Facts, FreshSignals};
 pub(crate) use part::equal as equal_part;
-pub(crate) use plan::{ChargeFacts, Enforcement, Plan, StoreAccess, plan, plan_late, plan_recovering};
+pub(crate) use plan::{ChargeFacts, Enforcement, Plan, StoreAccess, cached_denial, plan, plan_late, plan_recovering};

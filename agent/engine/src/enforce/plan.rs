@@ -4,6 +4,7 @@
 //! calls cannot admit the same unit. The verdicts without the store are in [`fallback`].
 
 use tollgate_core::algorithm::{Algorithm, Verdict};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Source;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, OnFailure};
 
@@ -11,6 +12,7 @@ use super::breaker::OPEN_WITHIN_DEADLINES;
 use super::facts::{Authority, Facts};
 use super::{fallback, pace};
 use crate::fleet::FleetPart;
+use crate::time_bounds::TimeBounds;
 use crate::view::{CounterView, ViewEvent};
 
 #[derive(Clone, Copy, Debug)]
@@ -65,12 +67,9 @@ pub(crate) struct ChargeFacts<'a> {
 /// Plans a charge, while the store may be asked or is away.
 #[inline]
 pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
-    let ChargeFacts { policy, generation, view, cost, enforcement } = *charge;
-    let cached = view.denial.as_ref().filter(|denial| {
-        enforcement == Enforcement::Normal && denial.holds(policy, generation, cost, facts.own_now, facts.now)
-    });
-    if let Some(denial) = cached {
-        return Plan::Denied(denial.verdict());
+    let ChargeFacts { policy, view, cost, enforcement, .. } = *charge;
+    if let Some(denial) = cached_denial(charge, facts.own_now, facts.now) {
+        return Plan::Denied(denial);
     }
     let ((mut verdict, source), covered) = match &facts.authority {
         // The store lacks units that the signal may contain.
@@ -103,6 +102,14 @@ pub(crate) fn plan<'a>(charge: &ChargeFacts<'_>, facts: &'a Facts) -> Plan<'a> {
     verdict.admitted |= enforcement == Enforcement::NeverDeny;
     let admission = ViewEvent::Planned { now: facts.now.earliest, at: facts.at, cost, part, pace, covered };
     Plan::Decided(verdict, source, verdict.admitted.then_some(admission))
+}
+
+/// Returns the denial by the store that the agent may repeat; none if it knows of none.
+#[inline]
+pub(crate) fn cached_denial(charge: &ChargeFacts<'_>, own_now: Timestamp, now: TimeBounds) -> Option<Verdict> {
+    let ChargeFacts { policy, generation, view, cost, enforcement } = *charge;
+    let denial = view.denial.as_ref().filter(|_| enforcement == Enforcement::Normal)?;
+    denial.holds(policy, generation, cost, own_now, now).then(|| denial.verdict())
 }
 
 /// Plans a charge on a store that may lack units of other agents: this agent keeps to its part, and the store must have

@@ -4,6 +4,7 @@ mod drop_in;
 mod own_answers;
 mod redis;
 mod traces;
+mod waits;
 
 use std::net::SocketAddr;
 
