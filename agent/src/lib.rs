@@ -69,9 +69,9 @@ mod agent;
 #[doc(hidden)]
 pub mod envoy_rate_limit;
 
-#[doc(hidden)]
-pub use agent::RuleBudget;
 pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
+#[doc(hidden)]
+pub use agent::{AskedDecision, RuleBudget};
 pub use file::{FileError, read_text};
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 #[doc(hidden)]

@@ -128,6 +128,12 @@ impl StoreRequest {
         }
     }
 
+    /// Returns true for each call of a check about which the store is asked, in their order.
+    pub fn asked(&self) -> impl Iterator<Item = bool> {
+        let planned = if let Pending::Check(planned) = &self.0.pending { &**planned } else { &[] };
+        planned.iter().map(PlannedCall::asks_store)
+    }
+
     /// Returns how each rule of the calls was decided. Tests compare it with the charges that the store made.
     #[doc(hidden)]
     #[must_use]

@@ -30,13 +30,16 @@ struct AwaitedRequest<'a, S: ChargeStore> {
 }
 
 impl<S: ChargeStore> Shared<S> {
-    /// Sends a request to the store and finishes its operation by the deadline. A late answer goes to the engine.
-    pub(super) async fn ask_store(&self, mut request: StoreRequest) -> Output {
-        let Some(store) = &self.store else {
-            return self.engine.finish(self.clock.now(), &mut request, Err(StoreError::Unreachable));
+    /// Sends a request to the store and finishes its operation by the deadline. A late answer goes to the engine. Also returns the
+    /// reason for which the store did not answer, if it did not.
+    pub(super) async fn ask_store(&self, mut request: StoreRequest) -> (Output, Option<StoreError>) {
+        let finish = |request: &mut StoreRequest, answer: Result<ChargeResults, StoreError>| {
+            let error = answer.as_ref().err().copied();
+            (self.engine.finish(self.clock.now(), request, answer), error)
         };
+        let Some(store) = &self.store else { return finish(&mut request, Err(StoreError::Unreachable)) };
         if let Some(answer) = try_charge(&**store, &request) {
-            return self.engine.finish(self.clock.now(), &mut request, answer);
+            return finish(&mut request, answer);
         }
         #[cfg(feature = "metrics")]
         let took = tollgate_core::clock::Stopwatch::start();
@@ -51,11 +54,11 @@ impl<S: ChargeStore> Shared<S> {
         #[cfg(feature = "metrics")]
         self.metrics.store.observe(took.elapsed().as_secs_f64());
         let is_late = answer.is_none();
-        let output = self.engine.finish(self.clock.now(), &mut request, answer.unwrap_or(Err(StoreError::TimedOut)));
+        let finished = finish(&mut request, answer.unwrap_or(Err(StoreError::TimedOut)));
         if is_late {
             self.await_late_answer(request, charging);
         }
-        output
+        finished
     }
 
     /// Sends to the store a request of a call that is decided. Its answer goes to the engine.

@@ -17,6 +17,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 use tollgate_engine::Engine;
 use tollgate_engine::{DecisionSampler, EngineSettings};
 
+use super::asked_decision::{AskedDecision, AskedObserver};
 use super::decision_sink::DecisionSink;
 #[cfg(feature = "bus")]
 use super::start_error::StartError;
@@ -60,6 +61,7 @@ pub(super) struct AgentSetup {
     pub(super) observer: Option<SignalObserver>,
     pub(super) state_dir: Option<PathBuf>,
     pub(super) decision_sink: Option<DecisionSink>,
+    pub(super) asked_observer: Option<AskedObserver>,
     /// File with the keys of tokens; without the feature `jwt` there is none.
     pub(super) jwks_file: Option<PathBuf>,
     #[cfg(feature = "jwt")]
@@ -176,6 +178,13 @@ impl<S: ChargeStore> Builder<S> {
         deliver: impl Fn(DecisionEvent) -> bool + Send + Sync + 'static,
     ) -> Self {
         self.parts.decision_sink = Some(DecisionSink { sampler, deliver: Box::new(deliver) });
+        self
+    }
+
+    /// Passes the decisions that waited for the store to a function, which must not block.
+    #[doc(hidden)]
+    pub fn observe_asked(mut self, observe: impl Fn(AskedDecision<'_>) + Send + Sync + 'static) -> Self {
+        self.parts.asked_observer = Some(Box::new(observe));
         self
     }
 

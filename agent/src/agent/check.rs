@@ -4,6 +4,8 @@
 //! its place. Every other one goes through [`Engine::begin`](tollgate_engine::Engine::begin), and waits for the store
 //! if it must.
 
+use std::slice;
+
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Decision;
@@ -82,7 +84,7 @@ impl<S: ChargeStore> Agent<S> {
         }
         let output = match self.shared.run_at_once(now, Operation::check(call)) {
             Ok(output) => output,
-            Err(request) => self.shared.ask_store_timed(request).await,
+            Err(request) => self.shared.ask_store_timed(request, slice::from_ref(call)).await,
         };
         sole_decision(output)
     }
@@ -91,7 +93,7 @@ impl<S: ChargeStore> Agent<S> {
     #[doc(hidden)]
     pub async fn decide_telling_all(&self, call: &Call<'_>) -> Decision {
         let scope = MatchScope { tells_all: true, ..MatchScope::default() };
-        let decisions = self.decide_all(std::slice::from_ref(call), scope).await;
+        let decisions = self.decide_all(slice::from_ref(call), scope).await;
         decisions.into_iter().next().expect("a call has a decision")
     }
 
@@ -102,7 +104,7 @@ impl<S: ChargeStore> Agent<S> {
         let now = self.shared.clock.now();
         let output = match self.shared.run_at_once(now, Operation::Check { calls, scope }) {
             Ok(output) => output,
-            Err(request) => self.shared.ask_store_timed(request).await,
+            Err(request) => self.shared.ask_store_timed(request, calls).await,
         };
         output.into_decisions().into_vec()
     }

@@ -6,6 +6,7 @@
 #![expect(clippy::result_large_err, reason = "as for `Agent::try_check_generally`")]
 
 use std::pin::Pin;
+use std::slice;
 use std::task::{Context, Poll};
 
 use tollgate_core::call::Call;
@@ -33,7 +34,8 @@ impl<'a, 'c, S: ChargeStore> CheckFuture<'a, 'c, S> {
         match self.agent.shared.run_at_once(now, Operation::check(self.call)) {
             Ok(output) => Poll::Ready(self.answer(output)),
             Err(request) => {
-                let waiting = self.waiting.insert(self.agent.shared.ask_store_timed(request));
+                let waiting =
+                    self.waiting.insert(self.agent.shared.ask_store_timed(request, slice::from_ref(self.call)));
                 let output = waiting.as_mut().poll(context);
                 output.map(|output| self.answer(output))
             }

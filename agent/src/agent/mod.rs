@@ -7,6 +7,7 @@
 mod start_error;
 mod decision_sink;
 mod answer_counts;
+mod asked_decision;
 mod builder;
 mod permit;
 mod admission;
@@ -38,6 +39,8 @@ use crate::runtime::inside;
 use crate::store::ChargeStore;
 
 pub use admission::{Admission, Denial};
+#[doc(hidden)]
+pub use asked_decision::AskedDecision;
 pub use builder::Builder;
 pub use permit::{Permit, ReleaseToken, ReleaseTokenError};
 pub use shared::Agent;

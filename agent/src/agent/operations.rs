@@ -2,9 +2,11 @@
 
 use std::pin::Pin;
 
+use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_engine::{Operation, Output, Progress, StoreRequest};
 
+use super::asked_decision::ObservedRequest;
 use super::shared::Shared;
 use crate::store::ChargeStore;
 
@@ -27,15 +29,24 @@ impl<S: ChargeStore> Shared<S> {
         }
     }
 
-    /// Finishes a check with the answer of the store, and observes its duration. The future is boxed because it is
-    /// large: most checks do not wait for a store, but their futures would have room for it.
-    pub(super) fn ask_store_timed(&self, request: StoreRequest) -> Pin<Box<dyn Future<Output = Output> + Send + '_>> {
+    /// Finishes the check of these calls with the answer of the store, and observes its duration. The future is boxed because it
+    /// is large: most checks do not wait for a store, but their futures would have room for it.
+    pub(super) fn ask_store_timed<'a>(
+        &'a self,
+        request: StoreRequest,
+        calls: &'a [Call<'_>],
+    ) -> Pin<Box<dyn Future<Output = Output> + Send + 'a>> {
         Box::pin(async {
             #[cfg(feature = "metrics")]
             let took = tollgate_core::clock::Stopwatch::start();
-            let output = self.ask_store(request).await;
+            let observe = self.asked_observer.as_ref();
+            let observed = observe.map(|observe| ObservedRequest::begin(observe, calls, &request, self.clock.now()));
+            let (output, error) = self.ask_store(request).await;
             #[cfg(feature = "metrics")]
             self.metrics.check.waited(took.elapsed());
+            if let Some(observed) = observed {
+                observed.end(&output, error);
+            }
             output
         })
     }
@@ -48,7 +59,7 @@ impl<S: ChargeStore> Shared<S> {
                 self.charge_afterwards(request);
                 output
             }
-            Progress::NeedsStore(request) => self.ask_store(request).await,
+            Progress::NeedsStore(request) => self.ask_store(request).await.0,
         }
     }
 }

@@ -134,7 +134,7 @@ impl<S: ChargeStore> ReleaseSlots for Shared<S> {
         if let Progress::NeedsStore(request) = self.engine.begin(self.clock.now(), operation) {
             let runtime = self.runtime.clone();
             runtime.spawn(async move {
-                if let Output::Adjusted(Err(error)) = self.ask_store(request).await {
+                if let (Output::Adjusted(Err(error)), _) = self.ask_store(request).await {
                     let node = &self.engine.settings().node;
                     tracing::debug!(%node, %error, "slots were not released; they become free after the window of their quota");
                 }

@@ -8,6 +8,7 @@ use tollgate_core::clock::Clock;
 use tollgate_engine::Engine;
 
 use super::answer_counts::AnswerCounts;
+use super::asked_decision::AskedObserver;
 use super::decision_sink::DecisionSink;
 use super::late_requests::LateRequests;
 use crate::runtime::MaintenanceTask;
@@ -50,6 +51,7 @@ pub(super) struct Shared<S> {
     pub(super) late_requests: Arc<LateRequests>,
     pub(super) decision_sink: Option<DecisionSink>,
     pub(super) answer_counts: AnswerCounts,
+    pub(super) asked_observer: Option<AskedObserver>,
     /// True once the log tells that clients behind a gateway share one address.
     pub(super) has_warned_of_gateway: AtomicBool,
     pub(super) maintenance: MaintenanceTask,

@@ -140,6 +140,7 @@ impl<S: ChargeStore> Builder<S> {
             late_requests: Arc::default(),
             decision_sink: self.parts.decision_sink,
             answer_counts: AnswerCounts::default(),
+            asked_observer: self.parts.asked_observer,
             has_warned_of_gateway: AtomicBool::default(),
             drains: AtomicBool::default(),
             maintenance,

@@ -5,7 +5,7 @@
 
 use http::HeaderMap;
 use tollgate_core::call::Call;
-use tollgate_core::trace_context::TraceContext;
+use tollgate_core::trace_context::{CallTrace, TraceContext};
 
 /// Name of the header.
 pub const TRACE_PARENT: &str = "traceparent";
@@ -20,22 +20,22 @@ pub fn trace_parent(headers: &HeaderMap) -> Option<&str> {
     valid(value.to_str().ok()?.trim())
 }
 
-/// Sets the trace of a request with these headers in its calls, if it is sampled. The records of the calls then have it.
+/// Sets the trace of a request with these headers in its calls. If it is sampled, the records of the calls then have it.
 pub fn set_trace<'c, 'd: 'c>(headers: &HeaderMap, calls: impl IntoIterator<Item = &'c mut Call<'d>>) {
-    if let Some(trace) = sampled(headers) {
+    if let Some(trace) = told(headers) {
         for call in calls {
-            call.set_trace(trace);
+            call.set_trace(trace.clone());
         }
     }
 }
 
-fn sampled(headers: &HeaderMap) -> Option<TraceContext> {
+fn told(headers: &HeaderMap) -> Option<CallTrace> {
     const SAMPLED: u8 = 1;
     let mut parts = trace_parent(headers)?.split('-').skip(1);
     let trace = u128::from_str_radix(parts.next()?, 16).ok()?;
     let span = u64::from_str_radix(parts.next()?, 16).ok()?;
     let flags = u8::from_str_radix(parts.next()?, 16).ok()?;
-    (flags & SAMPLED != 0).then_some(TraceContext::new(trace, span))
+    Some(if flags & SAMPLED == 0 { CallTrace::NotSampled } else { TraceContext::new(trace, span).into() })
 }
 
 fn valid(text: &str) -> Option<&str> {
@@ -93,18 +93,24 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_of_a_sampled_request_is_taken() {
+    fn the_trace_of_a_sampled_request_is_taken_and_of_another_one_that_it_is_not_sampled() {
         let read = |value: &str| {
             let headers = HeaderMap::from_iter([(http::HeaderName::from_static(TRACE_PARENT), value.parse().unwrap())]);
-            sampled(&headers).map(|trace| *trace.bytes())
+            let mut call = Call::new();
+            set_trace(&headers, [&mut call]);
+            call.told_trace().clone()
         };
-        let trace = u128::from_str_radix(&VALID[3..35], 16).unwrap().to_be_bytes();
-        let span = u64::from_str_radix(&VALID[36..52], 16).unwrap().to_be_bytes();
-        let expected = [&trace[..], &span].concat();
-        assert_eq!(read(VALID).map(Vec::from), Some(expected.clone()));
-        assert_eq!(read(&VALID.replace("-01", "-ff")).map(Vec::from), Some(expected));
-        for not_sampled in [&VALID.replace("-01", "-00"), &VALID.replace("-01", "-02"), "00-1-1-01"] {
-            assert_eq!(read(not_sampled), None, "{not_sampled}");
+        let trace = u128::from_str_radix(&VALID[3..35], 16).unwrap();
+        let span = u64::from_str_radix(&VALID[36..52], 16).unwrap();
+        let sampled = CallTrace::from(TraceContext::new(trace, span));
+        for (value, expected) in [
+            (VALID, &sampled),
+            (&VALID.replace("-01", "-ff"), &sampled),
+            (&VALID.replace("-01", "-00"), &CallTrace::NotSampled),
+            (&VALID.replace("-01", "-02"), &CallTrace::NotSampled),
+            ("00-1-1-01", &CallTrace::Untold),
+        ] {
+            assert_eq!(read(value), *expected, "{value}");
         }
     }
 }

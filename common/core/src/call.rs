@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use crate::trace_context::TraceContext;
+use crate::trace_context::{CallTrace, TraceContext};
 
 /// Maximum length of a descriptor's name, in bytes.
 pub const NAME_LEN_MAX: usize = 64;
@@ -57,14 +57,13 @@ pub struct Call<'a> {
     unverified: u64,
     cost: u64,
     id: Option<Cow<'a, str>>,
-    /// In memory of its own: few calls are sampled.
-    trace: Option<Box<TraceContext>>,
+    trace: CallTrace,
 }
 
 impl Default for Call<'_> {
     #[inline]
     fn default() -> Self {
-        Self { descriptors: SmallVec::new(), unverified: 0, cost: 1, id: None, trace: None }
+        Self { descriptors: SmallVec::new(), unverified: 0, cost: 1, id: None, trace: CallTrace::Untold }
     }
 }
 
@@ -140,15 +139,21 @@ impl<'a> Call<'a> {
     }
 
     /// Sets the trace of the request, by which its record in the log of calls is found.
-    pub fn set_trace(&mut self, trace: TraceContext) {
-        self.trace = Some(Box::new(trace));
+    pub fn set_trace(&mut self, trace: impl Into<CallTrace>) {
+        self.trace = trace.into();
     }
 
-    /// Returns the trace of the request.
+    /// Returns the trace of the request, if it is sampled.
     #[must_use]
     #[inline]
     pub fn trace(&self) -> Option<TraceContext> {
-        self.trace.as_deref().copied()
+        if let CallTrace::Sampled(trace) = &self.trace { Some(**trace) } else { None }
+    }
+
+    /// Returns the trace of the request, as the gateway tells it.
+    #[must_use]
+    pub fn told_trace(&self) -> &CallTrace {
+        &self.trace
     }
 
     /// Returns the descriptors and the bit set of those that are unverified.

@@ -1,10 +1,28 @@
-//! The trace of a request, as its call carries it into the log of calls.
+//! The trace of a request, as its call carries it into the log of calls and to an exporter of traces.
 //!
-//! Requests that are not sampled have none, because tracing systems do not store them.
+//! Of a request that is not sampled, only this fact is kept, because tracing systems do not store its spans.
+
+/// Trace of a call, as its gateway tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum CallTrace {
+    /// The gateway tells none.
+    #[default]
+    Untold,
+    /// A trace that is not sampled: no span of it is stored.
+    NotSampled,
+    /// A sampled trace. It is in memory of its own: few calls are sampled.
+    Sampled(Box<TraceContext>),
+}
 
 /// Identifiers of a trace and of the span that sent the request, as W3C Trace Context names them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TraceContext([u8; Self::LEN]);
+
+impl From<TraceContext> for CallTrace {
+    fn from(trace: TraceContext) -> Self {
+        Self::Sampled(Box::new(trace))
+    }
+}
 
 impl TraceContext {
     /// Length in bytes: 16 of the trace and 8 of the span.
