@@ -14,6 +14,8 @@ mod surfaces;
 mod process_metrics;
 mod tokens;
 mod operator_token;
+mod sampled_part;
+mod http_exchange;
 mod decision_log;
 mod sample;
 mod limited_calls;

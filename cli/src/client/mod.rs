@@ -8,23 +8,19 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use http::header::{CONTENT_TYPE, HOST, HeaderMap};
 use http::{Request, StatusCode, request};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Bytes;
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tollgate_command::exit::Usage;
 use tollgate_command::output;
 
+use crate::http_exchange::send_over;
 use address::{AGENT, AGGREGATOR, EITHER, Server, Target, target};
 pub(crate) use tls_client_args::TlsClientArgs;
 
 /// Part of the answers of an agent with `--admin` to a path of its other address.
 const ON_OTHER_ADDRESS: &str = "on the address of --";
-/// Longest answer that is read, in bytes.
-const ANSWER_LEN_MAX: usize = 8 << 20;
 
 /// Agent that is asked.
 pub(crate) struct AskedAgent<'a> {
@@ -205,16 +201,4 @@ async fn send(target: &Target, request: Request<Full<Bytes>>) -> anyhow::Result<
         }
         Target::Unix(path) => send_over(UnixStream::connect(path).await?, request).await,
     }
-}
-
-async fn send_over(
-    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
-    request: Request<Full<Bytes>>,
-) -> anyhow::Result<(StatusCode, HeaderMap, Bytes)> {
-    let (mut client, connection) = handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let (parts, body) = client.send_request(request).await?.into_parts();
-    let body = Limited::new(body, ANSWER_LEN_MAX).collect().await;
-    let body = body.map_err(|error| anyhow!("the answer cannot be read: {error}"))?.to_bytes();
-    Ok((parts.status, parts.headers, body))
 }

@@ -18,8 +18,9 @@ use anyhow::bail;
 use tollgate::Builder;
 use tollgate_command::exit::Usage;
 use tollgate_command::servers::KafkaArgs;
-use tollgate_engine::{ADMISSIONS_ALL, DecisionSampler, DecisionSampling, SampledDenials};
+use tollgate_engine::{DecisionSampler, DecisionSampling, SampledDenials};
 
+use crate::sampled_part::sampled_part;
 use kafka_sink::KafkaSink;
 use sink::Sink;
 use writer::{LogInput, LogTotals, LogWriterThread};
@@ -44,7 +45,7 @@ pub(crate) struct DecisionLogArgs {
     )]
     denials: Denials,
     /// Part of the admitted calls that leaves a line, from 0% to 100%
-    #[arg(id = "decision_log_admissions", long = "decision-log-admissions", value_name = "PERCENT", default_value = "1%", requires = "decision_log", value_parser = admissions)]
+    #[arg(id = "decision_log_admissions", long = "decision-log-admissions", value_name = "PERCENT", default_value = "1%", requires = "decision_log", value_parser = sampled_part)]
     admissions: u32,
     /// Maximum number of lines per second; further ones are left out and counted
     #[arg(id = "decision_log_lines_max", long = "decision-log-lines-max", value_name = "N", default_value_t = 1_000, requires = "decision_log", value_parser = clap::value_parser!(u32).range(1..))]
@@ -107,30 +108,5 @@ impl DecisionLog {
         // An error means that the thread has ended.
         let _ = self.queue.send(LogInput::Stop);
         let _ = self.thread.join();
-    }
-}
-
-fn admissions(text: &str) -> Result<u32, &'static str> {
-    let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
-    let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 10,000")]
-    let parts = percent.map(|percent| (percent, (percent / 100.0 * f64::from(ADMISSIONS_ALL)).round() as u32));
-    let parts = parts.filter(|(percent, parts)| *parts > 0 || *percent == 0.0);
-    parts
-        .map(|(_, parts)| parts)
-        .ok_or("write a part of the calls in percent, such as 1% or 0.05%, at least 0.01% or 0%")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_part_of_the_admissions_is_parsed() {
-        let cases = [("0%", Some(0)), ("0.05%", Some(5)), ("1%", Some(100)), ("100%", Some(ADMISSIONS_ALL))];
-        for (text, parts) in cases {
-            assert_eq!(admissions(text).ok(), parts, "{text}");
-        }
-        assert!(["1", "101%", "-1%", "%", "NaN%", "0.004%"].into_iter().all(|text| admissions(text).is_err()));
     }
 }
