@@ -25,6 +25,7 @@ use crate::limited_calls;
 use crate::limits::Limits;
 use crate::listen::ListenArgs;
 use crate::operator_token;
+use crate::otlp::{self, OtlpArgs, PreparedExport, RunningExport};
 use crate::process_metrics;
 use crate::serve;
 use crate::surfaces::{Addresses, GrpcAddress, Sockets, Surfaces};
@@ -99,6 +100,8 @@ pub(crate) struct AgentArgs {
     pub(crate) drain: Option<Duration>,
     #[command(flatten)]
     pub(crate) decision_log: DecisionLogArgs,
+    #[command(flatten)]
+    pub(crate) otlp: OtlpArgs,
     /// File with the token with which requests from other machines may settle, release and switch the emergency; it is read again
     /// when it changes
     #[arg(long, value_name = "FILE")]
@@ -127,21 +130,33 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     if let Some(kafka) = args.kafka.connect()? {
         builder = builder.bus(kafka).published_rules();
     }
-    let (builder, decision_log) = args.decision_log.start(args.limits.apply(builder, &clock)?, &args.kafka)?;
+    let (builder, export) = args.otlp.observe(args.limits.apply(builder, &clock)?, &args.redis)?;
+    let (builder, decision_log) = args.decision_log.start(builder, &args.kafka)?;
     let group = args.listen.group()?;
     let sockets = args.bind(&group).await?;
     let (settings, tls) = (args.http_settings(&group)?, group.tls().cloned());
     let agent = builder.metrics_from(move || process_metrics::encode(tls.as_ref())).start()?;
+    let export = start_export(export, &agent)?;
     announce(&agent, &sockets.addresses()?);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
     surfaces.serve_agent(sockets, &settings, agent.clone(), None);
     let served = surfaces.run_until(stopping, args.drain).await;
     agent.shutdown().await;
-    spawn_blocking(move || decision_log.into_iter().for_each(DecisionLog::stop)).await?;
+    spawn_blocking(move || {
+        decision_log.into_iter().for_each(DecisionLog::stop);
+        export.into_iter().for_each(RunningExport::stop);
+    })
+    .await?;
     served?;
     log_totals(&[agent]);
     Ok(Exit::Done)
+}
+
+/// Starts the export of an agent, if there is one.
+pub(crate) fn start_export(export: Option<PreparedExport>, agent: &Agent) -> anyhow::Result<Option<RunningExport>> {
+    let metrics = agent.clone();
+    export.map(|export| export.start(otlp::AGENT, agent.node(), move || metrics.metrics())).transpose()
 }
 
 /// Reports the warnings of the rules, the calls that no rule limits, and the addresses of gRPC and HTTP.

@@ -24,6 +24,7 @@ use tollgate_redis::RuleMirror;
 use crate::digest_key::digest_key;
 use crate::ledger::{LedgerArgs, region_settings};
 use crate::listen::{ListenArgs, bind};
+use crate::otlp::{self, CollectorArgs, RunningExport};
 use crate::process_metrics;
 use crate::serve;
 
@@ -70,6 +71,8 @@ pub(crate) struct AggregatorArgs {
     #[command(flatten)]
     listen: ListenArgs,
     #[command(flatten)]
+    otlp: CollectorArgs,
+    #[command(flatten)]
     pub(crate) log: LogArgs,
 }
 
@@ -81,6 +84,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (stopping, hang_ups) = (serve::stop_requested()?, serve::hang_ups()?);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let Some(kafka) = args.kafka.connect()? else { bail!(Usage("an aggregator needs --kafka BROKERS".to_owned())) };
+    let export = args.otlp.prepare()?;
     let group = args.listen.group()?;
     let listener = bind(&group, &args.http.into(), "--http").await?;
     let listens_on = listener.address()?.tcp().unwrap_or(args.http);
@@ -107,18 +111,22 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let tls = group.tls().cloned();
-    let metrics = move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode(tls.as_ref())]);
+    let metrics: Arc<dyn Fn() -> String + Send + Sync> =
+        Arc::new(move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode(tls.as_ref())]));
+    let exported = metrics.clone();
+    let export = export.map(|export| export.start(otlp::AGGREGATOR, &id, move || exported())).transpose()?;
     let router = api::router(
         id,
         (aggregator.queries(), aggregator.analytics().digested_by(&key)),
         role.as_ref().map(RegionRole::queries),
-        metrics,
+        move || metrics(),
         group.tls().cloned(),
     );
     tollgate_listen::serve(listener, router, stopping).await;
     spawn_blocking(move || {
         drop(role);
         aggregator.stop();
+        export.into_iter().for_each(RunningExport::stop);
     })
     .await?;
     drop(copier);

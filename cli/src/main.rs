@@ -16,6 +16,7 @@ mod tokens;
 mod operator_token;
 mod sampled_part;
 mod http_exchange;
+mod otlp;
 mod decision_log;
 mod sample;
 mod limited_calls;

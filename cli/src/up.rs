@@ -16,9 +16,10 @@ use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::rules::show_duration_ms;
 use tollgate_listen::Tls;
 
-use crate::agent::{AgentArgs, announce, log_totals};
+use crate::agent::{AgentArgs, announce, log_totals, start_export};
 use crate::decision_log::DecisionLog;
 use crate::limits::{LIMIT_DEFAULT, Limits};
+use crate::otlp::{PreparedExport, RunningExport};
 use crate::process_metrics;
 use crate::serve;
 use crate::surfaces::Surfaces;
@@ -29,9 +30,10 @@ const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
 const LINK_DELAY_MS_MAX: u64 = 10_000;
 /// Flags of one agent, which regions in one process do not have.
-const LOST_BY_REGIONS: [&str; 12] = [
+const LOST_BY_REGIONS: [&str; 13] = [
     "admin",
     "decision_log",
+    "otlp",
     "redis",
     "kafka",
     "region",
@@ -60,6 +62,14 @@ pub(crate) struct UpArgs {
     link_delay: Duration,
 }
 
+/// Parts of the process.
+struct Started {
+    agent: Agent,
+    aggregator: Aggregator,
+    decision_log: Option<DecisionLog>,
+    export: Option<PreparedExport>,
+}
+
 pub(crate) fn run(args: UpArgs) -> anyhow::Result<Exit> {
     threads::block_on(async {
         match args.regions {
@@ -79,7 +89,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let group = args.listen.group()?;
     let tls = group.tls().cloned();
-    let (agent, mut aggregator, decision_log) = match args.kafka.connect()? {
+    let Started { agent, mut aggregator, decision_log, export } = match args.kafka.connect()? {
         Some(kafka) => start(&args, &clock, (&kafka, args.kafka.connect_analytics()?.as_ref()), tls)?,
         None => start(&args, &clock, (&EmbeddedBus::new(clock.clone(), PARTITIONS), None), tls)?,
     };
@@ -93,6 +103,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     announce(&agent, &addresses);
     output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses))));
     serve::reload_at(hang_ups, vec![agent.clone()]);
+    let export = start_export(export, &agent)?;
     let mut surfaces = Surfaces::new();
     let id = agent.node().into();
     let is_fleet = args.kafka.settings().is_some();
@@ -104,6 +115,7 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
     spawn_blocking(move || {
         aggregator.stop();
         decision_log.into_iter().for_each(DecisionLog::stop);
+        export.into_iter().for_each(RunningExport::stop);
     })
     .await?;
     served?;
@@ -116,7 +128,7 @@ fn start<B: Bus>(
     clock: &Arc<dyn Clock>,
     buses: (&B, Option<&B>),
     tls: Option<Tls>,
-) -> anyhow::Result<(Agent, Aggregator, Option<DecisionLog>)> {
+) -> anyhow::Result<Started> {
     // The embedded bus has one agent and one aggregator.
     let shares = args.kafka.settings().is_some();
     let builder = Agent::builder().clock(clock.clone()).bus(buses.0.clone());
@@ -129,6 +141,7 @@ fn start<B: Bus>(
         given => given,
     };
     let builder = limits.apply(args.apply(builder)?, &**clock)?;
+    let (builder, export) = args.otlp.observe(builder, &args.redis)?;
     let (mut builder, decision_log) = args.decision_log.start(builder, &args.kafka)?;
     if let Some(redis) = args.redis.settings() {
         builder = builder.redis(redis);
@@ -142,5 +155,5 @@ fn start<B: Bus>(
     let of_process = move || process_metrics::encode(tls.as_ref());
     let agent = builder.metrics_from(aggregator.metrics()).metrics_from(of_process).start()?;
     agent.engine().with_rules(|rules| replay_window.cover(rules));
-    Ok((agent, aggregator, decision_log))
+    Ok(Started { agent, aggregator, decision_log, export })
 }

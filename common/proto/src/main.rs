@@ -1,5 +1,5 @@
-//! Generator of `common/wire/src/tollgate.v1.rs` and of the messages of `agent/grpc` from the schemas in this crate. It is plain
-//! Rust and needs no `protoc`.
+//! Generator of `common/wire/src/tollgate.v1.rs` and of the messages of `agent/grpc` and of `cli/src/otlp` from the schemas in this
+//! crate. It is plain Rust and needs no `protoc`.
 
 use std::fs;
 use std::path::Path;
@@ -16,11 +16,18 @@ const SERVICES: [&str; 3] = [
     "envoy/service/ratelimit/v3/rls.proto",
     "grpc/health/v1/health.proto",
 ];
+/// Messages that a process sends to a collector of OpenTelemetry. Their schemas are those of OpenTelemetry, without the fields that are
+/// neither read nor written.
+const TELEMETRY: [&str; 2] = [
+    "opentelemetry/proto/collector/metrics/v1/metrics_service.proto",
+    "opentelemetry/proto/collector/trace/v1/trace_service.proto",
+];
 
 fn main() -> anyhow::Result<()> {
     let schema = Path::new(env!("CARGO_MANIFEST_DIR"));
     generate_wire(&schema.join("../wire/src"))?;
-    generate_services(&schema.join("../../agent/grpc/src/proto"))
+    generate_services(&schema.join("../../agent/grpc/src/proto"))?;
+    generate_telemetry(&schema.join("../../cli/src/otlp/proto"))
 }
 
 /// Writes the code without the `impl`s of enums, which hold names of values that nothing uses.
@@ -44,6 +51,12 @@ fn generate_services(out: &Path) -> anyhow::Result<()> {
     take_any_bytes(&mut descriptors);
     let services = tonic_prost_build::configure().build_client(false).build_transport(false).out_dir(out);
     Ok(services.include_file("mod.rs").compile_fds(descriptors)?)
+}
+
+/// Writes a module for each package.
+fn generate_telemetry(out: &Path) -> anyhow::Result<()> {
+    let descriptors = protox::compile(TELEMETRY, [env!("CARGO_MANIFEST_DIR")])?;
+    Ok(prost_build::Config::new().out_dir(out).include_file("mod.rs").compile_fds(descriptors)?)
 }
 
 /// Makes bytes of the texts of a descriptor's entries, in the code alone. Envoy copies headers into them, and a header may have bytes
@@ -90,5 +103,7 @@ mod tests {
         assert!(generated("wire", generate_wire) == Files::from([("tollgate.v1.rs".into(), wire)]), "{remedy}");
         let services = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../agent/grpc/src/proto");
         assert!(generated("services", generate_services) == files(&services), "{remedy}");
+        let telemetry = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cli/src/otlp/proto");
+        assert!(generated("telemetry", generate_telemetry) == files(&telemetry), "{remedy}");
     }
 }

@@ -100,6 +100,12 @@ impl RedisSettings {
         self.client().map(drop)
     }
 
+    /// Returns the address without user and password; none if it cannot be used.
+    #[must_use]
+    pub fn shown(&self) -> Option<String> {
+        self.client().ok().map(|(_, shown)| shown)
+    }
+
     /// A client that is not yet connected, and the address without the password.
     pub(crate) fn client(&self) -> Result<(Client, String), RedisAddressError> {
         let scheme = self.url.split("://").next().unwrap_or_default();

@@ -68,7 +68,8 @@ fn value(text: &str, series: &str) -> f64 {
 
 #[test]
 fn the_document_lists_exactly_the_metrics_that_are_exported() {
-    let up = Up::start(&["--decision-log", "stderr"]);
+    let collector: &[&str] = if cfg!(feature = "otlp") { &["--otlp", "http://127.0.0.1:1"] } else { &[] };
+    let up = Up::start(&[&["--decision-log", "stderr"], collector].concat());
     let of_up = exported(&settled(&mut up.client()));
     assert!(of_up.is_subset(&documented()), "{of_up:?}");
     let of_aggregator = exported(&scrape(&mut aggregator().client()));
@@ -83,7 +84,10 @@ fn the_document_lists_exactly_the_metrics_that_are_exported() {
         "usage_age_seconds{region}",
     ];
     let late = late.map(|name| format!("tollgate_regions_{name}"));
-    let all: BTreeSet<String> = of_up.into_iter().chain(of_aggregator).chain(late).collect();
+    // A binary without the feature does not have these.
+    let of_spans = ["spans_total", "spans_lost_total"].map(|name| format!("tollgate_otlp_{name}"));
+    assert_eq!(of_spans.iter().all(|name| of_up.contains(name)), cfg!(feature = "otlp"), "{of_up:?}");
+    let all: BTreeSet<String> = of_up.into_iter().chain(of_aggregator).chain(late).chain(of_spans).collect();
     assert_eq!(all, documented());
 }
 

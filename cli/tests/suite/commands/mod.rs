@@ -21,6 +21,7 @@ mod import;
 mod stop;
 mod log;
 mod decision_log;
+mod otlp;
 mod pipes;
 mod width;
 mod check;

@@ -33,3 +33,5 @@ mod refused;
 mod eventual;
 mod local_answers;
 mod own_answers;
+#[cfg(feature = "otlp")]
+mod otlp;

@@ -25,7 +25,7 @@ const BAD_NAMES: [&str; 14] = [
 ];
 const FILE_LINES_MAX: usize = 300;
 /// Written by `cargo run -p tollgate-proto`.
-const GENERATED: [&str; 2] = ["common/wire/src/tollgate.v1.rs", "agent/grpc/src/proto"];
+const GENERATED: [&str; 3] = ["common/wire/src/tollgate.v1.rs", "agent/grpc/src/proto", "cli/src/otlp/proto"];
 /// Dependencies, by the beginnings of their names, that an engine must not have.
 const BANNED: [&str; 8] = ["tokio", "redis", "rdkafka", "axum", "prometheus", "tracing", "saphyr", "prost"];
 /// A source file, its path relative to the workspace.
