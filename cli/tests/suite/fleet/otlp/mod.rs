@@ -18,8 +18,8 @@ use proto::opentelemetry::proto::trace::v1::Span;
 use proto::opentelemetry::proto::trace::v1::status::StatusCode;
 use receiver::{Receiver, text};
 
-/// The deadline is one that a busy machine keeps.
-const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/min, deadline: 1s }]";
+/// The deadline, and the time for which a denial is repeated, are such that a busy machine keeps them.
+const RULES: &str = "rules: [{ name: per-key, per: [api_key], quota: 1000/h, deadline: 1s }]";
 /// A call that no window has room for.
 const TOO_LARGE: &str = r#"{"descriptors": {"api_key": "large"}, "cost": 1001}"#;
 /// Calls of one request.
