@@ -28,8 +28,8 @@ pub(crate) struct PlannedCall<'a> {
     /// Verdicts of the rules; empty while the store must be asked.
     pub(crate) verdicts: Verdicts,
     pub(crate) combined: Combined,
-    /// Denial by the rule to show, if that rule was not evaluated because another one denies the call. It is told, and nothing else
-    /// follows from it.
+    /// Denial by the rule to show, if that rule was not evaluated because another one denies the call. The decision is told and counted
+    /// under it, and nothing is charged by it.
     pub(crate) unevaluated: Option<Box<RuleVerdict>>,
     /// True if the call is allowed although rules in quota mode deny it.
     pub(crate) is_over_quota: bool,
