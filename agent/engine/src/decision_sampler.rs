@@ -1,6 +1,6 @@
 //! Choice of the decisions that leave a line in the decision log, under a cap on lines per second.
 //!
-//! **What ends a remembered caller.** The callers of a minute are forgotten when the clock shows another minute, earlier or
+//! **End of a remembered caller.** The callers of a minute are forgotten when the clock shows another minute, earlier or
 //! later. Past [`CALLERS_LEN_MAX`] callers, further ones are counted as skipped, so memory is bounded.
 
 use std::hash::BuildHasher;

@@ -157,7 +157,7 @@ impl PlannedCall<'_> {
     /// Sets the verdicts of the rules. Of a denied call, the denials are those that are known of rules without a verdict.
     pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts, denials: Verdicts) {
         (self.combined, self.unevaluated) = (combine_enforced(&self.matched, &verdicts), None);
-        if !self.combined.allowed && verdicts.contains(&None) {
+        if !self.combined.allowed && verdicts.iter().any(Option::is_none) {
             self.show_longest(bounds, &verdicts, denials);
         }
         self.combined.allowed &= self.rejection.is_none();

@@ -32,7 +32,7 @@ impl CollectorUrl {
             return Err("user and password are not sent; write http://HOST:PORT".to_owned());
         }
         let authority = match uri.authority().and_then(Authority::port_u16) {
-            Some(1..) => authority.to_owned(),
+            Some(1..) if uri.host().is_some_and(|host| !host.is_empty()) => authority.to_owned(),
             None if uri.host() == Some(authority) && !authority.is_empty() => format!("{authority}:80"),
             _ => return Err(wrong("the host is missing, or the port is no number from 1 to 65535")),
         };
@@ -66,6 +66,7 @@ mod tests {
             ("collector", "over HTTP"),
             ("grpc://collector:4317", "over HTTP"),
             ("http://collector:", "no number from 1"),
+            ("http://:4318", ""),
             ("http://collector:0", "no number from 1"),
             ("http://collector:80800", ""),
             ("http://collector:4318?x=1", "behind the path"),

@@ -75,7 +75,11 @@ impl PreparedExport {
         let metrics = MetricExport::new(Box::new(metrics), resource, interval, url, stopping.clone());
         let mut work = ExportThread { spans, metrics, stopping };
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
-        let thread = ThreadBuilder::new().name("tollgate-otlp".into()).spawn(move || runtime.block_on(work.run()))?;
+        let thread = ThreadBuilder::new().name("tollgate-otlp".into()).spawn(move || {
+            runtime.block_on(work.run());
+            // A name server that does not answer holds up no stop.
+            runtime.shutdown_background();
+        })?;
         Ok(RunningExport { stop, thread })
     }
 }
