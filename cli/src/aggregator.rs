@@ -19,6 +19,7 @@ use tollgate_command::output;
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_metrics::{build_info, join};
 use tollgate_redis::RuleMirror;
 
 use crate::digest_key::digest_key;
@@ -112,9 +113,11 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let tls = group.tls().cloned();
     let metrics: Arc<dyn Fn() -> String + Send + Sync> =
-        Arc::new(move || tollgate_metrics::join([metrics(), of_regions(), process_metrics::encode(tls.as_ref())]));
+        Arc::new(move || join([metrics(), of_regions(), process_metrics::encode(tls.as_ref())]));
     let exported = metrics.clone();
-    let export = export.map(|export| export.start(otlp::AGGREGATOR, &id, move || exported())).transpose()?;
+    let export = export
+        .map(|export| export.start(otlp::AGGREGATOR, &id, move || join([build_info(), exported()])))
+        .transpose()?;
     let router = api::router(
         id,
         (aggregator.queries(), aggregator.analytics().digested_by(&key)),

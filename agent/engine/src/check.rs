@@ -64,7 +64,7 @@ impl Engine {
             let mut applied = charges.iter().zip(&results).map(whole);
             let result = |matched: &MatchedRule<'_>| matched.own_result(context.now).or_else(|| applied.next());
             planned.results = planned.matched.iter().filter_map(result).collect();
-            planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results), Verdicts::new());
+            planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
         }
         drop(table);
         allow_over_quota(slice::from_mut(&mut planned));
@@ -156,7 +156,7 @@ impl Engine {
                     verdicts
                 }
             };
-            planned.set_verdicts(context.bounds, verdicts, Verdicts::new());
+            planned.set_verdicts(context.bounds, verdicts);
             planned.set_instant(at);
         }
         let decisions = self.answer_all(context, calls, planned);
@@ -233,9 +233,10 @@ impl Engine {
             // As for a call whose answer is late.
             (planned.is_deferred, planned.error) = (true, Some(StoreError::TimedOut));
         }
-        let verdicts = verdicts.unwrap_or_default();
-        let denials = Self::known_denials(context, &planned.matched, &verdicts, &mut table);
-        planned.set_verdicts(context.bounds, verdicts, denials);
+        planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
+        if !planned.combined.allowed {
+            Self::show_known_denials(context, planned, &mut table);
+        }
         planned.set_instant(latest);
         table
     }

@@ -79,7 +79,7 @@ impl Engine {
             planned.rejection = self.match_call(context, call, scope, false, matched, shadowed).err();
             planned.matched.clear();
             if planned.rejection.is_some() {
-                planned.set_verdicts(context.bounds, Verdicts::new(), Verdicts::new());
+                planned.set_verdicts(context.bounds, Verdicts::new());
                 return self.answer(context, call, &planned, false);
             }
             planned.count_shadowed(context);

@@ -13,7 +13,7 @@ use crate::enforce::{
 };
 use crate::engine::{Context, Engine};
 use crate::matched_rule::{EventualVerdict, MatchedRule};
-use crate::planned_call::Verdicts;
+use crate::planned_call::{PlannedCall, Verdicts};
 use crate::table::LockedTable;
 use crate::view::{LeasedCall, update};
 
@@ -129,30 +129,30 @@ impl Engine {
         }
     }
 
-    /// Returns the denials by the store that hold for rules without a verdict, of a call that is denied by denials of the store alone.
-    /// Without the store, the rule that denies is shown.
-    pub(crate) fn known_denials(
+    /// Shows the longest denial by the store that holds, also of a rule that was not evaluated. Without the store, the rule that denies is
+    /// shown.
+    pub(crate) fn show_known_denials(
         context: &Context<'_>,
-        matched: &[MatchedRule<'_>],
-        verdicts: &Verdicts,
+        planned: &mut PlannedCall<'_>,
         table: &mut LockedTable<'_>,
-    ) -> Verdicts {
+    ) {
         let repeats = |rule: &RuleVerdict| rule.verdict.admitted || rule.by == Some(LocalAnswer::CachedDenial);
-        if verdicts.iter().all(Option::is_some) || !verdicts.iter().flatten().all(repeats) {
-            return Verdicts::new();
+        if !planned.verdicts.iter().flatten().all(repeats) {
+            return;
         }
-        let mut known = |matched: &MatchedRule<'_>| {
-            if matched.own_verdict().is_some() || matched.rule.shadow {
-                return None;
+        for position in 0..planned.matched.len() {
+            let matched = &planned.matched[position];
+            if !planned.is_unevaluated(position) || matched.own_verdict().is_some() || matched.rule.shadow {
+                continue;
             }
             let (view, policy) = (table.view(matched.counter), &*matched.policy);
             let (generation, cost, enforcement) = (context.active.order, matched.unpaid(), matched.enforcement);
             let charge = ChargeFacts { policy, generation, view, cost, enforcement };
-            let denial = cached_denial(&charge, context.now, context.bounds)?;
-            Some(RuleVerdict::local(policy, denial, view.quota(policy), LocalAnswer::CachedDenial))
-        };
-        let of_rule = |(matched, verdict): (&_, &Option<_>)| if verdict.is_some() { None } else { known(matched) };
-        matched.iter().zip(verdicts).map(of_rule).collect()
+            if let Some(denial) = cached_denial(&charge, context.now, context.bounds) {
+                let denial = RuleVerdict::local(policy, denial, view.quota(policy), LocalAnswer::CachedDenial);
+                planned.show_longer(position, denial);
+            }
+        }
     }
 
     /// Returns the verdict of a rule that cannot deny, before the store has charged it: by the units of its last answer.

@@ -154,26 +154,37 @@ impl PlannedCall<'_> {
         self.shadowed.iter().for_each(|index| context.active.counts[*index].shadow_denials.add(1));
     }
 
-    /// Sets the verdicts of the rules. Of a denied call, the denials are those that are known of rules without a verdict.
-    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts, denials: Verdicts) {
+    pub(crate) fn set_verdicts(&mut self, bounds: TimeBounds, verdicts: Verdicts) {
         (self.combined, self.unevaluated) = (combine_enforced(&self.matched, &verdicts), None);
-        if !self.combined.allowed && verdicts.iter().any(Option::is_none) {
-            self.show_longest(bounds, &verdicts, denials);
+        (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
+        if !self.combined.allowed {
+            for position in 0..self.matched.len() {
+                if let Some(denial) = never_admitted(&self.matched[position], bounds) {
+                    self.show_longer(position, denial);
+                }
+            }
         }
         self.combined.allowed &= self.rejection.is_none();
-        (self.bounds, self.at, self.verdicts) = (bounds, bounds.latest, verdicts);
     }
 
-    /// Shows the denial that lasts longest, also of a rule that was not evaluated because another rule has denied the call.
+    /// Returns true if another rule has denied the call before the rule at this position was evaluated.
+    pub(crate) fn is_unevaluated(&self, position: usize) -> bool {
+        !self.combined.allowed && self.verdicts.get(position) == Some(&None)
+    }
+
+    /// Shows this denial by a rule that was not evaluated, if it lasts longer than the denial that is shown.
     #[cold]
-    fn show_longest(&mut self, bounds: TimeBounds, verdicts: &Verdicts, mut denials: Verdicts) {
-        denials.resize(verdicts.len(), None);
-        for ((denial, verdict), matched) in denials.iter_mut().zip(verdicts).zip(&self.matched) {
-            *denial = verdict.or_else(|| never_admitted(matched, bounds)).or(*denial);
+    pub(crate) fn show_longer(&mut self, position: usize, denial: RuleVerdict) {
+        let lasts = |position: usize, rule: RuleVerdict| {
+            let matched = &self.matched[position];
+            (matched.cost > matched.policy.cost_max(), rule.verdict.retry_at)
+        };
+        let shown = self.combined.shown.and_then(|shown| Some(lasts(shown, self.told(shown)?)));
+        if self.is_unevaluated(position) && shown < Some(lasts(position, denial)) {
+            let RuleVerdict { source, by, .. } = denial;
+            self.combined = Combined { allowed: false, shown: Some(position), source, by };
+            self.unevaluated = Some(Box::new(denial));
         }
-        self.combined = combine_enforced(&self.matched, &denials);
-        let shown = self.combined.shown.filter(|shown| verdicts[*shown].is_none());
-        self.unevaluated = shown.and_then(|shown| denials[shown]).map(Box::new);
     }
 
     /// Returns the verdict to tell for the rule at a position.

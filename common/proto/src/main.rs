@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::ensure;
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use prost_types::field_descriptor_proto::Type;
@@ -30,17 +30,27 @@ fn main() -> anyhow::Result<()> {
     generate_telemetry(&schema.join("../../cli/src/otlp/proto"))
 }
 
-/// Writes the code without the `impl`s of enums, which hold names of values that nothing uses.
 fn generate_wire(out: &Path) -> anyhow::Result<()> {
     let descriptors = protox::compile(["tollgate/v1/tollgate.proto"], [env!("CARGO_MANIFEST_DIR")])?;
     prost_build::Config::new().out_dir(out).compile_fds(descriptors)?;
-    let file = out.join("tollgate.v1.rs");
-    let code = fs::read_to_string(&file)?;
-    let mut parts = code.split("\nimpl ");
-    let mut kept = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        kept += part.split_once("\n}").context("an `impl` has an end")?.1;
+    remove_impls(&out.join("tollgate.v1.rs"))
+}
+
+/// Removes the `impl`s of enums from generated code. They hold names of values, which nothing uses.
+fn remove_impls(file: &Path) -> anyhow::Result<()> {
+    let (mut kept, mut end) = (String::new(), None);
+    for line in fs::read_to_string(file)?.lines() {
+        let code = line.trim_start();
+        if end.is_none() && code.starts_with("impl ") {
+            end = Some(format!("{}}}", &line[..line.len() - code.len()]));
+        }
+        match &end {
+            Some(last) if line == last => end = None,
+            Some(_) => {}
+            None => kept.extend([line, "\n"]),
+        }
     }
+    ensure!(end.is_none(), "an `impl` has an end");
     Ok(fs::write(file, kept)?)
 }
 
@@ -56,7 +66,8 @@ fn generate_services(out: &Path) -> anyhow::Result<()> {
 /// Writes a module for each package.
 fn generate_telemetry(out: &Path) -> anyhow::Result<()> {
     let descriptors = protox::compile(TELEMETRY, [env!("CARGO_MANIFEST_DIR")])?;
-    Ok(prost_build::Config::new().out_dir(out).include_file("mod.rs").compile_fds(descriptors)?)
+    prost_build::Config::new().out_dir(out).include_file("mod.rs").compile_fds(descriptors)?;
+    fs::read_dir(out)?.try_for_each(|entry| remove_impls(&entry?.path()))
 }
 
 /// Makes bytes of the texts of a descriptor's entries, in the code alone. Envoy copies headers into them, and a header may have bytes

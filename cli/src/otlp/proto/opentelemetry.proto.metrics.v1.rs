@@ -102,25 +102,3 @@ pub enum AggregationTemporality {
     Delta = 1,
     Cumulative = 2,
 }
-impl AggregationTemporality {
-    /// String value of the enum field names used in the ProtoBuf definition.
-    ///
-    /// The values are not transformed in any way and thus are considered stable
-    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-    pub fn as_str_name(&self) -> &'static str {
-        match self {
-            Self::Unspecified => "AGGREGATION_TEMPORALITY_UNSPECIFIED",
-            Self::Delta => "AGGREGATION_TEMPORALITY_DELTA",
-            Self::Cumulative => "AGGREGATION_TEMPORALITY_CUMULATIVE",
-        }
-    }
-    /// Creates an enum from field names used in the ProtoBuf definition.
-    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-        match value {
-            "AGGREGATION_TEMPORALITY_UNSPECIFIED" => Some(Self::Unspecified),
-            "AGGREGATION_TEMPORALITY_DELTA" => Some(Self::Delta),
-            "AGGREGATION_TEMPORALITY_CUMULATIVE" => Some(Self::Cumulative),
-            _ => None,
-        }
-    }
-}

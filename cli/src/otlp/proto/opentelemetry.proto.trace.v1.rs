@@ -54,26 +54,6 @@ pub mod span {
         Unspecified = 0,
         Internal = 1,
     }
-    impl SpanKind {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Unspecified => "SPAN_KIND_UNSPECIFIED",
-                Self::Internal => "SPAN_KIND_INTERNAL",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "SPAN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
-                "SPAN_KIND_INTERNAL" => Some(Self::Internal),
-                _ => None,
-            }
-        }
-    }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Status {
@@ -100,27 +80,5 @@ pub mod status {
         Unset = 0,
         Ok = 1,
         Error = 2,
-    }
-    impl StatusCode {
-        /// String value of the enum field names used in the ProtoBuf definition.
-        ///
-        /// The values are not transformed in any way and thus are considered stable
-        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
-        pub fn as_str_name(&self) -> &'static str {
-            match self {
-                Self::Unset => "STATUS_CODE_UNSET",
-                Self::Ok => "STATUS_CODE_OK",
-                Self::Error => "STATUS_CODE_ERROR",
-            }
-        }
-        /// Creates an enum from field names used in the ProtoBuf definition.
-        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
-            match value {
-                "STATUS_CODE_UNSET" => Some(Self::Unset),
-                "STATUS_CODE_OK" => Some(Self::Ok),
-                "STATUS_CODE_ERROR" => Some(Self::Error),
-                _ => None,
-            }
-        }
     }
 }

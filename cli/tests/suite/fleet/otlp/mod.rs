@@ -206,6 +206,7 @@ fn a_collector_gets_the_metrics_of_an_aggregator_at_each_interval() {
     assert!(received.spans.is_empty());
     for metrics in &received.metrics {
         assert_eq!(points(metrics, "tollgate_aggregator_bus_connected").iter().map(number).collect::<Vec<_>>(), [0]);
+        assert_eq!(points(metrics, "tollgate_build_info").iter().map(number).collect::<Vec<_>>(), [1]);
     }
     let resource = &received.resources[0].attributes;
     assert_eq!(
