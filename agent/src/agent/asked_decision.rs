@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
-use tollgate_core::clock::{Stopwatch, Timestamp};
+use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::StoreError;
 use tollgate_core::decision::Decision;
 use tollgate_core::trace_context::CallTrace;
@@ -21,8 +21,6 @@ pub struct AskedDecision<'a> {
     pub decision: &'a Decision,
     /// Trace of its call.
     pub trace: &'a CallTrace,
-    /// Instant at which the store was asked.
-    pub began: Timestamp,
     /// Time until the answer of the store, or until the deadline.
     pub took: Duration,
     /// Reason for which the store did not answer; none if it did.
@@ -38,19 +36,13 @@ pub(super) struct ObservedRequest<'a, 'c> {
     calls: &'a [Call<'c>],
     /// True for each call about which the store is asked.
     asked: SmallVec<[bool; 1]>,
-    began: Timestamp,
     stopwatch: Stopwatch,
 }
 
 impl<'a, 'c> ObservedRequest<'a, 'c> {
     /// Begins the request for these calls.
-    pub(super) fn begin(
-        observe: &'a AskedObserver,
-        calls: &'a [Call<'c>],
-        request: &StoreRequest,
-        now: Timestamp,
-    ) -> Self {
-        Self { observe, calls, asked: request.asked().collect(), began: now, stopwatch: Stopwatch::start() }
+    pub(super) fn begin(observe: &'a AskedObserver, calls: &'a [Call<'c>], request: &StoreRequest) -> Self {
+        Self { observe, calls, asked: request.asked().collect(), stopwatch: Stopwatch::start() }
     }
 
     /// Passes on the decisions. `error` is the reason for which the store did not answer.
@@ -58,7 +50,7 @@ impl<'a, 'c> ObservedRequest<'a, 'c> {
         let Output::Decisions(decisions) = output else { return };
         let took = self.stopwatch.elapsed();
         for ((call, decision), _) in self.calls.iter().zip(decisions).zip(&self.asked).filter(|(_, asked)| **asked) {
-            (self.observe)(AskedDecision { decision, trace: call.told_trace(), began: self.began, took, error });
+            (self.observe)(AskedDecision { decision, trace: call.told_trace(), took, error });
         }
     }
 }
@@ -71,7 +63,7 @@ mod tests {
 
     use futures_util::FutureExt;
     use parking_lot::Mutex;
-    use tollgate_core::clock::SystemClock;
+    use tollgate_core::clock::{SystemClock, Timestamp};
     use tollgate_core::counter::{Charge, ChargeResults};
     use tollgate_core::decision::Source;
     use tollgate_core::rules::{MatchScope, OnFailure, Rule};

@@ -40,7 +40,7 @@ impl<S: ChargeStore> Shared<S> {
             #[cfg(feature = "metrics")]
             let took = tollgate_core::clock::Stopwatch::start();
             let observe = self.asked_observer.as_ref();
-            let observed = observe.map(|observe| ObservedRequest::begin(observe, calls, &request, self.clock.now()));
+            let observed = observe.map(|observe| ObservedRequest::begin(observe, calls, &request));
             let (output, error) = self.ask_store(request).await;
             #[cfg(feature = "metrics")]
             self.metrics.check.waited(took.elapsed());

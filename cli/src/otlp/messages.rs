@@ -1,12 +1,10 @@
-//! Parts that the messages of spans and of metrics have in common: attributes, resource, scope and instants.
+//! Parts that the messages of spans and of metrics have in common: attributes, resource, scope and times.
 
-use tollgate_core::clock::Timestamp;
+use std::time::Duration;
 
 use super::proto::opentelemetry::proto::common::v1::any_value::Value;
 use super::proto::opentelemetry::proto::common::v1::{AnyValue, InstrumentationScope, KeyValue};
 use super::proto::opentelemetry::proto::resource::v1::Resource;
-
-const NS_PER_MS: u64 = 1_000_000;
 
 /// Returns an attribute.
 pub(super) fn attribute(key: &str, value: &str) -> KeyValue {
@@ -27,7 +25,7 @@ pub(super) fn scope() -> InstrumentationScope {
     InstrumentationScope { name, version }
 }
 
-/// Returns an instant in ns of Unix time.
-pub(super) fn unix_ns(at: Timestamp) -> u64 {
-    at.as_ms().saturating_mul(NS_PER_MS)
+/// Returns a time in ns.
+pub(super) fn whole_ns(time: Duration) -> u64 {
+    time.as_nanos().try_into().unwrap_or(u64::MAX)
 }

@@ -9,11 +9,11 @@ use prost::Message;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 use tollgate_command::exit::Usage;
-use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::clock::unix_time;
 
 use super::collector::{Collector, Delivery, Telemetry};
 use super::collector_url::CollectorUrl;
-use super::messages::unix_ns;
+use super::messages::whole_ns;
 use super::metric_messages::{ReadingTimes, metric_requests};
 use super::proto::opentelemetry::proto::resource::v1::Resource;
 
@@ -27,7 +27,6 @@ pub(super) struct MetricExport {
     metrics: Box<dyn Fn() -> String + Send>,
     resource: Resource,
     interval: Duration,
-    clock: SystemClock,
     collector: Collector,
     stopping: watch::Receiver<bool>,
 }
@@ -58,12 +57,12 @@ impl MetricExport {
     ) -> Self {
         let consequence = "the next metrics that it takes contain those before".to_owned();
         let collector = Collector::new(url, Telemetry::Metrics, consequence);
-        Self { metrics, resource, interval, clock: SystemClock::start(), collector, stopping }
+        Self { metrics, resource, interval, collector, stopping }
     }
 
     /// Sends metrics until the process stops.
     pub(super) async fn run(&mut self) {
-        let started = unix_ns(self.clock.now());
+        let started = whole_ns(unix_time());
         let mut ticks = interval(self.interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         loop {
@@ -72,7 +71,9 @@ impl MetricExport {
                 _ = self.stopping.wait_for(|stops| *stops) => true,
                 _ = ticks.tick() => false,
             };
-            let times = ReadingTimes { started, now: unix_ns(self.clock.now()) };
+            // A clock that was set back since the start shows a time before it.
+            let now = whole_ns(unix_time());
+            let times = ReadingTimes { started: started.min(now), now };
             for request in metric_requests(&(self.metrics)(), &self.resource, times) {
                 if !matches!(self.collector.send(request.encode_to_vec()).await, Delivery::Taken(_)) {
                     break;

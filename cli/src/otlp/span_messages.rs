@@ -5,7 +5,7 @@
 use tollgate::LocalAnswer;
 use tollgate::store::StoreError;
 
-use super::messages::{attribute, scope, unix_ns};
+use super::messages::{attribute, scope, whole_ns};
 use super::proto::opentelemetry::proto::collector::trace::v1::ExportTraceServiceRequest;
 use super::proto::opentelemetry::proto::resource::v1::Resource;
 use super::proto::opentelemetry::proto::trace::v1::span::SpanKind;
@@ -44,7 +44,6 @@ fn span(facts: &SpanFacts, (trace, id): (u128, u64), store: Option<&str>) -> Spa
         None => (trace.to_be_bytes().to_vec(), Vec::new()),
     };
     let remote = if facts.parent.is_some() { REMOTE } else { 0 };
-    let began = unix_ns(facts.began);
     let attributes = [
         ("tollgate.rule", facts.rule.as_deref()),
         ("tollgate.decision", Some(if facts.allowed { "allowed" } else { "denied" })),
@@ -62,8 +61,8 @@ fn span(facts: &SpanFacts, (trace, id): (u128, u64), store: Option<&str>) -> Spa
         flags: SAMPLED | TELLS_REMOTE | remote,
         name: NAME.to_owned(),
         kind: SpanKind::Internal.into(),
-        start_time_unix_nano: began,
-        end_time_unix_nano: began.saturating_add(facts.took.as_nanos().try_into().unwrap_or(u64::MAX)),
+        start_time_unix_nano: whole_ns(facts.ended.saturating_sub(facts.took)),
+        end_time_unix_nano: whole_ns(facts.ended),
         attributes: attributes.collect(),
         status: Some(status.unwrap_or_default()),
     }
@@ -83,7 +82,6 @@ mod tests {
     use std::time::Duration;
 
     use tollgate::Source;
-    use tollgate_core::clock::Timestamp;
     use tollgate_core::trace_context::TraceContext;
 
     use super::*;
@@ -96,7 +94,7 @@ mod tests {
             allowed: true,
             source: Source::Store,
             by: None,
-            began: Timestamp::from_ms(1_800_000_000_000),
+            ended: Duration::from_micros(1_800_000_000_000_250),
             took: Duration::from_micros(250),
             error: None,
         }

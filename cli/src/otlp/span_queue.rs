@@ -13,7 +13,7 @@ use prometheus_client::registry::Registry;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tollgate::store::StoreError;
 use tollgate::{AskedDecision, LocalAnswer, Name, Source};
-use tollgate_core::clock::Timestamp;
+use tollgate_core::clock::unix_time;
 use tollgate_core::trace_context::{CallTrace, TraceContext};
 use tollgate_engine::{ADMISSIONS_ALL, Total};
 use tollgate_metrics::{MetricName, encode_metric};
@@ -31,7 +31,8 @@ pub(super) struct SpanFacts {
     pub(super) allowed: bool,
     pub(super) source: Source,
     pub(super) by: Option<LocalAnswer>,
-    pub(super) began: Timestamp,
+    /// Unix time of the answer, or of the deadline.
+    pub(super) ended: Duration,
     pub(super) took: Duration,
     pub(super) error: Option<StoreError>,
 }
@@ -75,14 +76,14 @@ impl SpanQueue {
             CallTrace::Untold if fastrand::u32(..ADMISSIONS_ALL) >= self.sample => return,
             CallTrace::Untold => None,
         };
-        let AskedDecision { decision, began, took, error, .. } = asked;
+        let AskedDecision { decision, took, error, .. } = asked;
         let facts = SpanFacts {
             parent,
             rule: decision.status.as_ref().map(|status| status.rule.clone()),
             allowed: decision.allowed,
             source: decision.source,
             by: decision.by,
-            began,
+            ended: unix_time(),
             took,
             error,
         };
@@ -128,6 +129,7 @@ impl Collector for SpanCollector {
 #[cfg(test)]
 mod tests {
     use tollgate::{Decision, DecisionId};
+    use tollgate_core::clock::Timestamp;
 
     use super::*;
 
@@ -135,8 +137,7 @@ mod tests {
         let id = DecisionId { life: "gw-1-1".into(), call: 1, partition: None };
         let decision = Decision::new(true, Source::Store, Timestamp::default(), id);
         for _ in 0..calls {
-            let (began, took) = (Timestamp::default(), Duration::ZERO);
-            queue.take(AskedDecision { decision: &decision, trace, began, took, error: None });
+            queue.take(AskedDecision { decision: &decision, trace, took: Duration::ZERO, error: None });
         }
     }
 

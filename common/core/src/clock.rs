@@ -112,13 +112,18 @@ impl fmt::Debug for Timestamp {
     }
 }
 
+/// Returns the time of the system since the Unix epoch. It steps when the system's clock is set, which [`SystemClock`] does not.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 impl SystemClock {
     /// Starts the clock at the present system time.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "the only file that reads clocks")]
     pub fn start() -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started_at: Timestamp::from_ms(whole_ms(since_epoch)), started_ms: PROCESS_CLOCK.now_ms() }
+        Self { started_at: Timestamp::from_ms(whole_ms(unix_time())), started_ms: PROCESS_CLOCK.now_ms() }
     }
 }
 
