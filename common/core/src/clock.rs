@@ -1,27 +1,23 @@
 //! Time: the only file that reads a clock.
 //!
 //! All other code takes `now` as a parameter, so that the same code runs in wall time and in virtual time, and tests
-//! choose any instant. Instants are whole milliseconds since the Unix epoch, which is also the resolution of the
-//! stores.
+//! choose any instant.
 //!
 //! Every call reads the clock, and the system's monotonic clock costs more than the rest of a cheap decision. So each thread
 //! keeps the millisecond that it read last, and looks at the processor's counter whether that has ended. The counter decides
 //! nothing else: no error of it outlasts a millisecond, and a processor without a steady counter reads the system's clock.
 
 use std::cell::Cell;
-use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
+pub use crate::timestamp::Timestamp;
+
 /// Maximum difference, in ms, between two clocks that count as the same clock. A counter is re-based when the store's
 /// time steps back by more.
 pub const CLOCK_ERROR_MAX_MS: u64 = 1_000;
-
-/// Instant in milliseconds since the Unix epoch, UTC.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp(u64);
 
 /// Source of `now` for the shells that perform I/O.
 pub trait Clock: Send + Sync + 'static {
@@ -72,44 +68,6 @@ static PROCESS_CLOCK: LazyLock<ProcessClock> = LazyLock::new(ProcessClock::start
 thread_local! {
     /// Millisecond that the thread read last. It ends by the counter.
     static LAST_READ: Cell<Millisecond> = const { Cell::new(Millisecond { number: 0, from: 0, lasts: 0 }) };
-}
-
-impl Timestamp {
-    /// Returns the instant `ms` milliseconds after the Unix epoch.
-    #[must_use]
-    pub const fn from_ms(ms: u64) -> Self {
-        Self(ms)
-    }
-
-    /// Returns the milliseconds since the Unix epoch.
-    #[must_use]
-    pub const fn as_ms(self) -> u64 {
-        self.0
-    }
-
-    /// Returns the instant `ms` later; saturates at the maximum.
-    #[must_use]
-    pub const fn plus_ms(self, ms: u64) -> Self {
-        Self(self.0.saturating_add(ms))
-    }
-
-    /// Returns the instant `ms` earlier; saturates at the epoch.
-    #[must_use]
-    pub const fn minus_ms(self, ms: u64) -> Self {
-        Self(self.0.saturating_sub(ms))
-    }
-
-    /// Returns the milliseconds from `earlier` to `self`, or 0 if `self` is not later.
-    #[must_use]
-    pub const fn ms_since(self, earlier: Self) -> u64 {
-        self.0.saturating_sub(earlier.0)
-    }
-}
-
-impl fmt::Debug for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}ms", self.0)
-    }
 }
 
 /// Returns the time of the system since the Unix epoch. It steps when the system's clock is set, which [`SystemClock`] does not.

@@ -6,6 +6,7 @@
 //! [`messages`]. Modules are listed in the order of their layers: each one imports only the modules before it, and a
 //! test checks this.
 
+mod timestamp;
 pub mod clock;
 pub mod name;
 pub mod one_line;
