@@ -29,7 +29,9 @@ const WAITING_LEN_MAX: usize = 2_048 + 512;
 
 /// Starts an agent whose calls without a trace are all sampled.
 fn agent(redis: &Redis, collector: &Receiver) -> Up {
-    let (rules, redis, url) = (file("otlp.yaml", RULES).display().to_string(), redis.url(), collector.url());
+    // Tests that run at the same time have files of their own.
+    let rules = file(&format!("otlp-{}.yaml", collector.port), RULES).display().to_string();
+    let (redis, url) = (redis.url(), collector.url());
     let servers = ["--redis", &*redis, "--otlp", &*url, "--otlp-sample", "100%"];
     let args = ["agent", "--node", "gw-1", "--agents-expected", "1", "--http", "127.0.0.1:0", "--rules", &*rules];
     let agent = Up::of(&mut tollgate(&[&args[..], &servers].concat()));
@@ -72,6 +74,11 @@ fn number(point: &NumberDataPoint) -> usize {
     }
 }
 
+/// Returns the number of the trace of a call that repeats another one.
+fn repeat_trace(repeat: usize) -> u32 {
+    100 + u32::try_from(repeat).expect("a few calls")
+}
+
 /// A span for each decision that waited for Redis, in the trace of its call, and none for a decision that did not wait. The metrics
 /// tell all calls.
 #[test]
@@ -84,7 +91,12 @@ fn decisions_that_waited_for_redis_are_spans_and_all_calls_are_in_the_metrics() 
     let traced =
         [check(&mut client, &of_key("traced"), Some((1, "01"))), check(&mut client, TOO_LARGE, Some((2, "01")))];
     let unsampled = check(&mut client, &of_key("unsampled"), Some((3, "00")));
-    let repeated = check(&mut client, TOO_LARGE, Some((4, "01")));
+    // The answer to the first announcement of the rules ends denials that the agent knows.
+    let mut repeats = Vec::new();
+    wait_for("a denial that the agent repeats", || {
+        repeats.push(check(&mut client, TOO_LARGE, Some((repeat_trace(repeats.len()), "01"))));
+        (repeats.last()?["by"] == "cached_denial").then_some(())
+    });
     let mut untraced = vec![check(&mut client, &of_key("untraced"), None)];
     // No lease is asked for at the end of a sub-window.
     wait_for("an admission by a lease", || {
@@ -103,7 +115,7 @@ fn decisions_that_waited_for_redis_are_spans_and_all_calls_are_in_the_metrics() 
 
     assert_eq!([&traced[0], &traced[1], &unsampled].map(|answer| &answer["source"]), ["store"; 3]);
     assert_eq!([&traced[0], &traced[1]].map(|answer| &answer["allowed"]), [true, false]);
-    assert_eq!((&repeated["allowed"], &repeated["by"]), (&false.into(), &"cached_denial".into()));
+    assert!(repeats.iter().all(|answer| answer["allowed"] == false), "{repeats:?}");
 
     let of_trace = |number: u128| -> Vec<&Span> {
         received.spans.iter().filter(|span| span.trace_id == number.to_be_bytes()).collect()
@@ -125,20 +137,25 @@ fn decisions_that_waited_for_redis_are_spans_and_all_calls_are_in_the_metrics() 
         );
         assert!(span.end_time_unix_nano > span.start_time_unix_nano, "{span:?}");
     }
-    assert!([3, 4].into_iter().all(|trace| of_trace(trace).is_empty()), "neither is to have a span");
+    assert!(of_trace(3).is_empty(), "a trace that is not sampled has no span");
+    let by_redis = repeats.len() - 1;
+    for repeat in 0..=by_redis {
+        let spans = of_trace(repeat_trace(repeat).into()).len();
+        assert_eq!(spans, usize::from(repeat < by_redis), "only a denial by Redis is a span");
+    }
     // A lease decides without Redis. A busy machine may make Redis late, which then is a span, too.
     let asked = untraced.iter().filter(|answer| answer["by"] != "lease").count();
     let begun: BTreeSet<&[u8]> =
         received.spans.iter().filter(|span| span.parent_span_id.is_empty()).map(|span| &*span.trace_id).collect();
-    assert_eq!((begun.len(), received.spans.len()), (asked, asked + 3));
+    assert_eq!((begun.len(), received.spans.len()), (asked, asked + 3 + by_redis));
     assert!(received.spans.iter().all(|span| !format!("{span:?}").contains("busy")), "a key is no attribute");
 
     let last = received.metrics.last().expect("the last metrics");
-    let calls = untraced.len() + 5;
+    let calls = untraced.len() + repeats.len() + 4;
     assert_eq!(points(last, "tollgate_decisions_total").iter().map(number).sum::<usize>(), calls);
     let denied = points(last, "tollgate_decisions_total").iter();
     let denied = denied.filter(|point| text(&point.attributes, "outcome") == "denied").map(number).sum::<usize>();
-    assert_eq!(denied, 2 + usize::from(late["allowed"] == false));
+    assert_eq!(denied, 1 + repeats.len() + usize::from(late["allowed"] == false));
     assert_eq!(points(last, "tollgate_agents_active").iter().map(number).collect::<Vec<_>>(), [1]);
     let checks = last.iter().find(|metric| metric.name == "tollgate_check_duration_seconds").expect("a histogram");
     let Some(Data::Histogram(checks)) = &checks.data else { panic!("{checks:?}") };
