@@ -102,8 +102,8 @@ pub(crate) struct AgentArgs {
     pub(crate) decision_log: DecisionLogArgs,
     #[command(flatten)]
     pub(crate) otlp: OtlpArgs,
-    /// File with the token with which requests from other machines may settle, release and switch the emergency; it is read again
-    /// when it changes
+    /// File with the token with which requests from other machines may settle, release, reset callers and switch the emergency; it is
+    /// read again when it changes
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

@@ -87,10 +87,11 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     announce_regions(&regions, &addresses);
     for (region, sockets) in regions.iter().zip(sockets) {
         let (budgets, counters) = region.queries();
-        let router = tollgate_http::router_with(settings.clone(), region.agent.clone())
-            .merge(counters_router(counters.clone(), Some(budgets.clone())))
+        let operators = counters_router(counters.clone(), Some(budgets.clone()))
             .merge(regions_router(budgets, counters))
-            .merge(switch_router(switches.clone()))
+            .merge(switch_router(switches.clone()));
+        let router = tollgate_http::router_with(settings.clone(), region.agent.clone())
+            .merge(tollgate_http::for_operators(&settings, operators))
             .fallback(unknown_path);
         surfaces.serve(sockets.http, sockets.grpc, router, &settings, region.agent.clone());
     }
@@ -197,7 +198,7 @@ fn read<T: DeserializeOwned>(body: &Bytes, example: &str) -> Result<T, Switched>
 
 async fn unknown_path(request: Request) -> Switched {
     let path = request.uri().path();
-    let known = "/check, /batch, /explain, /json, /settle, /release, /emergency, /healthz, /readyz, /metrics, /openapi.yaml, /regions, /counters, or POST /regions/move, /regions/cut or /regions/heal";
+    let known = "/check, /batch, /explain, /json, /settle, /release, /reset, /emergency, /healthz, /readyz, /metrics, /openapi.yaml, /regions, /counters, or POST /regions/move, /regions/cut or /regions/heal";
     refusal(StatusCode::NOT_FOUND, &format!("unknown path `{path}`; use {known}"))
 }
 

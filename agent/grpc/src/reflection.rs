@@ -26,7 +26,7 @@ pub(crate) fn router() -> Router {
 
 async fn local_only(request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<ConnectInfo<Peer>>();
-    if peer.is_some_and(|ConnectInfo(peer)| !peer.is_local()) {
+    if !peer.is_some_and(|ConnectInfo(peer)| peer.is_local()) {
         return Status::permission_denied("only peers on the same machine may read the schemas").into_http();
     }
     next.run(request).await

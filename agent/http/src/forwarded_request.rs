@@ -5,6 +5,7 @@
 //! has set. Envoy sends the client's path behind a prefix; then no header is read, because a client of Envoy may send the headers of
 //! other gateways.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +13,7 @@ use axum::extract::ConnectInfo;
 use http::request::Parts;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Uri};
+use percent_encoding::{CONTROLS, percent_encode};
 use tollgate::store::ChargeStore;
 use tollgate::{Agent, Call, request};
 use tollgate_listen::Peer;
@@ -42,7 +44,7 @@ impl ForwardedRequests {
             self.warn_of_absent_uri(agent.node(), parts);
         }
         let (method, path) = method_and_path(parts, self.gateway)?;
-        Ok(call_of(agent, parts, method, path))
+        Ok(call_of(agent, parts, &method, &path))
     }
 
     /// Logs once that the path of a client's request is missing, so that no rule for paths applies.
@@ -79,35 +81,37 @@ fn call_of<S: ChargeStore>(agent: &Agent<S>, parts: &Parts, method: &str, path: 
 
 /// Returns method, path and query of the client's request if the gateway forwards them in headers, else those of the HTTP
 /// request.
-fn method_and_path(request: &Parts, gateway: Gateway) -> Result<(&str, &str), ProblemDetails> {
-    let method = agreed_value(&request.headers, gateway.method_headers(), Some)?;
-    let method = method.unwrap_or_else(|| request.method.as_str());
+fn method_and_path(request: &Parts, gateway: Gateway) -> Result<(Cow<'_, str>, Cow<'_, str>), ProblemDetails> {
+    let method = agreed_value(&request.headers, gateway.method_headers(), |method| Some(method))?;
+    let method = method.unwrap_or_else(|| request.method.as_str().into());
     let path = agreed_value(&request.headers, gateway.uri_headers(), path_of)?;
-    Ok((method, path.unwrap_or_else(|| path_and_query(&request.uri))))
+    Ok((method, path.unwrap_or_else(|| path_and_query(&request.uri).into())))
 }
 
 /// Returns the common value of all given headers. Gateways set one of them and pass the others through from the
-/// client, which could otherwise choose the endpoint that it is counted under.
+/// client, which could otherwise choose the endpoint that it is counted under. Bytes that are no ASCII are escaped: some gateways pass on
+/// a path as the client wrote it.
 fn agreed_value<'a>(
     headers: &'a HeaderMap,
     names: &[&'static str],
-    read: fn(&'a str) -> Option<&'a str>,
-) -> Result<Option<&'a str>, ProblemDetails> {
-    let mut agreed: Option<(&str, &str)> = None;
+    read: fn(&str) -> Option<&str>,
+) -> Result<Option<Cow<'a, str>>, ProblemDetails> {
+    let mut agreed: Option<(&str, Cow<'_, str>)> = None;
     for (name, value) in
         names.iter().flat_map(|name| headers.get_all(*name).into_iter().map(move |value| (*name, value)))
     {
-        let value = value.to_str().map_err(|_| {
-            let detail = format!("{name} contains characters other than visible ASCII; escape them");
-            ProblemDetails::bad_request(detail)
-        })?;
-        let value = read(value).ok_or_else(|| {
+        let escaped = Cow::from(percent_encode(value.as_bytes(), CONTROLS));
+        let value = match escaped {
+            Cow::Borrowed(text) => read(text).map(Cow::Borrowed),
+            Cow::Owned(text) => read(&text).map(|value| Cow::Owned(value.to_owned())),
+        };
+        let value = value.ok_or_else(|| {
             ProblemDetails::bad_request(format!(
                 "{name} is neither a path nor a URL with one; let the gateway set it to the path and query of the client's request, such as /search?q=1, or to https://host/search?q=1"
             ))
         })?;
-        let (first, known) = *agreed.get_or_insert((name, value));
-        if known != value {
+        let (first, known) = agreed.get_or_insert_with(|| (name, value.clone()));
+        if *known != value {
             return Err(ProblemDetails::bad_request(format!(
                 "{first} and {name} contradict each other; configure the gateway to set one and to clear the others, or name it with --gateway"
             )));

@@ -96,6 +96,15 @@ pub fn as_administration(routes: Router) -> Router {
     routes.route_layer(from_fn(administration::give_way))
 }
 
+/// Returns routes that other crates add and that change what is admitted: only operators may send them anything but GET, as with
+/// `/settle`. They give way to decisions, too.
+///
+/// # Panics
+/// Panics if there are no routes.
+pub fn for_operators(settings: &HttpSettings, routes: Router) -> Router {
+    as_administration(routes.route_layer(from_fn_with_state(settings.token.clone(), operator::only_operators)))
+}
+
 /// Returns the routes for gateways.
 fn traffic<S: ChargeStore>() -> Router<HttpState<S>> {
     Router::new()
@@ -109,8 +118,8 @@ fn traffic<S: ChargeStore>() -> Router<HttpState<S>> {
 /// Returns the routes for operators.
 fn admin<S: ChargeStore>(state: &HttpState<S>) -> Router<HttpState<S>> {
     let operators = Router::new()
-        .route("/settle", post(settle_release::settle::<S>))
-        .route("/release", post(settle_release::release::<S>))
+        .route(operator::SETTLE_PATH, post(settle_release::settle::<S>))
+        .route(operator::RELEASE_PATH, post(settle_release::release::<S>))
         .route(operator::RESET_PATH, post(reset::reset::<S>))
         .route(operator::EMERGENCY, get(emergency::show::<S>).post(emergency::switch::<S>))
         .route_layer(from_fn_with_state(state.clone(), operator::only_operators));

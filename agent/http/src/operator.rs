@@ -22,12 +22,16 @@ pub const TOKEN_LEN_MIN: usize = 16;
 const SCHEME: &[u8] = b"bearer ";
 /// Header by which a proxy tells for whom it asks.
 const X_FORWARDED_FOR: &str = "x-forwarded-for";
+/// Path of corrections of a cost.
+pub(crate) const SETTLE_PATH: &str = "/settle";
+/// Path of slots that are given back.
+pub(crate) const RELEASE_PATH: &str = "/release";
 /// Path of the emergency switch.
 pub(crate) const EMERGENCY: &str = "/emergency";
 /// Path of resets.
 pub(crate) const RESET_PATH: &str = "/reset";
-/// Paths that no gateway needs. A proxy that passes them on would admit everybody as from its own machine.
-const OF_PEOPLE: [&str; 2] = [EMERGENCY, RESET_PATH];
+/// Paths that gateways need. Others are of people: a proxy that passes them on would admit everybody as from its own machine.
+const OF_GATEWAYS: [&str; 2] = [SETTLE_PATH, RELEASE_PATH];
 
 /// Token that operators send as `Authorization: Bearer TOKEN`.
 ///
@@ -106,7 +110,7 @@ fn is_of_operator(request: &Parts, token: Option<&OperatorToken>) -> bool {
     }
     let is_local = request.extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.is_local());
     let is_passed_on = request.headers.contains_key(X_FORWARDED_FOR) || request.headers.contains_key(FORWARDED);
-    is_local && !request.headers.contains_key(ORIGIN) && !(is_passed_on && OF_PEOPLE.contains(&request.uri.path()))
+    is_local && !request.headers.contains_key(ORIGIN) && (!is_passed_on || OF_GATEWAYS.contains(&request.uri.path()))
 }
 
 #[cfg(test)]

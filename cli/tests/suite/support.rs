@@ -1,6 +1,6 @@
 //! Support for the tests: runs the binary, and sends requests to a running one over plain sockets.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -187,6 +187,14 @@ impl Client {
 
     pub(crate) fn receive(&mut self) -> Answer {
         self.try_receive().expect("an answer, not the end of the connection")
+    }
+
+    /// Waits until the process ends the connection. Returns false if it sends anything.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        match self.0.read(&mut [0]) {
+            Ok(len) => len == 0,
+            Err(error) => error.kind() == ErrorKind::ConnectionReset,
+        }
     }
 
     fn try_receive(&mut self) -> Option<Answer> {

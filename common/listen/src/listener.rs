@@ -31,7 +31,9 @@ pub struct Listener {
 
 enum BoundSocket {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
+    /// The file is removed before the listener is closed. Otherwise another process could take the path over in between, and lose its
+    /// own file.
+    Unix(SocketFile, UnixListener),
 }
 
 /// File of a Unix socket, removed at the end.
@@ -50,7 +52,7 @@ impl Listener {
                 let listener = UnixListener::bind(path)?;
                 let file = SocketFile(path.clone());
                 fs::set_permissions(path, fs::Permissions::from_mode(UNIX_MODE))?;
-                BoundSocket::Unix(listener, file)
+                BoundSocket::Unix(file, listener)
             }
         };
         Ok(Self { socket, group: group.clone(), is_failing: false })
@@ -63,7 +65,7 @@ impl Listener {
     pub fn address(&self) -> io::Result<Address> {
         match &self.socket {
             BoundSocket::Tcp(listener) => listener.local_addr().map(Address::Tcp),
-            BoundSocket::Unix(_, SocketFile(path)) => Ok(Address::Unix(path.clone())),
+            BoundSocket::Unix(SocketFile(path), _) => Ok(Address::Unix(path.clone())),
         }
     }
 
@@ -113,7 +115,7 @@ impl Listener {
                 };
                 Ok((stream, Peer::Tcp(peer)))
             }
-            BoundSocket::Unix(listener, _) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
+            BoundSocket::Unix(_, listener) => Ok((Stream::Unix(listener.accept().await?.0), Peer::Unix)),
         }
     }
 }

@@ -185,7 +185,7 @@ async fn no_value_of_a_client_keeps_a_request_from_its_limits() {
     }
 }
 
-/// K7: an invalid request is told what is wrong with it.
+/// An invalid request is told what is wrong with it.
 #[tokio::test]
 async fn an_invalid_request_is_refused_with_a_remedy() {
     let router = router();
@@ -223,7 +223,7 @@ async fn an_invalid_request_is_refused_with_a_remedy() {
     assert!(text.contains("RateLimitService/ShouldRateLimit"), "{text}");
 }
 
-/// K4: probes learn what `/readyz` says, also while the agent drains.
+/// Probes learn what `/readyz` says, also while the agent drains.
 #[tokio::test]
 async fn the_health_service_reports_readiness() {
     let check = |service: &str| HealthCheckRequest { service: service.to_owned() }.encode_to_vec();

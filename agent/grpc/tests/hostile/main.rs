@@ -28,7 +28,7 @@ const WARM_PASS: usize = 2;
 /// Maximum growth of the resident memory after that pass, in bytes.
 const GROWTH_BYTES_MAX: u64 = 1 << 20;
 
-/// K7, capped: every hostile request has a clear end, nothing is lost, and the memory is flat.
+/// Every hostile request has a clear end, nothing is lost, and the memory is flat.
 #[tokio::test]
 async fn a_hostile_request_has_a_clear_end_and_changes_nothing() {
     let target = Target::start().await;

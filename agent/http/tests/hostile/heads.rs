@@ -47,7 +47,7 @@ pub(crate) fn requests() -> Vec<HostileRequest> {
         get("a folded header", "x: a\r\n b\r\n\r\n", 400),
         get("a zero byte in a header", "x: \0\r\n\r\n", 400),
         get("paths that contradict each other", "x-forwarded-uri: /a\r\nx-original-uri: /b\r\n\r\n", 400),
-        HostileRequest::new("a forwarded path in bytes", b"GET /check HTTP/1.1\r\nx-forwarded-uri: /\xff\r\n\r\n", 400),
+        HostileRequest::new("a forwarded path in bytes", b"GET /check HTTP/1.1\r\nx-forwarded-uri: /\xff\r\n\r\n", 200),
         get("a forwarded path that is none", "x-forwarded-uri: evil\r\n\r\n", 400),
         framed("two lengths", "content-length: 34\r\ncontent-length: 3", call, 400),
         framed("a list of two lengths", "content-length: 34, 3", call, 400),

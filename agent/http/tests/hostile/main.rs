@@ -25,7 +25,7 @@ const WARM_PASS: usize = 2;
 /// parts of the heap in another order than those of the first one, which takes some MB.
 const GROWTH_BYTES_MAX: u64 = 8 << 20;
 
-/// K7, capped: every hostile request has a clear end, nothing is lost, and the memory is flat.
+/// Every hostile request has a clear end, nothing is lost, and the memory is flat.
 #[tokio::test]
 async fn a_hostile_request_has_a_clear_end_and_changes_nothing() {
     let target = Target::start().await;

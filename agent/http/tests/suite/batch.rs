@@ -35,7 +35,7 @@ async fn ids_hold_for_the_calls_of_a_batch() {
     }
 }
 
-/// K7: nothing of a batch is charged that cannot be read, and the answer names the place.
+/// A batch that cannot be read charges nothing, and the answer names the place.
 #[tokio::test]
 async fn an_invalid_batch_is_refused_whole() {
     let mut client = Sidecar::start(&["api_key"]).await.client().await;

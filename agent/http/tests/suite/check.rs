@@ -190,16 +190,26 @@ async fn an_explanation_names_the_cached_denial() {
     assert_eq!(held(denied), ["cached_denial".into(), serde_json::Value::Null]);
 }
 
-/// `/json` has the status of its first denial.
+/// `/json` has the status of the denial that no retry changes, at any place among its descriptors.
 #[tokio::test]
 async fn a_request_of_envoy_gets_the_status_of_the_deny_list() {
     for (setting, expected) in [("", 429), ("deny_status: 403", 403)] {
-        let rules = format!("{setting}\nrules: []\nlists: {{ deny: [{{ domain: d, user: stolen }}] }}");
+        let rules = format!(
+            "{setting}\nrules: [{{ name: none, match: {{ domain: d }}, per: [path], quota: 1/h }}]\nlists: {{ deny: [{{ domain: d, user: stolen }}] }}"
+        );
         let rules = tollgate_rules::from_yaml("rules.yaml", &rules, 7).unwrap();
         let mut client = Sidecar::of(Agent::builder().rules(rules).start().unwrap()).await.client().await;
-        let json = r#"{"domain": "d", "descriptors": [{"entries": [{"key": "user", "value": "stolen"}]}]}"#;
-        let denied = client.ask("POST", "/json", &[], json).await;
-        assert_eq!((denied.status.as_u16(), &denied.json()["overallCode"]), (expected, &"OVER_LIMIT".into()));
+        let [limited, stolen] = [("path", "/x"), ("user", "stolen")]
+            .map(|(key, value)| serde_json::json!({ "entries": [{ "key": key, "value": value }] }));
+        let mut ask = async |descriptors: &[&serde_json::Value]| {
+            let json = serde_json::json!({ "domain": "d", "descriptors": descriptors }).to_string();
+            let denied = client.ask("POST", "/json", &[], json).await;
+            denied.status.as_u16()
+        };
+        assert_eq!([ask(&[&limited]).await, ask(&[&limited]).await], [200, 429]);
+        for descriptors in [&[&stolen][..], &[&limited, &stolen], &[&stolen, &limited]] {
+            assert_eq!(ask(descriptors).await, expected);
+        }
     }
 }
 

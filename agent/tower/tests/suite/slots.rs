@@ -42,7 +42,7 @@ async fn status(address: SocketAddr) -> u16 {
     Client::connect(address).await.get("/", &[]).await.status.as_u16()
 }
 
-/// the slot is free when the streamed body ends, not when its headers are sent.
+/// The slot is free when the streamed body ends, not when its headers are sent.
 #[tokio::test]
 async fn a_slot_is_held_until_the_streamed_body_ends() {
     let (chunks, address) = start().await;
@@ -60,7 +60,7 @@ async fn a_slot_is_held_until_the_streamed_body_ends() {
     assert_eq!([status(address).await, status(address).await], [200, 200]);
 }
 
-/// a client that goes away in the middle of a body frees its slot.
+/// A client that goes away in the middle of a body frees its slot.
 #[tokio::test]
 async fn a_slot_is_free_when_the_client_disconnects_from_the_body() {
     let (chunks, address) = start().await;
@@ -72,7 +72,7 @@ async fn a_slot_is_free_when_the_client_disconnects_from_the_body() {
     assert_eq!(status(address).await, 200);
 }
 
-/// a client that goes away before the response frees its slot.
+/// A client that goes away before the response frees its slot.
 #[tokio::test]
 async fn a_slot_is_free_when_the_client_disconnects_from_the_handler() {
     let (chunks, address) = start().await;

@@ -27,7 +27,7 @@ const NEWCOMERS: u64 = 20;
 const SKETCH_BYTES_MAX: u64 = 64 << 20;
 
 /// Returns the sum of the series of a metric.
-fn metric(client: &mut Client, name: &str) -> u64 {
+pub(super) fn metric(client: &mut Client, name: &str) -> u64 {
     let metrics = client.get("/metrics", &[]);
     let series = metrics.text().lines().filter(|line| line.split(['{', ' ']).next() == Some(name));
     series.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()

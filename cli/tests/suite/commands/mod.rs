@@ -15,6 +15,7 @@ mod limit;
 mod reload;
 mod metrics;
 mod flood;
+mod crowd;
 pub(crate) mod cookbook;
 mod tour;
 mod import;

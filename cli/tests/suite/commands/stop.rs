@@ -32,7 +32,7 @@ fn a_signal_lets_open_requests_end_and_then_ends_well() {
     }
 }
 
-/// P4: a gateway that looks at `/readyz` leaves before the end, and no request of others fails.
+/// A gateway that looks at `/readyz` leaves before the end, and no request of others fails.
 #[test]
 fn an_agent_that_drains_is_not_ready_and_still_decides() {
     let up = Up::start(&["--limit", "10/min per api_key", "--drain", "1h"]);

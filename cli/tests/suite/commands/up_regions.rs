@@ -217,6 +217,11 @@ fn a_switch_is_used_by_curl_too() {
     client.send("POST", "/regions/cut", &form, example.trim_end_matches('\''));
     let cut = client.receive();
     assert_eq!((cut.status, &cut.json()["cut"]), (200, &true.into()));
+    for header in [("origin", "http://elsewhere"), ("x-forwarded-for", "9.9.9.9")] {
+        client.send("POST", "/regions/heal", &[header], example.trim_end_matches('\''));
+        let refused = client.receive();
+        assert!(refused.status == 403 && refused.text().contains("only operators"), "{header:?}: {}", refused.text());
+    }
     let unknown = client.get("/region", &[]);
     let detail = unknown.json()["detail"].to_string();
     assert!(unknown.status == 404 && detail.contains("/regions, /counters, or POST /regions/move"), "{detail}");

@@ -44,6 +44,11 @@ fn nginx_passes_the_scenarios() {
         let answer = front.client().get(path, &[]);
         assert_eq!((answer.status, answer.find("retry-after")), (status, None), "{path}");
     }
+    // nginx passes on a path as the client wrote it, also with bytes that belong escaped.
+    let mut client = front.client();
+    for status in [200, 200, 200, 429] {
+        assert_eq!(client.get("/search?q=\u{e9}", &[("x-api-key", "raw")]).status, status);
+    }
     let config = format!("nginx -e stderr -c {}/nginx.conf ", nginx.folder().display());
     page::see_that_it_works(SECTION, nginx.port());
     page::run(SECTION, "nginx ", &[("nginx ", &config)]);

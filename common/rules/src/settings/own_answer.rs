@@ -104,9 +104,10 @@ fn read_status(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Option<ErrorStat
     let error = |text: &str| ErrorStatus::new(text.parse().ok()?);
     let status = reader.parse_by(node, "`status`", "a status of an error, 400 to 599", error)?;
     if status.is_of_server() {
+        let code = status.code();
+        let gateways = if (502..=504).contains(&code) { ", HAProxy and Traefik" } else { " and HAProxy" };
         let text = format!(
-            "Envoy's `ext_authz` over HTTP and HAProxy take the status {} for a failed agent, and may let the denied call pass; write a status from 400 to 499, unless your gateway passes this one on",
-            status.code()
+            "Envoy's `ext_authz` over HTTP{gateways} take the status {code} for a failed agent, and may let the denied call pass; write a status from 400 to 499, unless your gateway passes this one on"
         );
         reader.warn(line_of(node), text);
     }

@@ -24,7 +24,7 @@ fn health(address: SocketAddr) -> (Value, u64) {
     (serde_json::from_str(&get(address, "/healthz")).unwrap(), line.unwrap().parse().unwrap())
 }
 
-/// P3, K4: a certificate that ends within a week is told in `/healthz`, in a metric, and by one line of the log. Once it has ended, the
+/// P3: a certificate that ends within a week is told in `/healthz`, in a metric, and by one line of the log. Once it has ended, the
 /// state is degraded. A renewed one ends the warning.
 #[test]
 fn the_end_of_a_certificate_is_told_until_it_is_renewed() {
@@ -66,7 +66,7 @@ fn the_end_of_a_certificate_is_told_until_it_is_renewed() {
     assert!(repeated.is_empty(), "each change has one line: {repeated:?}");
 }
 
-/// P3, K4: an aggregator tells the end of its certificate, too.
+/// P3: an aggregator tells the end of its certificate, too.
 #[test]
 fn an_aggregator_tells_the_end_of_its_certificate() {
     let certificates = Certificates::of("own");
