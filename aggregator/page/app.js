@@ -17,6 +17,7 @@ const SPANS = {
 };
 const OPEN_SECONDS_MS = 2 * SECOND;       // the newest seconds are not shown: calls of them still arrive
 const CALLER_MINUTES = 5;                 // range of the tables while no range is selected
+const ENDPOINTS_MAX = 1000;               // rows of the table of endpoints
 const ROW_STEPS = [10, 50, 200];
 const SILENCE_MAX_MS = 5 * SECOND;        // a stream without an event for this time is lost
 const RETRY_MAX_MS = 15 * SECOND;
@@ -400,8 +401,9 @@ function createPanels() {
   });
   new Panel({
     id: "endpoints", path: "endpoints", everyMs: 5 * SECOND, order: "-calls", empty: "No calls with an endpoint.",
-    question: () => ({ minutes: rangeMinutes() }), rows: (body) => body.endpoints, key: (row) => row.endpoint,
-    caption: () => `Calls of all rules, ${since(rangeMinutes())}.`,
+    question: () => ({ minutes: rangeMinutes(), limit: ENDPOINTS_MAX }), rows: (body) => body.endpoints, key: (row) => row.endpoint,
+    caption: ({ matched }) => `Calls of all rules, ${since(rangeMinutes())}.`
+      + (matched > ENDPOINTS_MAX ? ` The ${count(ENDPOINTS_MAX)} endpoints with the most calls of ${count(matched)}.` : ""),
     columns: [code("endpoint", "Endpoint"), calls, admitted, denied, share, shadowDenied, units, deniedBy],
   });
   new Panel({
@@ -665,9 +667,9 @@ function showStatus(status) {
 }
 
 // Lists what is broken: in the state line, and with the reason below it.
-function showProblems({ problems, silent, loading }) {
+function showProblems({ problems, silent, loading, now_ms: now }) {
   const shown = problems.map(({ part }) => part);
-  const lines = problems.map(({ part, why }) => `${part}: ${why}`);
+  const lines = problems.map(({ part, why, since_ms: since }) => `${part}, since ${clock(since, now)}: ${why}`);
   if (silent.length) shown.push(`silent: ${names(silent)}`);
   if (silent.length) lines.push(`Silent: ${silent.join(", ")}. They publish nothing, so their counts are missing here.`);
   if (loading) lines.push("Loading: the server still reads its records, so counts are incomplete.");

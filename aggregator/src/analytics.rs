@@ -19,6 +19,7 @@ use tollgate_core::log_throttle::LogThrottle;
 use tollgate_core::messages::rollups::RollupBatch;
 use tollgate_wire::Record;
 
+use crate::part_state::PartState;
 use crate::queries::AskError;
 
 /// Time for which a poll waits for records. Pages are a second behind in any case.
@@ -38,8 +39,8 @@ pub struct Analytics {
     /// Key of the digests of callers.
     pub(crate) key: DigestKey,
     is_loaded: Arc<AtomicBool>,
-    /// Reason for which the topics of analytics cannot be used.
-    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
+    /// State of the topics of analytics.
+    pub(crate) bus_state: PartState,
     clock: Arc<dyn Clock>,
 }
 
@@ -51,7 +52,7 @@ impl Analytics {
             turn: Arc::default(),
             key,
             is_loaded: Arc::default(),
-            bus_error: Arc::default(),
+            bus_state: PartState::default(),
             clock,
         }
     }
@@ -119,7 +120,8 @@ impl Analytics {
             if batch.partition >= partitions {
                 return Err(format!("`calls` has {partitions} partitions, and the record is of {}", batch.partition));
             }
-            self.view.lock().apply(now, &batch)
+            let written = (topic == Topic::Rollups).then_some(record.appended);
+            self.view.lock().apply(now, written, &batch)
         });
         if let Err(reason) = applied {
             let BusRecord { partition, offset, appended, ref payload } = *record;

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tollgate_aggregator_engine::budget::region::RegionPartitions;
 use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::{Worker, WorkerEffect, WorkerInput, WorkerNotice};
@@ -21,6 +20,7 @@ use tollgate_wire::Record;
 use crate::analytics::PassedOver;
 use crate::dead_letters::DeadLetters;
 use crate::metrics::AggregatorMetrics;
+use crate::part_state::{PartState, Problem};
 use crate::queries::{AggregatorState, Query};
 use crate::regions::RegionFeed;
 
@@ -58,8 +58,9 @@ pub(crate) struct EventLoop<B: Bus> {
     pub(crate) part_assigned_at: Timestamp,
     /// True if it takes care of the counters of all partitions, because it does not know the other aggregators.
     pub(crate) has_all_counters: bool,
-    /// The reason for which the bus cannot be used, as the thread that prepares the bus reports it.
-    pub(crate) bus_error: Arc<Mutex<Option<String>>>,
+    /// State of the bus, as the thread that prepares it reports it.
+    pub(crate) bus_state: PartState,
+    pub(crate) started_at: Timestamp,
 }
 
 impl<B: Bus> EventLoop<B> {
@@ -117,21 +118,22 @@ impl<B: Bus> EventLoop<B> {
                 now: self.clock.now(),
                 worker: &self.worker,
                 dead_letters: &self.dead_letters,
-                bus_error: self.bus_error(),
+                bus_problem: self.bus_problem(),
             });
         }
     }
 
-    fn bus_error(&self) -> Option<String> {
+    fn bus_problem(&self) -> Option<Problem> {
         let is_connected = self.metrics.bus_connected.get() == 1;
-        self.bus_error.lock().clone().or_else(|| (!is_connected).then(|| NO_ANSWER_YET.to_owned()))
+        let no_answer = || Problem { why: NO_ANSWER_YET.to_owned(), since: self.started_at };
+        self.bus_state.problem().or_else(|| (!is_connected).then(no_answer))
     }
 
     /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is
     /// unavailable, it takes care of all until it knows the others. Two aggregators that renew the same grants are
     /// harmless, and none at all would lose them.
     fn region_part(&mut self, now: Timestamp) -> RegionPartitions {
-        let is_away = self.bus_error.lock().is_some();
+        let is_away = self.bus_state.problem().is_some();
         let knows_others = self.worker.membership().is_none_or(Membership::is_settled);
         self.has_all_counters = !knows_others && (is_away || self.has_all_counters);
         let all = 0..self.bus.partitions(Topic::Calls);

@@ -8,6 +8,7 @@ mod thread_group;
 mod dead_letters;
 mod queries;
 mod metrics;
+mod part_state;
 mod analytics;
 pub mod regions;
 mod event_loop;

@@ -13,6 +13,7 @@ use tollgate_aggregator_engine::worker::Worker;
 use tollgate_core::clock::Timestamp;
 
 use crate::dead_letters::DeadLetters;
+use crate::part_state::Problem;
 
 /// Maximum number of queries that wait; further ones are refused.
 const QUERIES_LEN_MAX: usize = 64;
@@ -24,7 +25,7 @@ pub(crate) struct AggregatorState<'a> {
     pub(crate) now: Timestamp,
     pub(crate) worker: &'a Worker,
     pub(crate) dead_letters: &'a DeadLetters,
-    pub(crate) bus_error: Option<String>,
+    pub(crate) bus_problem: Option<Problem>,
 }
 
 /// Reason for which a question has no answer.
@@ -105,7 +106,7 @@ mod tests {
             let (worker, dead_letters) = (Worker::new(WorkerSettings::new("a"), 1), DeadLetters::new(None));
             for query in queue {
                 let now = Timestamp::from_ms(7);
-                query(&AggregatorState { now, worker: &worker, dead_letters: &dead_letters, bus_error: None });
+                query(&AggregatorState { now, worker: &worker, dead_letters: &dead_letters, bus_problem: None });
             }
         });
         assert_eq!(queries.ask(|_| -> u64 { panic!("a fault of a query") }).await, Err(AskError::StateFailed));

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 
-use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_aggregator_engine::worker::{Worker, WorkerSettings};
 use tollgate_bus::{Bus, BusError, ReadFrom, Topic, supervise};
@@ -17,6 +16,7 @@ use crate::analytics::Analytics;
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
 use crate::metrics::AggregatorMetrics;
+use crate::part_state::PartState;
 use crate::queries::Queries;
 use crate::regions::RegionFeed;
 use crate::thread_group::ThreadGroup;
@@ -61,7 +61,7 @@ impl Aggregator {
     ) -> std::io::Result<Self> {
         let (id, has_analytics) = (settings.id.clone(), settings.analytics.is_some());
         let mut threads = ThreadGroup::new("the aggregator", "the next start restores the counts from the log");
-        let ((queries, queue), bus_error) = (Queries::open(), Arc::<Mutex<Option<String>>>::default());
+        let ((queries, queue), bus_state) = (Queries::open(), PartState::default());
         let mut registry = Registry::default();
         let metrics = AggregatorMetrics::register(&mut registry, bus.partitions(Topic::Calls));
         let analytics = Analytics::new(clock.clone());
@@ -83,17 +83,19 @@ impl Aggregator {
             regions,
             part_assigned_at: Timestamp::default(),
             has_all_counters: false,
-            bus_error: bus_error.clone(),
+            bus_state: bus_state.clone(),
+            started_at: clock.now(),
             worker: Worker::new(settings, bus.partitions(Topic::Calls)),
             bus: bus.clone(),
-            clock,
+            clock: clock.clone(),
         };
         // The bus is prepared on a thread of its own, and again whenever it was unavailable.
         let of_counts = id.clone();
+        let of_state = clock.clone();
         let notify = move |prepared: Result<(), &BusError>| {
             bus_connected.set(prepared.is_ok().into());
             let error = prepared.as_ref().err().map(ToString::to_string);
-            let has_recovered = std::mem::replace(&mut *bus_error.lock(), error).is_some();
+            let has_recovered = bus_state.note(of_state.now(), error);
             match prepared {
                 Ok(()) if !has_recovered => {}
                 Ok(()) => tracing::info!(aggregator = %of_counts, "the bus is available; counting starts"),
@@ -108,8 +110,9 @@ impl Aggregator {
         threads.start(|stop| supervise(bus.clone(), stop, notify))?;
         if has_analytics {
             if let Some(bus) = of_analytics {
-                let (id, bus, error) = (id.clone(), bus.clone(), analytics.bus_error.clone());
-                threads.start(|stop| supervise(bus, stop, move |prepared| note_analytics(&id, &error, prepared)))?;
+                let (id, bus, state) = (id.clone(), bus.clone(), analytics.bus_state.clone());
+                let notify = move |prepared: Result<(), &BusError>| note_analytics(&id, &state, clock.now(), prepared);
+                threads.start(|stop| supervise(bus, stop, notify))?;
             }
             let (view, bus) = (analytics.clone(), of_analytics.unwrap_or(bus).clone());
             threads.run("tollgate-analytics", move |stop| view.run(&bus, stop, &passed_over))?;
@@ -143,9 +146,9 @@ impl Aggregator {
 }
 
 /// Notes whether the topics of analytics can be used, and logs each change.
-fn note_analytics(id: &str, error: &Mutex<Option<String>>, prepared: Result<(), &BusError>) {
+fn note_analytics(id: &str, state: &PartState, now: Timestamp, prepared: Result<(), &BusError>) {
     let reason = prepared.err().map(ToString::to_string);
-    let has_recovered = std::mem::replace(&mut *error.lock(), reason).is_some();
+    let has_recovered = state.note(now, reason);
     match prepared {
         Ok(()) if has_recovered => tracing::info!(aggregator = %id, "the topics of analytics are available"),
         Ok(()) => {}

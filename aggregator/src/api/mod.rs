@@ -31,6 +31,7 @@ use tollgate_metrics::Exposition;
 
 use crate::analytics::Analytics;
 use crate::dead_letters::KeptDeadLetter;
+use crate::part_state::{Problem, problems};
 use crate::queries::{AggregatorState, AskError, Queries};
 use crate::regions::RegionQueries;
 
@@ -90,11 +91,12 @@ async fn healthz(State(api): State<ApiState>) -> Result<Response, AskError> {
     };
     let certificate = api.tls.as_ref().and_then(Tls::warning);
     let health = move |state: &AggregatorState<'_>| {
-        let ended = certificate.as_ref().filter(|warning| warning.has_ended);
-        let ended = ended.map(|warning| format!("{}: {}", warning.file, warning.why));
-        let problems = [("kafka", state.bus_error.clone()), ("certificate", ended)];
-        let problems: Vec<_> =
-            problems.into_iter().filter_map(|(part, why)| Some(json!({ "part": part, "why": why? }))).collect();
+        let ended = certificate.as_ref().filter(|warning| warning.has_ended).map(|warning| Problem {
+            why: format!("{}: {}", warning.file, warning.why),
+            since: Timestamp::from_ms(warning.ends_s.saturating_mul(1_000)),
+        });
+        let bus_error = state.bus_problem.as_ref().map(|problem| problem.why.clone());
+        let problems = problems([("kafka", state.bus_problem.clone()), ("certificate", ended)]);
         let certificate = certificate.map(|CertificateWarning { file, ends_s, why, .. }| {
             json!({ "file": file, "ends_ms": ends_s.saturating_mul(1_000), "why": why })
         });
@@ -104,7 +106,7 @@ async fn healthz(State(api): State<ApiState>) -> Result<Response, AskError> {
             "aggregator": *api.id,
             "version": env!("CARGO_PKG_VERSION"),
             "aggregators": state.worker.members(),
-            "bus_error": state.bus_error,
+            "bus_error": bus_error,
             "certificate_warning": certificate,
             "partitions": state.worker.assigned().map(partition).collect::<Vec<_>>(),
         })
@@ -152,8 +154,8 @@ async fn unknown_path(request: Request) -> Response {
 fn missing(state: &AggregatorState<'_>) -> Vec<String> {
     let worker = state.worker;
     let mut missing = Vec::new();
-    if let Some(error) = &state.bus_error {
-        missing.push(error.clone());
+    if let Some(problem) = &state.bus_problem {
+        missing.push(problem.why.clone());
     } else if !worker.membership().is_none_or(Membership::is_settled) {
         missing.push("it waits for one second for the heartbeats of other aggregators".to_owned());
     }

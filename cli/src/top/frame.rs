@@ -108,7 +108,8 @@ fn head(state: &TopState, columns: usize, glyphs: Glyphs, now: Timestamp) -> Vec
     lines.extend(wrapped(alarms(state, glyphs), columns).map(|line| (Emphasis::Alarm, line)));
     for problem in elements(&status["problems"]) {
         let [part, why] = ["part", "why"].map(|key| glyphs.label(&problem[key]));
-        lines.push((Emphasis::Alarm, format!("{part}: {why}")));
+        let since = problem["since_ms"].as_u64().map(|since| format!(", since {}", time_of_day(since)));
+        lines.push((Emphasis::Alarm, format!("{part}{}: {why}", since.unwrap_or_default())));
     }
     lines
 }

@@ -52,4 +52,13 @@ impl CallerSums {
     pub fn permille(&self) -> u64 {
         self.limit.used.unwrap_or(0).saturating_mul(1_000) / self.limit.quota.max(1)
     }
+    /// Returns the number by which an order ranks callers, the largest first.
+    pub(super) fn rank_by(&self, order: CallersOrder) -> u64 {
+        match order {
+            CallersOrder::Denied => self.totals.denied(),
+            CallersOrder::Calls => self.totals.calls(),
+            CallersOrder::Near => self.permille(),
+            CallersOrder::New => self.denied_from.map_or(0, |(first, _)| first.as_ms()),
+        }
+    }
 }

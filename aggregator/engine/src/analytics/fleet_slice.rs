@@ -9,11 +9,14 @@ use tollgate_core::counter::Partition;
 use tollgate_core::messages::rollups::{LimitUse, OTHERS, Rollup, Subject, Totals};
 use tollgate_core::messages::signals::{LogId, Offset};
 
+use super::slice::others_of;
+
 /// Rollups of one second or minute, by subject.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FleetSlice {
     sums: HashMap<Subject, FleetSums, RandomState>,
-    applied_at: Timestamp,
+    /// Time at which the newest of its rollups was written to the log of closed minutes.
+    written_at: Timestamp,
     is_closed: bool,
     /// The newest rollup of each subject and partition, until the slice is closed.
     newest: HashMap<(Partition, LogId, Subject), Newest, RandomState>,
@@ -35,12 +38,12 @@ pub(super) struct FleetSums {
 
 impl FleetSlice {
     /// Adds a rollup, or replaces an earlier one of the same name. A closed slice stays as it is.
-    pub(super) fn apply(&mut self, now: Timestamp, name: (Partition, LogId, Offset), rollup: &Rollup) {
+    pub(super) fn apply(&mut self, written: Option<Timestamp>, name: (Partition, LogId, Offset), rollup: &Rollup) {
         let (partition, log, as_of) = name;
         if self.is_closed {
             return;
         }
-        self.applied_at = now;
+        self.written_at = written.unwrap_or(self.written_at);
         let known = self.newest.entry((partition, log, rollup.subject.clone())).or_default();
         if as_of < known.as_of {
             return;
@@ -85,32 +88,37 @@ impl FleetSlice {
         self.sums.iter().any(|(subject, sums)| matches!(subject, Subject::Rule(of) if is_wanted(of) && lacks(of, sums)))
     }
 
-    /// Returns true if the slice is open, and no rollup was applied for a time.
-    pub(super) fn is_quiet(&self, now: Timestamp, ms: u64) -> bool {
-        !self.is_closed && now.ms_since(self.applied_at) >= ms
+    /// Returns true if the slice is open, and no rollup of it was written for a time, up to an instant of the log.
+    pub(super) fn is_quiet(&self, log_time: Timestamp, ms: u64) -> bool {
+        !self.is_closed && log_time.ms_since(self.written_at) >= ms
     }
 
-    /// Forgets from which partitions the sums are, and all but the first callers of each rule.
-    pub(super) fn close(&mut self, callers_max: usize) {
+    /// Returns the number of entries in memory.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        self.sums.len() + self.newest.len()
+    }
+
+    /// Forgets from which partitions the sums are. Of the callers of a rule, of the endpoints and of the tiers, those with the most
+    /// calls keep their sums, and the others share one.
+    pub(super) fn close(&mut self, callers_max: usize, names_max: usize) {
         (self.is_closed, self.newest) = (true, HashMap::default());
-        let mut callers: Vec<(Arc<str>, u64, Subject)> = Vec::new();
+        let mut ranked: Vec<(Subject, u64, Subject)> = Vec::new();
         for (subject, sums) in &self.sums {
-            if let Subject::Caller { rule, .. } = subject {
-                callers.push((rule.clone(), sums.totals.calls(), subject.clone()));
+            let others = others_of(subject);
+            let is_capped = matches!(subject, Subject::Caller { .. } | Subject::Endpoint(_) | Subject::Tier(_));
+            if is_capped && *subject != others {
+                ranked.push((others, sums.totals.calls(), subject.clone()));
             }
         }
-        callers.sort_unstable_by(|a, b| (&a.0, b.1, &a.2).cmp(&(&b.0, a.1, &b.2)));
-        let (mut of_rule, mut rank): (Option<Arc<str>>, usize) = (None, 0);
-        for (rule, _, subject) in callers {
-            rank = if of_rule.as_ref() == Some(&rule) { rank + 1 } else { 0 };
-            let others = Subject::Caller { rule: rule.clone(), caller: OTHERS.into() };
-            if rank >= callers_max
-                && subject != others
-                && let Some(sums) = self.sums.remove(&subject)
-            {
-                self.sums.entry(others).or_default().totals.add(&sums.totals);
+        ranked.sort_unstable_by(|a, b| (&a.0, b.1, &a.2).cmp(&(&b.0, a.1, &b.2)));
+        for of_kind in ranked.chunk_by(|a, b| a.0 == b.0) {
+            let max = if matches!(of_kind[0].0, Subject::Caller { .. }) { callers_max } else { names_max };
+            for (others, _, subject) in of_kind.iter().skip(max) {
+                if let Some(sums) = self.sums.remove(subject) {
+                    self.sums.entry(others.clone()).or_default().totals.add(&sums.totals);
+                }
             }
-            of_rule = Some(rule);
         }
         self.sums.shrink_to_fit();
     }

@@ -1,19 +1,22 @@
 //! The view of the whole fleet: the rollups of all partitions, as an aggregator reads them from the bus.
 //!
 //! Seconds are kept for 15 minutes and minutes for a day. A rollup may be replaced for ten minutes; then the sums are closed, and
-//! of the callers those with the most calls are kept. It does not matter which aggregator has written a rollup.
+//! of the callers, endpoints and tiers those with the most calls are kept. It does not matter which aggregator has written a rollup.
+//! Minutes are closed by the time of the log, so that an aggregator which reads the last day holds no more open minutes than later.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rollups::{LimitUse, MINUTE_MS, OTHERS, Rollup, RollupBatch, SECOND_MS, Subject, Totals};
-use tollgate_core::rules::Generation;
 
 use super::answers::{CallerSums, CallersOrder, RuleState};
 use super::denied_callers::{CallerName, DeniedCallers};
 use super::fleet_slice::{FleetSlice, sums_by_name};
+use super::shown_uses::ShownUses;
+use super::used_rules::UsedRules;
 
 /// Time for which seconds and minutes are kept, in ms.
 pub const SECONDS_KEPT_MS: u64 = 15 * MINUTE_MS;
@@ -23,14 +26,10 @@ pub const MINUTES_KEPT_MS: u64 = 24 * 60 * MINUTE_MS;
 const OPEN_MS: u64 = 10 * MINUTE_MS;
 /// Maximum number of callers of a rule in a minute that is closed.
 const CALLERS_KEPT_MAX: usize = 50;
+/// Maximum number of endpoints, and of tiers, in a minute that is closed.
+const NAMES_KEPT_MAX: usize = 200;
 /// Maximum time ahead of this aggregator's clock, in ms; rollups of a later time are not credible.
 const AHEAD_MS_MAX: u64 = MINUTE_MS;
-/// Age up to which the use of a quota is shown, in ms.
-const USE_SHOWN_MS: u64 = 5_000;
-/// Maximum number of callers whose use of a quota is kept.
-const USES_LEN_MAX: usize = 10_000;
-/// Maximum number of rules whose generations are known.
-const RULES_LEN_MAX: usize = 10_000;
 /// Time without a rollup after which an aggregator is silent, in ms.
 const SILENT_AFTER_MS: u64 = 5_000;
 
@@ -40,30 +39,36 @@ pub struct FleetView {
     /// By their starts, in ms.
     seconds: BTreeMap<u64, FleetSlice>,
     minutes: BTreeMap<u64, FleetSlice>,
-    /// Minute in which old sums were closed last.
-    swept_in: u64,
+    /// Minute of the log of closed minutes, at whose begin old sums were closed last.
+    closed_in: u64,
+    /// Minute in which old facts were forgotten last.
+    forgotten_in: u64,
     denied: DeniedCallers,
-    uses: HashMap<CallerName, (Timestamp, LimitUse), RandomState>,
-    /// Newest generation of each rule, and the second in which it was first used; none for the first one that was seen.
-    generations: HashMap<Arc<str>, (Generation, Option<Timestamp>), RandomState>,
+    uses: ShownUses,
+    /// Rules that calls of the last day met.
+    rules: UsedRules,
     /// Aggregators, and when their last rollups came.
     writers: HashMap<Arc<str>, Timestamp, RandomState>,
 }
 
 impl FleetView {
-    /// Applies rollups that were read. Those of a time that is not kept are ignored; returns an error for those of the future.
+    /// Applies rollups that were read: of the log of closed minutes, to which they were `written` at this time, or of the newest seconds,
+    /// which have no such time. Those of a time that is not kept are ignored; returns an error for those of the future.
     ///
     /// # Errors
     /// If the batch has a rollup of more than a minute ahead.
-    pub fn apply(&mut self, now: Timestamp, batch: &RollupBatch) -> Result<(), String> {
+    pub fn apply(&mut self, now: Timestamp, written: Option<Timestamp>, batch: &RollupBatch) -> Result<(), String> {
         let is_ahead = |rollup: &Rollup| rollup.start > now.plus_ms(AHEAD_MS_MAX);
         if batch.rollups.iter().any(is_ahead) {
             return Err(format!("aggregator {} reports calls of the future; set its clock", batch.aggregator));
         }
         self.writers.insert(batch.aggregator.clone(), now);
         self.drop_old(now);
+        if let Some(log_time) = written {
+            self.close_old(log_time);
+        }
         for rollup in &batch.rollups {
-            self.apply_rollup(now, batch, rollup);
+            self.apply_rollup(now, written, batch, rollup);
         }
         Ok(())
     }
@@ -113,7 +118,7 @@ impl FleetView {
             rule: rule.clone(),
             last_minute: Totals::default(),
             limit: LimitUse::default(),
-            changed_at: self.generations.get(rule).and_then(|(_, changed_at)| *changed_at),
+            changed_at: self.rules.changed_at(rule),
         };
         for slice in self.newest_minutes(SECONDS_KEPT_MS / MINUTE_MS, now) {
             for (subject, sums) in slice.iter() {
@@ -139,13 +144,13 @@ impl FleetView {
     /// Returns true if a call of the last day met a rule of this name.
     #[must_use]
     pub fn knows_rule(&self, rule: &str) -> bool {
-        self.generations.contains_key(rule)
+        self.rules.knows(rule)
     }
 
     /// Returns the latest time at which the rules were seen to change.
     #[must_use]
     pub fn rules_changed_at(&self) -> Option<Timestamp> {
-        self.generations.values().filter_map(|(_, changed_at)| *changed_at).max()
+        self.rules.newest_change()
     }
 
     /// Returns the callers of the newest minutes in an order, as far as a condition holds for rule and label.
@@ -158,15 +163,11 @@ impl FleetView {
         is_wanted: impl Fn(&str, &str) -> bool,
     ) -> Vec<CallerSums> {
         let mut callers: HashMap<CallerName, CallerSums, RandomState> = HashMap::default();
-        let shown_use = |name: &CallerName| {
-            let (seen, used) = self.uses.get(name)?;
-            (now.ms_since(*seen) <= USE_SHOWN_MS).then_some(*used)
-        };
         let empty = |name: &CallerName| CallerSums {
             rule: name.0.clone(),
             caller: name.1.clone(),
             totals: Totals::default(),
-            limit: shown_use(name).unwrap_or_default(),
+            limit: self.uses.get(name, now).unwrap_or_default(),
             denied_from: self.denied.get(name).map(|denied| (denied.first, denied.last)),
         };
         for slice in self.newest_minutes(minutes, now) {
@@ -185,7 +186,7 @@ impl FleetView {
             }
         }
         if order == CallersOrder::Near {
-            for name in self.uses.keys().filter(|(rule, caller)| is_wanted(rule, caller)) {
+            for name in self.uses.names().filter(|(rule, caller)| is_wanted(rule, caller)) {
                 callers.entry(name.clone()).or_insert_with(|| empty(name));
             }
         }
@@ -194,13 +195,7 @@ impl FleetView {
             .filter(|caller| self.is_listed(caller, order, now.minus_ms(minutes * MINUTE_MS)))
             .collect();
         callers.sort_by_cached_key(|caller| {
-            let key = match order {
-                CallersOrder::Denied => caller.totals.denied(),
-                CallersOrder::Calls => caller.totals.calls(),
-                CallersOrder::Near => caller.permille(),
-                CallersOrder::New => caller.denied_from.map_or(0, |(first, _)| first.as_ms()),
-            };
-            (std::cmp::Reverse((key, caller.totals.calls())), caller.rule.clone(), caller.caller.clone())
+            (Reverse((caller.rank_by(order), caller.totals.calls())), caller.rule.clone(), caller.caller.clone())
         });
         callers
     }
@@ -218,7 +213,7 @@ impl FleetView {
             CallersOrder::Calls => true,
             CallersOrder::Near => is_one && caller.limit.used.is_some(),
             CallersOrder::New => {
-                let changed_at = self.generations.get(&caller.rule).and_then(|(_, changed_at)| *changed_at);
+                let changed_at = self.rules.changed_at(&caller.rule);
                 let since = changed_at.map_or(from, |changed_at| changed_at.minus_ms(changed_at.as_ms() % MINUTE_MS));
                 is_one && caller.denied_from.is_some_and(|(first, _)| first >= since)
             }
@@ -231,7 +226,7 @@ impl FleetView {
         self.minutes.range(from - from % MINUTE_MS..).rev().map(|(_, slice)| slice)
     }
 
-    fn apply_rollup(&mut self, now: Timestamp, batch: &RollupBatch, rollup: &Rollup) {
+    fn apply_rollup(&mut self, now: Timestamp, written: Option<Timestamp>, batch: &RollupBatch, rollup: &Rollup) {
         let start = rollup.start.as_ms();
         let is_second = rollup.size_ms == SECOND_MS;
         let kept_ms = if is_second { SECONDS_KEPT_MS } else { MINUTES_KEPT_MS };
@@ -239,25 +234,15 @@ impl FleetView {
             return;
         }
         let slices = if is_second { &mut self.seconds } else { &mut self.minutes };
-        slices.entry(start).or_default().apply(now, (batch.partition, batch.log, batch.as_of), rollup);
+        slices.entry(start).or_default().apply(written, (batch.partition, batch.log, batch.as_of), rollup);
         match &rollup.subject {
             Subject::Rule(rule) => {
-                let generation = rollup.limit.map_or(0, |limit| limit.generation);
-                let has_room = self.generations.len() < RULES_LEN_MAX;
-                match self.generations.get_mut(rule) {
-                    Some(known) if generation > known.0 => *known = (generation, Some(rollup.start)),
-                    None if has_room => {
-                        self.generations.insert(rule.clone(), (generation, None));
-                    }
-                    _ => {}
-                }
+                self.rules.used(rule, rollup.limit.map_or(0, |limit| limit.generation), rollup.start);
             }
             Subject::Caller { rule, caller } => {
                 let name = (rule.clone(), caller.clone());
-                if let Some(limit) = rollup.limit.filter(|limit| limit.used.is_some())
-                    && (self.uses.len() < USES_LEN_MAX || self.uses.contains_key(&name))
-                {
-                    self.uses.insert(name.clone(), (now, limit));
+                if let Some(limit) = rollup.limit {
+                    self.uses.note(name.clone(), limit, now);
                 }
                 if rollup.totals.denied() > 0 {
                     self.denied.denied(name, rollup.start);
@@ -277,15 +262,33 @@ impl FleetView {
             self.minutes.pop_first();
         }
         // Once a minute, in whichever direction the clock was set.
-        if now.as_ms() / MINUTE_MS == self.swept_in {
+        if now.as_ms() / MINUTE_MS == self.forgotten_in {
             return;
         }
-        self.swept_in = now.as_ms() / MINUTE_MS;
-        // A minute that is being read from the log stays open.
-        let old = self.minutes.range_mut(..now.minus_ms(OPEN_MS).as_ms());
-        old.filter(|(_, slice)| slice.is_quiet(now, MINUTE_MS)).for_each(|(_, slice)| slice.close(CALLERS_KEPT_MAX));
+        self.forgotten_in = now.as_ms() / MINUTE_MS;
+        self.rules.forget_before(Timestamp::from_ms(first_minute));
         let age_ms = |at: Timestamp| now.as_ms().abs_diff(at.as_ms());
-        self.uses.retain(|_, (seen, _)| age_ms(*seen) <= USE_SHOWN_MS);
+        self.uses.forget_old(now);
         self.writers.retain(|_, heard| age_ms(*heard) <= SECONDS_KEPT_MS);
+    }
+
+    /// Closes the minutes that are old at a time of the log, once a minute of it, in whichever direction its clock was set. A minute that is
+    /// written so late stays open for another one.
+    fn close_old(&mut self, log_time: Timestamp) {
+        if log_time.as_ms() / MINUTE_MS == self.closed_in {
+            return;
+        }
+        self.closed_in = log_time.as_ms() / MINUTE_MS;
+        for (_, slice) in self.minutes.range_mut(..log_time.minus_ms(OPEN_MS).as_ms()) {
+            if slice.is_quiet(log_time, MINUTE_MS) {
+                slice.close(CALLERS_KEPT_MAX, NAMES_KEPT_MAX);
+            }
+        }
+    }
+
+    /// Returns the number of sums in memory.
+    #[cfg(test)]
+    pub(super) fn entries(&self) -> usize {
+        self.minutes.values().chain(self.seconds.values()).map(FleetSlice::entries).sum()
     }
 }

@@ -6,10 +6,13 @@
 
 mod batch_sums;
 mod caller_sketch;
+mod callers_of_rule;
 mod slice;
 mod partition_rollups;
 mod fleet_slice;
 mod denied_callers;
+mod shown_uses;
+mod used_rules;
 mod answers;
 mod fleet_view;
 #[cfg(test)]

@@ -182,20 +182,19 @@ impl PartitionRollups {
         taken
     }
 
-    /// Returns the start of the newest minute, its rollups except for callers, and its callers with the most calls or denials; at most
-    /// `len_max` of each.
+    /// Returns the start of the newest minute that has begun, its rollups except for callers, and its callers with the most calls or
+    /// denials; at most `len_max` of each. After a step back of the clocks, there may be later minutes.
     #[must_use]
-    pub fn open_minute(&self, len_max: usize) -> Option<(Timestamp, Vec<Rollup>, Vec<CounterId>)> {
-        let (start, minute) = self.minutes.last_key_value()?;
+    pub fn open_minute(&self, now: Timestamp, len_max: usize) -> Option<(Timestamp, Vec<Rollup>, Vec<CounterId>)> {
+        let (start, minute) = self.minutes.range(..=now.as_ms()).next_back()?;
         let start = Timestamp::from_ms(*start);
         Some((start, minute.names(start, MINUTE_MS, len_max), minute.top_callers(len_max)))
     }
 
-    /// Returns the sums of a caller in a minute, and the maximum number of its calls that are missing in them; none if it has no
-    /// sums.
-    #[must_use]
-    pub fn caller(&self, minute: Timestamp, counter: CounterId) -> Option<(Totals, u64)> {
-        self.minutes.get(&minute.as_ms())?.caller(counter)
+    /// Gives a caller a rollup of its own in a minute. Returns its sums, and the maximum number of its calls that are missing in them;
+    /// none if it has no sums, or the cap on rollups is reached.
+    pub fn choose_caller(&mut self, minute: Timestamp, counter: CounterId) -> Option<(Totals, u64)> {
+        self.minutes.get_mut(&minute.as_ms())?.choose_caller(counter, self.settings.rollups_max)
     }
 
     /// Enters the sums of the rows of one second into the slices.

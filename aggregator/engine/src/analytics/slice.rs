@@ -11,16 +11,19 @@ use tollgate_core::messages::calls::CounterEntry;
 use tollgate_core::messages::rollups::{LimitUse, OTHERS, Rollup, Subject, Totals};
 
 use super::caller_sketch::CallerSketch;
+use super::callers_of_rule::CallersOfRule;
 
 /// Maximum number of rules whose callers past the cap are estimated.
 const SKETCHES_LEN_MAX: usize = 8;
-/// Maximum number of rules, endpoints, tiers and agents together in one slice; further ones share one rollup of their kind.
+/// Maximum number of rules, of endpoints, of tiers and of agents in one slice; further ones share one rollup of their kind.
 const NAMES_LEN_MAX: usize = 1_000;
 
 /// Sums of one second or minute. A second has no callers, endpoints and tiers.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slice {
     by_name: IndexMap<Subject, Sums, RandomState>,
+    /// Numbers of rules, endpoints, tiers and agents in `by_name`.
+    names_of_kinds: [usize; 4],
     callers: IndexMap<CounterId, CallerEntry, RandomState>,
     /// Number of callers with sums of their own by rule, and of those that have a rollup of their own.
     callers_of_rules: HashMap<Arc<str>, CallersOfRule, RandomState>,
@@ -42,17 +45,6 @@ struct CallerEntry {
     label: Arc<str>,
     sums: Sums,
     has_rollup: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct CallersOfRule {
-    callers: usize,
-    with_rollup: usize,
-    /// True if further callers are added to the others.
-    is_full: bool,
-    /// Calls of callers that may not have been counted as callers.
-    uncounted_calls: u64,
-    sketch: Option<Box<CallerSketch>>,
 }
 
 impl Slice {
@@ -171,9 +163,19 @@ impl Slice {
         places.into_iter().filter_map(|place| self.callers.get_index(place)).map(|(id, _)| *id).collect()
     }
 
-    /// Returns the sums of a caller, and the maximum number of its calls that are missing in them; none if it has no sums.
-    pub(super) fn caller(&self, counter: CounterId) -> Option<(Totals, u64)> {
-        self.callers.get(&counter).map(|caller| (caller.sums.totals, caller.sums.limit.missing_max))
+    /// Gives a caller a rollup of its own if it has none, and less than `rollups_max` callers of its rule have one. Returns its sums, and
+    /// the maximum number of its calls that are missing in them. A caller without a rollup shares one later, so its sums are not shown.
+    pub(super) fn choose_caller(&mut self, counter: CounterId, rollups_max: usize) -> Option<(Totals, u64)> {
+        let caller = self.callers.get_mut(&counter)?;
+        if !caller.has_rollup {
+            let of_rule = self.callers_of_rules.entry(caller.rule.clone()).or_default();
+            if of_rule.with_rollup >= rollups_max {
+                return None;
+            }
+            of_rule.with_rollup += 1;
+            caller.has_rollup = true;
+        }
+        Some((caller.sums.totals, caller.sums.limit.missing_max))
     }
 
     /// Gives the callers with the most calls rollups of their own, as far as there is room. The others share one from then on, and
@@ -213,16 +215,40 @@ impl Slice {
     }
 
     /// Returns the sums of a subject; past the cap, those that all further ones of its kind share.
-    fn entry(&mut self, subject: Subject) -> &mut Sums {
-        let is_full = self.by_name.len() >= NAMES_LEN_MAX && !self.by_name.contains_key(&subject);
-        let subject = match subject {
-            Subject::Rule(_) if is_full => Subject::Rule(OTHERS.into()),
-            Subject::Endpoint(_) if is_full => Subject::Endpoint(OTHERS.into()),
-            Subject::Tier(_) if is_full => Subject::Tier(OTHERS.into()),
-            Subject::Agent(_) if is_full => Subject::Agent(OTHERS.into()),
-            subject => subject,
-        };
+    fn entry(&mut self, mut subject: Subject) -> &mut Sums {
+        if let Some(kind) = kind_of(&subject)
+            && !self.by_name.contains_key(&subject)
+        {
+            if self.names_of_kinds[kind] >= NAMES_LEN_MAX {
+                subject = others_of(&subject);
+            } else {
+                self.names_of_kinds[kind] += 1;
+            }
+        }
         self.by_name.entry(subject).or_default()
+    }
+}
+
+/// Returns the place of a kind whose names have a cap.
+fn kind_of(subject: &Subject) -> Option<usize> {
+    match subject {
+        Subject::Rule(_) => Some(0),
+        Subject::Endpoint(_) => Some(1),
+        Subject::Tier(_) => Some(2),
+        Subject::Agent(_) => Some(3),
+        Subject::Calls | Subject::Caller { .. } => None,
+    }
+}
+
+/// Returns the subject that those of its kind past a cap share.
+pub(super) fn others_of(subject: &Subject) -> Subject {
+    match subject {
+        Subject::Calls => Subject::Calls,
+        Subject::Rule(_) => Subject::Rule(OTHERS.into()),
+        Subject::Caller { rule, .. } => Subject::Caller { rule: rule.clone(), caller: OTHERS.into() },
+        Subject::Endpoint(_) => Subject::Endpoint(OTHERS.into()),
+        Subject::Tier(_) => Subject::Tier(OTHERS.into()),
+        Subject::Agent(_) => Subject::Agent(OTHERS.into()),
     }
 }
 
@@ -231,23 +257,6 @@ fn callers_of(callers_of_rules: &HashMap<Arc<str>, CallersOfRule, RandomState>, 
     match subject {
         Subject::Rule(rule) => callers_of_rules.get(rule).map_or((0, 0), CallersOfRule::callers),
         _ => (0, 0),
-    }
-}
-
-impl CallersOfRule {
-    /// Notes calls of a caller past the cap. If the caller shall get sums of its own, returns the maximum number of its calls that
-    /// are not in them.
-    fn add_to_others(&mut self, caller: CounterId, calls: u64) -> Option<u64> {
-        if let Some(sketch) = &mut self.sketch {
-            return sketch.add(caller, calls);
-        }
-        self.uncounted_calls = self.uncounted_calls.saturating_add(calls);
-        None
-    }
-
-    fn callers(&self) -> (u64, u64) {
-        let counted = (self.callers as u64, self.uncounted_calls);
-        self.sketch.as_ref().map_or(counted, |sketch| sketch.callers())
     }
 }
 

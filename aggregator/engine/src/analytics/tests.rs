@@ -11,6 +11,7 @@ use tollgate_core::window::Window;
 
 use super::*;
 
+mod closed_minutes;
 mod estimates;
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
@@ -161,16 +162,17 @@ fn a_step_back_of_the_clock_of_the_bus_makes_no_call_too_late() {
 #[test]
 fn a_list_is_exact_unless_callers_share_sums() {
     let (mut view, now) = (FleetView::default(), START.plus_ms(MINUTE_MS));
-    view.apply(now, &published("a", 0, 1, vec![minute(caller("k1"), 5, 1)])).expect("credible rollups");
+    view.apply(now, Some(now), &published("a", 0, 1, vec![minute(caller("k1"), 5, 1)])).expect("credible rollups");
     assert!(!view.lacks_callers(now, 5, None));
-    view.apply(now, &published("a", 1, 1, vec![minute(caller(OTHERS), 1, 0)])).expect("credible rollups");
+    view.apply(now, Some(now), &published("a", 1, 1, vec![minute(caller(OTHERS), 1, 0)])).expect("credible rollups");
     let Subject::Caller { rule, .. } = caller("k1") else { panic!("a caller") };
     let found = [None, Some(&*rule), Some("other")].map(|rule| view.lacks_callers(now, 5, rule));
     // The first callers of an open minute are not all of them.
     let limit = Some(LimitUse { callers: 3, ..LimitUse::default() });
     let of_rule = Rollup { limit, ..minute(Subject::Rule(rule.clone()), 5, 1) };
     let mut open = FleetView::default();
-    open.apply(now, &published("a", 0, 1, vec![of_rule, minute(caller("k1"), 5, 1)])).expect("credible rollups");
+    open.apply(now, Some(now), &published("a", 0, 1, vec![of_rule, minute(caller("k1"), 5, 1)]))
+        .expect("credible rollups");
     assert!(open.lacks_callers(now, 5, Some(&rule)) && !open.lacks_callers(now, 5, Some("other")));
     assert_eq!((found, view.lacks_callers(now.plus_ms(10 * MINUTE_MS), 5, None)), ([true, true, false], false));
 }
@@ -196,7 +198,7 @@ fn the_view_adds_partitions_and_replaces_rollups() {
         published("b", 1, 3, vec![minute(Subject::Calls, 7, 0)]),
     ];
     for batch in &batches {
-        view.apply(now, batch).expect("credible rollups");
+        view.apply(now, Some(now), batch).expect("credible rollups");
     }
     let series = view.series(&Subject::Calls, MINUTE_MS, START, now);
     assert_eq!(
@@ -209,46 +211,8 @@ fn the_view_adds_partitions_and_replaces_rollups() {
     assert_eq!(view.silent(now, names.iter()), ["c".into()]);
     assert_eq!(view.silent(now.plus_ms(6_000), names.iter()).len(), 3);
     let ahead = Rollup { start: START.plus_ms(10 * MINUTE_MS), ..minute(Subject::Calls, 1, 0) };
-    let error = view.apply(now, &published("d", 0, 99, vec![ahead])).expect_err("a minute of the future");
+    let error = view.apply(now, Some(now), &published("d", 0, 99, vec![ahead])).expect_err("a minute of the future");
     assert_eq!(error, "aggregator d reports calls of the future; set its clock");
-}
-
-/// A minute of before the start is read from the log, closed, and keeps its sums.
-#[test]
-fn a_closed_minute_keeps_its_sums_and_first_callers() {
-    let (mut view, mut now) = (FleetView::default(), START.plus_ms(60 * MINUTE_MS));
-    let callers: Vec<Rollup> = (0..200).map(|number| minute(caller(&format!("k{number}")), number, 0)).collect();
-    view.apply(now, &published("a", 0, 1, callers)).expect("rollups");
-    view.apply(now, &published("a", 1, 1, vec![minute(Subject::Calls, 9, 0)])).expect("rollups");
-    for _ in 0..3 {
-        now = now.plus_ms(MINUTE_MS);
-        let second = Rollup { start: now, size_ms: SECOND_MS, ..minute(Subject::Calls, 1, 0) };
-        view.apply(now, &published("a", 0, 2, vec![second])).expect("rollups");
-    }
-    view.apply(now, &published("a", 1, 3, vec![minute(Subject::Calls, 99, 0)])).expect("rollups");
-    let sums = view.callers(now, 100, CallersOrder::Calls, |_, _| true);
-    let (total, first): (u64, &CallerSums) = (sums.iter().map(|caller| caller.totals.admitted).sum(), &sums[1]);
-    assert_eq!((sums.len(), total, &*first.caller), (51, (0..200).sum(), "k199"), "{:?}", sums[0]);
-    assert_eq!(
-        view.series(&Subject::Calls, MINUTE_MS, START, START.plus_ms(1))[0].1.admitted,
-        9,
-        "it is replaced no more"
-    );
-}
-
-/// The clock of an aggregator is set a day ahead and back: minutes are closed as before, and none is replaced after that.
-#[test]
-fn minutes_are_closed_after_a_step_of_the_clock() {
-    let mut view = FleetView::default();
-    let second = |at: Timestamp| Rollup { start: at, size_ms: SECOND_MS, ..minute(Subject::Calls, 1, 0) };
-    let later = START.plus_ms(30 * MINUTE_MS);
-    let ahead = later.plus_ms(24 * 60 * MINUTE_MS);
-    view.apply(ahead, &published("a", 0, 1, vec![second(ahead)])).expect("rollups");
-    view.apply(later, &published("a", 0, 2, vec![minute(Subject::Calls, 5, 0)])).expect("rollups");
-    let closing = later.plus_ms(MINUTE_MS);
-    view.apply(closing, &published("a", 0, 3, vec![second(closing)])).expect("rollups");
-    view.apply(closing, &published("a", 0, 4, vec![minute(Subject::Calls, 9, 0)])).expect("rollups");
-    assert_eq!(view.series(&Subject::Calls, MINUTE_MS, START, START.plus_ms(1))[0].1.admitted, 5);
 }
 
 /// Callers are new if their first denial came after the rules had changed.
@@ -260,10 +224,10 @@ fn newly_denied_callers_are_those_since_the_rules_changed() {
         Rollup { start, limit: Some(limit), ..minute(Subject::Rule("per-key".into()), 1, 0) }
     };
     let before = vec![rule(START, 1), minute(caller("old"), 1, 1)];
-    view.apply(START, &published("a", 0, 1, before)).expect("rollups");
+    view.apply(START, Some(START), &published("a", 0, 1, before)).expect("rollups");
     let denied = |label| Rollup { start: later, ..minute(caller(label), 1, 2) };
     let after = vec![rule(later, 2), denied("old"), denied("new")];
-    view.apply(later, &published("a", 0, 2, after)).expect("rollups");
+    view.apply(later, Some(later), &published("a", 0, 2, after)).expect("rollups");
     let names = |order| -> Vec<Arc<str>> {
         view.callers(later, 5, order, |_, _| true).into_iter().map(|caller| caller.caller).collect()
     };

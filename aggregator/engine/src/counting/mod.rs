@@ -174,7 +174,7 @@ impl Counting {
             return Vec::new();
         }
         let mut taken = rollups.take_seconds(now);
-        let Some((minute, names, mut callers)) = rollups.open_minute(len_max) else { return taken };
+        let Some((minute, names, mut callers)) = rollups.open_minute(now, len_max) else { return taken };
         taken.extend(names);
         callers.extend(self.table.fullest(&self.due.above_threshold, now, len_max));
         callers.sort_unstable();
@@ -182,7 +182,7 @@ impl Counting {
         let rollup = |id: CounterId| {
             let counter = self.table.counters.get(&id)?;
             let (rule, caller) = (counter.rule.clone(), counter.label.clone());
-            let (totals, missing_max) = rollups.caller(minute, id).unwrap_or_default();
+            let (totals, missing_max) = rollups.choose_caller(minute, id).unwrap_or_default();
             let limit = LimitUse {
                 quota: counter.quota,
                 window_ms: counter.admitted.window().width_ms(),

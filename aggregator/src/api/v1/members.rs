@@ -14,7 +14,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::rollups::{Subject, Totals};
 
-use super::query::{Refusal, minutes};
+use super::query::{Refusal, limit, minutes};
 use super::state::V1;
 use super::totals::{totals, with};
 use crate::api::params::Params;
@@ -23,18 +23,21 @@ use crate::queries::AskError;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct MinutesQuery {
+pub(super) struct NamesQuery {
     minutes: Option<u64>,
+    limit: Option<usize>,
+    #[serde(default)]
+    offset: usize,
 }
 
-pub(super) async fn endpoints(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Result<Response, Refusal> {
+pub(super) async fn endpoints(State(v1): State<V1>, Params(query): Params<NamesQuery>) -> Result<Response, Refusal> {
     let name = |subject: &Subject| if let Subject::Endpoint(name) = subject { Some(name.clone()) } else { None };
-    v1.named("endpoint", query.minutes, name).await
+    v1.named("endpoint", query, name).await
 }
 
-pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<MinutesQuery>) -> Result<Response, Refusal> {
+pub(super) async fn tiers(State(v1): State<V1>, Params(query): Params<NamesQuery>) -> Result<Response, Refusal> {
     let name = |subject: &Subject| if let Subject::Tier(name) = subject { Some(name.clone()) } else { None };
-    v1.named("tier", query.minutes, name).await
+    v1.named("tier", query, name).await
 }
 
 pub(super) async fn agents(State(v1): State<V1>) -> Result<Response, AskError> {
@@ -77,15 +80,16 @@ impl V1 {
     async fn named(
         &self,
         kind: &'static str,
-        wanted: Option<u64>,
+        query: NamesQuery,
         name: impl Fn(&Subject) -> Option<Arc<str>> + Send + 'static,
     ) -> Result<Response, Refusal> {
-        let minutes = minutes(wanted)?;
+        let (minutes, limit) = (minutes(query.minutes)?, limit(query.limit)?);
         let answer = move |view: &FleetView, now: Timestamp| {
             let sums = view.sums(minutes, now, name);
             let named = |(name, sums): &(Arc<str>, Totals)| with(json!({ kind: **name }), totals(sums));
-            let list: Vec<Value> = sums.iter().map(named).collect();
-            Ok(json!({ "now_ms": now.as_ms(), "minutes": minutes, format!("{kind}s"): list }))
+            let list: Vec<Value> = sums.iter().skip(query.offset).take(limit).map(named).collect();
+            let (now_ms, matched) = (now.as_ms(), sums.len());
+            Ok(json!({ "now_ms": now_ms, "matched": matched, "minutes": minutes, format!("{kind}s"): list }))
         };
         self.answer(answer).await
     }

@@ -13,6 +13,7 @@ use tollgate_core::messages::rollups::{SECOND_MS, Subject, Totals};
 
 use super::state::V1;
 use crate::api::responses::respond;
+use crate::part_state::{Problem, problems};
 use crate::queries::{AggregatorState, AskError};
 
 /// Number of closed seconds whose mean is the rate.
@@ -27,7 +28,7 @@ struct MemberFacts {
     degraded: Vec<Value>,
     emergency: Option<String>,
     aggregators: Vec<Arc<str>>,
-    bus_error: Option<String>,
+    bus_problem: Option<Problem>,
     restoring: usize,
 }
 
@@ -56,10 +57,7 @@ impl V1 {
         #[expect(clippy::cast_precision_loss, reason = "a rate is shown with a few digits")]
         let per_s = |calls: u64| calls as f64 / RATE_SECONDS as f64;
         let is_loading = !self.analytics.is_loaded() || members.restoring > 0;
-        let of_analytics = self.analytics.bus_error.lock().clone();
-        let problems = [("kafka", members.bus_error), ("analytics", of_analytics)];
-        let problems: Vec<_> =
-            problems.into_iter().filter_map(|(part, why)| Some(json!({ "part": part, "why": why? }))).collect();
+        let problems = problems([("kafka", members.bus_problem), ("analytics", self.analytics.bus_state.problem())]);
         Ok(json!({
             "now_ms": now.as_ms(),
             "scope": if self.is_fleet { "fleet" } else { "agent" },
@@ -93,7 +91,7 @@ fn members(state: &AggregatorState<'_>) -> MemberFacts {
         degraded: degraded.map(|(name, _)| json!(**name)).collect(),
         emergency: agents().find_map(|(_, agent)| agent.emergency).map(|quota| quota.to_string()),
         aggregators: worker.membership().into_iter().flat_map(Membership::peer_names).cloned().collect(),
-        bus_error: state.bus_error.clone(),
+        bus_problem: state.bus_problem.clone(),
         restoring: worker.unassigned() + worker.assigned().filter(|(_, assigned)| is_restoring(assigned)).count(),
     }
 }

@@ -89,10 +89,28 @@ fn the_view_adds_the_errors_of_partitions() {
         published("b", 0, 12, vec![rule(31_000, 900), busy(8)]),
     ];
     for batch in &batches {
-        view.apply(now, batch).expect("credible rollups");
+        view.apply(now, Some(now), batch).expect("credible rollups");
     }
     let rules = view.rules(now);
     assert_eq!((rules[0].limit.callers, rules[0].limit.callers_error), (31_100, 900));
     let callers = view.callers(now, 5, CallersOrder::Calls, |_, _| true);
     assert_eq!((callers[0].totals.calls(), callers[0].limit.missing_max), (6, 8));
+}
+
+/// A caller that a page has shown has a rollup of its own in the closed minute, so no call is in two sums. Past the cap, none is shown.
+#[test]
+fn a_caller_that_was_shown_is_not_among_the_others() {
+    let mut rollups = PartitionRollups::new(AnalyticsSettings { callers_max: 10, rollups_max: 2, entries_max: 100 });
+    let calls = |caller: u32, calls: usize| {
+        (0..calls).map(move |_| row(Some(caller), 10, Outcome::Charged, (caller == 0).then(|| home(None, 2))))
+    };
+    let rows = calls(0, 1).chain(calls(1, 1)).chain(calls(2, 5)).chain(calls(3, 5)).collect();
+    rollups.count(0, START.plus_ms(100), &batch(1, &[1, 2, 3, 4], rows));
+    let (minute, _, _) = rollups.open_minute(START.plus_ms(100), 9).expect("the minute has begun");
+    assert!(rollups.open_minute(minute.minus_ms(1), 9).is_none(), "the clocks were set back");
+    let shown = [1, 2, 3, 1].map(|id| rollups.choose_caller(minute, CounterId::from_u128(id)));
+    assert_eq!(shown.map(|sums| sums.map(|(totals, _)| totals.admitted)), [Some(1), Some(1), None, Some(1)]);
+    let taken = closed(&mut rollups, MINUTE_MS + 5_000);
+    let admitted = ["k1", "k2", OTHERS].map(|label| of(&taken, &caller(label)).admitted);
+    assert_eq!(admitted, [1, 1, 10]);
 }
