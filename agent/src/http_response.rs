@@ -60,14 +60,24 @@ pub fn header_names() -> impl Iterator<Item = &'static str> {
 #[must_use]
 pub fn headers(decision: &Decision, node: &str) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(HEADERS_CAPACITY);
+    for (name, value) in header_texts(decision, node) {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+/// Returns the headers of a decision made by `node`, with their values as text. A name of a node may have characters that no header
+/// has.
+#[must_use]
+pub fn header_texts(decision: &Decision, node: &str) -> Vec<(HeaderName, String)> {
+    let mut headers = Vec::with_capacity(HEADERS_CAPACITY);
     let hidden = shown(decision).and_then(own_answer).map_or(&[][..], |answer| &answer.hide);
     let mut set = |name: HeaderName, value: String| {
         debug_assert!(header_names().any(|known| known == name), "{name} is not in the list");
-        if hidden.contains(&name.as_str()) {
-            return;
-        }
-        if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(name, value);
+        if !hidden.contains(&name.as_str()) {
+            headers.push((name, value));
         }
     };
     set(NODE_NAME, node.to_owned());

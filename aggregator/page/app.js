@@ -323,6 +323,7 @@ class Panel {
 // Columns have an id, a label, a value of a row to sort by, and a text of a row and its answer to show.
 const text = (id, label, value = (row) => row[id]) => ({ id, label, value, show: (row) => value(row) ?? "–" });
 const code = (id, label, value) => ({ ...text(id, label, value), className: "code" });
+const words = (id, label, value) => ({ ...text(id, label, value), className: "words" });
 const number = (id, label, value = (row) => row[id], format = count) =>
   ({ id, label, value, show: (row) => format(value(row), row), isNumber: true });
 const time = (id, label, value) =>
@@ -395,7 +396,9 @@ function createPanels() {
     columns: [
       { ...code("rule", "Rule"), isPressed: (row) => row.rule === view.rule,
         press: (row) => change({ rule: row.rule === view.rule ? "" : row.rule }) },
-      text("limits", "Limit", (row) => (row.limits.length ? quota(row.limits[0].quota, row.limits[0].window_ms) : null)),
+      words("calls", "Applies to", (row) => row.text?.calls),
+      words("limits", "Limit", (row) => row.text?.limit ?? (row.limits.length ? quota(row.limits[0].quota, row.limits[0].window_ms) : null)),
+      words("bound", "Bound while Redis answers", (row) => row.text?.bound),
       number("callers", "Callers", (row) => row.callers?.estimate, (value, row) => (row.callers?.exact === false ? "≈ " : "") + count(value)),
       ...[admitted, denied, shadowDenied, units].map(lastMinute), deniedBy, decidedBy, time("changed_ms", "Changed")],
   });

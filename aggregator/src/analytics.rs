@@ -19,8 +19,9 @@ use tollgate_core::log_throttle::LogThrottle;
 use tollgate_core::messages::rollups::RollupBatch;
 use tollgate_wire::Record;
 
-use crate::part_state::PartState;
+use crate::fault::FaultState;
 use crate::queries::AskError;
+use crate::rules_reader::RulesReader;
 
 /// Time for which a poll waits for records. Pages are a second behind in any case.
 const WAIT: Duration = Duration::from_millis(200);
@@ -40,7 +41,9 @@ pub struct Analytics {
     pub(crate) key: DigestKey,
     is_loaded: Arc<AtomicBool>,
     /// State of the topics of analytics.
-    pub(crate) bus_state: PartState,
+    pub(crate) bus_state: FaultState,
+    /// Rules whose texts are shown.
+    pub(crate) rules: RulesReader,
     clock: Arc<dyn Clock>,
 }
 
@@ -52,7 +55,8 @@ impl Analytics {
             turn: Arc::default(),
             key,
             is_loaded: Arc::default(),
-            bus_state: PartState::default(),
+            bus_state: FaultState::default(),
+            rules: RulesReader::default(),
             clock,
         }
     }
@@ -61,6 +65,12 @@ impl Analytics {
     #[must_use]
     pub fn digested_by(self, key: &DigestKey) -> Self {
         Self { key: key.clone(), ..self }
+    }
+
+    /// Shows the texts of these rules. The default is none: the calls tell names, quotas and windows only.
+    #[must_use]
+    pub fn with_rules(self, rules: RulesReader) -> Self {
+        Self { rules, ..self }
     }
 
     /// Returns the answer of a function to the view, and the time. An answer may take milliseconds, so it is made on a thread for such

@@ -19,8 +19,8 @@ use tollgate_wire::Record;
 
 use crate::analytics::PassedOver;
 use crate::dead_letters::DeadLetters;
+use crate::fault::{Fault, FaultState};
 use crate::metrics::AggregatorMetrics;
-use crate::part_state::{PartState, Problem};
 use crate::queries::{AggregatorState, Query};
 use crate::regions::RegionFeed;
 
@@ -59,7 +59,7 @@ pub(crate) struct EventLoop<B: Bus> {
     /// True if it takes care of the counters of all partitions, because it does not know the other aggregators.
     pub(crate) has_all_counters: bool,
     /// State of the bus, as the thread that prepares it reports it.
-    pub(crate) bus_state: PartState,
+    pub(crate) bus_state: FaultState,
     pub(crate) started_at: Timestamp,
 }
 
@@ -123,9 +123,9 @@ impl<B: Bus> EventLoop<B> {
         }
     }
 
-    fn bus_problem(&self) -> Option<Problem> {
+    fn bus_problem(&self) -> Option<Fault> {
         let is_connected = self.metrics.bus_connected.get() == 1;
-        let no_answer = || Problem { why: NO_ANSWER_YET.to_owned(), since: self.started_at };
+        let no_answer = || Fault { why: NO_ANSWER_YET.to_owned(), since: self.started_at };
         self.bus_state.problem().or_else(|| (!is_connected).then(no_answer))
     }
 

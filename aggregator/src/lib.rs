@@ -5,10 +5,11 @@
 //! rules to Redis. Modules are listed in the order of their layers: each one imports only the modules before it.
 
 mod thread_group;
+mod fault;
+mod rules_reader;
 mod dead_letters;
 mod queries;
 mod metrics;
-mod part_state;
 mod analytics;
 pub mod regions;
 mod event_loop;
@@ -18,6 +19,7 @@ pub mod api;
 
 pub use analytics::Analytics;
 pub use queries::Queries;
+pub use rules_reader::{NewestRules, RulesReader};
 pub use runtime::Aggregator;
 pub use tollgate_aggregator_engine::analytics::AnalyticsSettings;
 pub use tollgate_aggregator_engine::replay_window::ReplayWindow;

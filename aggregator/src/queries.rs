@@ -13,7 +13,7 @@ use tollgate_aggregator_engine::worker::Worker;
 use tollgate_core::clock::Timestamp;
 
 use crate::dead_letters::DeadLetters;
-use crate::part_state::Problem;
+use crate::fault::Fault;
 
 /// Maximum number of queries that wait; further ones are refused.
 const QUERIES_LEN_MAX: usize = 64;
@@ -25,7 +25,7 @@ pub(crate) struct AggregatorState<'a> {
     pub(crate) now: Timestamp,
     pub(crate) worker: &'a Worker,
     pub(crate) dead_letters: &'a DeadLetters,
-    pub(crate) bus_problem: Option<Problem>,
+    pub(crate) bus_problem: Option<Fault>,
 }
 
 /// Reason for which a question has no answer.

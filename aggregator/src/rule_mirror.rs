@@ -21,6 +21,7 @@ use tollgate_redis::RuleMirror;
 use tollgate_wire::Record;
 
 use crate::regions::GlobalRules;
+use crate::rules_reader::NewestRules;
 
 /// Maximum time for which a start waits for rules that were published earlier.
 const START_WAIT: Duration = Duration::from_secs(2);
@@ -41,13 +42,15 @@ struct RulesTopic<R> {
     reader: R,
     replay_window: ReplayWindow,
     global_rules: Option<GlobalRules>,
+    /// Rules that the page shows; none if rules are pinned.
+    shown: Option<NewestRules>,
     newest: Option<(Offset, Published)>,
 }
 
 impl RuleCopier {
     /// Starts the thread inside a tokio runtime. If the bus answers, the rules that were published before are known
     /// when this returns. Pinned rules only widen the replay window, and
-    /// are then the global ones; without a mirror, nothing is copied.
+    /// are then the global ones and those that are `shown`; without a mirror, nothing is copied.
     ///
     /// # Errors
     /// Fails if the system provides no thread.
@@ -57,8 +60,10 @@ impl RuleCopier {
         mirror: Option<RuleMirror>,
         replay_window: &ReplayWindow,
         global_rules: Option<&GlobalRules>,
+        shown: &NewestRules,
     ) -> std::io::Result<Self> {
         if let Some(rules) = pinned {
+            shown.set(rules.clone());
             replay_window.cover(rules);
             if let Some(global) = global_rules {
                 global.set(rules);
@@ -67,7 +72,8 @@ impl RuleCopier {
         // Pinned rules are those that the agents enforce.
         let global_rules = global_rules.filter(|_| pinned.is_none()).cloned();
         let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
-        let mut topic = RulesTopic { reader, replay_window: replay_window.clone(), global_rules, newest: None };
+        let shown = pinned.is_none().then(|| shown.clone());
+        let mut topic = RulesTopic { reader, replay_window: replay_window.clone(), global_rules, shown, newest: None };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             topic.catch_up(last);
         }
@@ -135,6 +141,9 @@ impl<R: LogReader> RulesTopic<R> {
                     if let Some(global) = &self.global_rules {
                         global.set(&rules);
                     }
+                    if let Some(shown) = &self.shown {
+                        shown.set(rules);
+                    }
                     tracing::info!(generation = offset, file = published.name, "rules are published");
                     self.newest = Some((offset, published));
                 }
@@ -194,7 +203,7 @@ mod tests {
     fn caught_up(polls: Vec<Vec<BusRecord>>, last: Offset) -> Option<Offset> {
         let reader = ScriptedReader(polls);
         let replay_window = ReplayWindow::default();
-        let mut topic = RulesTopic { reader, replay_window, global_rules: None, newest: None };
+        let mut topic = RulesTopic { reader, replay_window, global_rules: None, shown: None, newest: None };
         topic.catch_up(last);
         assert!(topic.reader.0.is_empty(), "all polls are used");
         topic.newest.map(|(generation, _)| generation)
@@ -203,7 +212,8 @@ mod tests {
     #[tokio::test]
     async fn a_copier_that_is_dropped_ends_its_thread() {
         let bus = EmbeddedBus::new(Arc::new(SystemClock::start()), 1);
-        let copier = RuleCopier::start(&bus, None, None, &ReplayWindow::default(), None).expect("a thread");
+        let copier = RuleCopier::start(&bus, None, None, &ReplayWindow::default(), None, &NewestRules::default())
+            .expect("a thread");
         let shared_with_thread = copier.stop.clone();
         drop(copier);
         assert_eq!(Arc::strong_count(&shared_with_thread), 1);

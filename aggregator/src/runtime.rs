@@ -15,8 +15,8 @@ use tollgate_core::clock::{Clock, Timestamp};
 use crate::analytics::Analytics;
 use crate::dead_letters::DeadLetters;
 use crate::event_loop::EventLoop;
+use crate::fault::FaultState;
 use crate::metrics::AggregatorMetrics;
-use crate::part_state::PartState;
 use crate::queries::Queries;
 use crate::regions::RegionFeed;
 use crate::thread_group::ThreadGroup;
@@ -61,7 +61,7 @@ impl Aggregator {
     ) -> std::io::Result<Self> {
         let (id, has_analytics) = (settings.id.clone(), settings.analytics.is_some());
         let mut threads = ThreadGroup::new("the aggregator", "the next start restores the counts from the log");
-        let ((queries, queue), bus_state) = (Queries::open(), PartState::default());
+        let ((queries, queue), bus_state) = (Queries::open(), FaultState::default());
         let mut registry = Registry::default();
         let metrics = AggregatorMetrics::register(&mut registry, bus.partitions(Topic::Calls));
         let analytics = Analytics::new(clock.clone());
@@ -146,7 +146,7 @@ impl Aggregator {
 }
 
 /// Notes whether the topics of analytics can be used, and logs each change.
-fn note_analytics(id: &str, state: &PartState, now: Timestamp, prepared: Result<(), &BusError>) {
+fn note_analytics(id: &str, state: &FaultState, now: Timestamp, prepared: Result<(), &BusError>) {
     let reason = prepared.err().map(ToString::to_string);
     let has_recovered = state.note(now, reason);
     match prepared {

@@ -11,7 +11,7 @@ use tollgate::read_rules;
 use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::rule_mirror::RuleCopier;
 use tollgate_aggregator::{
-    Aggregator, AnalyticsSettings, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api,
+    Aggregator, AnalyticsSettings, NewestRules, ReplayWindow, THRESHOLD_PERMILLE_DEFAULT, WorkerSettings, api,
 };
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::logging::LogArgs;
@@ -95,8 +95,10 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let key = args.digest_key_file.as_deref().map(digest_key).transpose()?.unwrap_or_default();
     let limits = args.ledger.limits_in(&args.redis)?.map(|redis| redis.with_digest_key(&key));
     let global_rules = limits.as_ref().map(|_| GlobalRules::new(&key, &settings.region));
-    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &settings.replay_window, global_rules.as_ref())?;
-    reload_at(hang_ups, args.rules.clone(), settings.replay_window.clone(), global_rules.clone(), clock.clone());
+    let (replay_window, shown) = (settings.replay_window.clone(), NewestRules::default());
+    let copier = RuleCopier::start(&kafka, pinned.as_ref(), mirror, &replay_window, global_rules.as_ref(), &shown)?;
+    let known = shown.known();
+    reload_at(hang_ups, args.rules.clone(), replay_window, global_rules.clone(), shown, clock.clone());
     let id = settings.id.clone();
     let dead_letters = args.state_dir.as_ref().map(|folder| folder.join("dead-letters"));
     let part = RegionRoleSettings { dead_letters: dead_letters.clone(), ..region_settings(&settings, &*clock) };
@@ -118,9 +120,10 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let export = export
         .map(|export| export.start(otlp::AGGREGATOR, &id, move || join([build_info(), exported()])))
         .transpose()?;
+    let analytics = aggregator.analytics().digested_by(&key).with_rules(known);
     let router = api::router(
         id,
-        (aggregator.queries(), aggregator.analytics().digested_by(&key)),
+        (aggregator.queries(), analytics),
         role.as_ref().map(RegionRole::queries),
         move || metrics(),
         group.tls().cloned(),
@@ -163,6 +166,7 @@ fn reload_at(
     rules: Option<PathBuf>,
     replay_window: ReplayWindow,
     global_rules: Option<GlobalRules>,
+    shown: NewestRules,
     clock: Arc<dyn Clock>,
 ) {
     tokio::spawn(async move {
@@ -173,6 +177,7 @@ fn reload_at(
                     if let Some(global) = &global_rules {
                         global.set(&rules);
                     }
+                    shown.set(rules);
                     tracing::info!("SIGHUP: the file with rules is read again");
                 }
                 Some(Err(error)) => {

@@ -12,7 +12,7 @@ use tollgate::{Agent, Call, Decision, http_response, request};
 use tollgate_listen::Peer;
 use tonic::{Code, Request, Response, Status};
 
-use crate::headers::pairs;
+use crate::headers;
 use crate::metadata::metadata;
 use crate::proto::envoy::config::core::v3::header_value_option::HeaderAppendAction;
 use crate::proto::envoy::config::core::v3::{self as core, HeaderValueOption};
@@ -85,14 +85,15 @@ fn take_trace(headers: &mut HeaderMap, of_question: &HeaderMap) {
 
 fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decision) -> CheckResponse {
     let (code, answer) = if decision.allowed {
-        let response_headers_to_add = options(&http_response::headers(decision, agent.node()));
+        let response_headers_to_add = options(headers::of_decision(decision, agent.node()));
         let headers_to_remove = http_response::header_names().map(ToOwned::to_owned).collect();
         (Code::Ok, HttpResponse::OkResponse(OkHttpResponse { headers_to_remove, response_headers_to_add }))
     } else {
         let id = agent.decision_id(call, decision);
         let (parts, body) = http_response::response(decision, agent.node(), &id).into_parts();
         let status = HttpStatus { code: parts.status.as_u16().into() };
-        let denied = DeniedHttpResponse { status: Some(status), headers: options(&parts.headers), body };
+        let denied =
+            DeniedHttpResponse { status: Some(status), headers: options(headers::of_map(&parts.headers)), body };
         (Code::PermissionDenied, HttpResponse::DeniedResponse(denied))
     };
     CheckResponse {
@@ -103,10 +104,10 @@ fn response<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>, decision: &Decisi
 }
 
 /// Returns headers that replace those of the backend.
-fn options(headers: &HeaderMap) -> Vec<HeaderValueOption> {
+fn options(headers: impl Iterator<Item = (String, String)>) -> Vec<HeaderValueOption> {
     let option = |(key, value)| HeaderValueOption {
         header: Some(core::HeaderValue { key, value, ..core::HeaderValue::default() }),
         append_action: HeaderAppendAction::OverwriteIfExistsOrAdd.into(),
     };
-    pairs(headers).map(option).collect()
+    headers.map(option).collect()
 }

@@ -3,14 +3,14 @@
 use std::borrow::Cow;
 
 use prost_types::Duration;
+use tollgate::Agent;
 use tollgate::envoy_rate_limit::{
     CurrentLimit, DescriptorStatus, LimitUnit, RateLimitAnswer, RateLimitCalls, RateLimitDescriptor, RateLimitError,
 };
 use tollgate::store::ChargeStore;
-use tollgate::{Agent, http_response};
 use tonic::{Request, Response, Status};
 
-use crate::headers::pairs;
+use crate::headers;
 use crate::metadata::metadata;
 use crate::proto::envoy::config::core::v3::HeaderValue;
 use crate::proto::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor as Descriptor;
@@ -67,12 +67,12 @@ fn refused(error: &RateLimitError) -> Status {
 
 fn response(answer: &RateLimitAnswer, node: &str) -> RateLimitResponse {
     let deciding = answer.deciding();
-    let headers = deciding.map(|decision| http_response::headers(decision, node)).unwrap_or_default();
+    let headers = deciding.into_iter().flat_map(|decision| headers::of_decision(decision, node));
     let header = |(key, value)| HeaderValue { key, value, ..HeaderValue::default() };
     RateLimitResponse {
         overall_code: code(answer.is_allowed()).into(),
         statuses: answer.statuses().iter().map(status).collect(),
-        response_headers_to_add: pairs(&headers).map(header).collect(),
+        response_headers_to_add: headers.map(header).collect(),
         dynamic_metadata: deciding.map(|decision| metadata(decision, answer.decisions())),
     }
 }

@@ -31,7 +31,7 @@ use tollgate_metrics::Exposition;
 
 use crate::analytics::Analytics;
 use crate::dead_letters::KeptDeadLetter;
-use crate::part_state::{Problem, problems};
+use crate::fault::{Fault, problems};
 use crate::queries::{AggregatorState, AskError, Queries};
 use crate::regions::RegionQueries;
 
@@ -91,7 +91,7 @@ async fn healthz(State(api): State<ApiState>) -> Result<Response, AskError> {
     };
     let certificate = api.tls.as_ref().and_then(Tls::warning);
     let health = move |state: &AggregatorState<'_>| {
-        let ended = certificate.as_ref().filter(|warning| warning.has_ended).map(|warning| Problem {
+        let ended = certificate.as_ref().filter(|warning| warning.has_ended).map(|warning| Fault {
             why: format!("{}: {}", warning.file, warning.why),
             since: Timestamp::from_ms(warning.ends_s.saturating_mul(1_000)),
         });

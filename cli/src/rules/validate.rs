@@ -15,7 +15,7 @@ use tollgate_core::rules::problem::Problem;
 use tollgate_core::rules::{Matches, Scope};
 use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 use tollgate_rules::display;
-use tollgate_rules::settings::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
+use tollgate_rules::settings::Shown;
 
 use super::{bounds, outage, regions};
 
@@ -81,23 +81,13 @@ fn rules_table(set: &RuleSet) -> Table {
         let per = if rule.per.is_empty() { "one counter".to_owned() } else { format!("per {}", display::per(rule)) };
         let calls = format!("{}\n{}", display::matches(&rule.matches), if rule.deny { "" } else { &per });
         let shown = [Shown::of_policy(rule, rule.policy.as_ref()), Shown::of_rule(rule)];
-        rows.push([rule.name.to_string(), calls, limit(&shown)]);
+        rows.push([rule.name.to_string(), calls, Shown::lines(&shown).join("\n")]);
         for (tier, policy) in &rule.by_tier {
             let shown = Shown::of_policy(rule, policy.as_ref());
-            rows.push([format!("  tier {tier}"), String::new(), limit(&[shown])]);
+            rows.push([format!("  tier {tier}"), String::new(), Shown::lines(&[shown]).join("\n")]);
         }
     }
     table(&["RULE", "CALLS", "LIMIT"], rows)
-}
-
-/// Returns a limit in lines: the quota, the algorithm, and all other settings.
-fn limit(shown: &[Shown]) -> String {
-    let line = |part: &&str| {
-        let texts = shown.iter().map(|shown| shown.cell(part)).filter(|text| !text.is_empty());
-        texts.collect::<Vec<_>>().join("; ")
-    };
-    let lines = [QUOTA_COLUMN, ALGORITHM_COLUMN, MORE_COLUMN].iter().map(line).filter(|line| !line.is_empty());
-    lines.collect::<Vec<_>>().join("\n")
 }
 
 fn valid_json(set: &RuleSet, agents: NonZeroU32) -> Value {

@@ -188,7 +188,7 @@ const tests = {
       near: ["callers", { ...caller, Used: (row) => row.used_permille, Units: (row) => row.used, Quota: (row) => row.quota }],
       calls: ["callers", { ...admitted, Shadow: (row) => row.shadow_denied, Units: (row) => row.units }],
       new: ["callers", { ...admitted, "First denied": (row) => row.first_denied_ms }],
-      rules: ["rules", { Rule: (row) => row.rule, ...minute, Shadow: (row) => row.last_minute.shadow_denied }],
+      rules: ["rules", { Rule: (row) => row.rule, "Applies to": (row) => row.text?.calls ?? "–", Limit: (row) => row.text?.limit ?? "–", ...minute, Shadow: (row) => row.last_minute.shadow_denied }],
       endpoints: ["endpoints", { Endpoint: (row) => row.endpoint, Admitted: (row) => row.admitted, Denied: (row) => row.denied }],
       agents: ["agents", { Agent: (row) => row.agent, ...minute, Redis: (row) => row.store, "Rules generation": (row) => row.generation }],
       partitions: ["partitions", { Aggregator: (row) => row.aggregator, Read: (row) => row.read, Counters: (row) => row.counters }],

@@ -11,8 +11,10 @@ pub mod yaml;
 mod rule_name;
 pub mod display;
 mod request_values;
+mod bound;
 pub mod settings;
 mod file;
+mod rule_text;
 mod shorthand;
 pub mod import;
 
@@ -20,9 +22,11 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
+pub use bound::bound;
 pub use file::{from_yaml, json_schema};
 pub use hint::{cut, hint, nearest};
 pub use percent::percent_text;
+pub use rule_text::RuleText;
 pub use shorthand::{ShorthandError, from_shorthand};
 pub use yaml::FILE_LEN_MAX;
 

@@ -13,7 +13,7 @@ use tollgate_core::messages::rollups::{SECOND_MS, Subject, Totals};
 
 use super::state::V1;
 use crate::api::responses::respond;
-use crate::part_state::{Problem, problems};
+use crate::fault::{Fault, problems};
 use crate::queries::{AggregatorState, AskError};
 
 /// Number of closed seconds whose mean is the rate.
@@ -28,7 +28,7 @@ struct MemberFacts {
     degraded: Vec<Value>,
     emergency: Option<String>,
     aggregators: Vec<Arc<str>>,
-    bus_problem: Option<Problem>,
+    bus_problem: Option<Fault>,
     restoring: usize,
 }
 

@@ -33,7 +33,7 @@ pub(crate) use level::schema_beside_deny;
 pub(crate) use policy_values::parse_quota;
 pub(crate) use setting::Level;
 use setting::{Setting, ValueParser};
-pub use show::{ALGORITHM_COLUMN, MORE_COLUMN, QUOTA_COLUMN, Shown};
+pub use show::{ALGORITHM_COLUMN, QUOTA_COLUMN, Shown};
 use table::present;
 pub(crate) use without_effect::WithoutEffect;
 

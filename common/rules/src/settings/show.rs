@@ -8,7 +8,7 @@ pub const QUOTA_COLUMN: &str = "QUOTA";
 /// Title of the part that shows the algorithm with its settings.
 pub const ALGORITHM_COLUMN: &str = "ALGORITHM";
 /// Title of the part that shows all other settings with their names.
-pub const MORE_COLUMN: &str = "MORE";
+pub(super) const MORE_COLUMN: &str = "MORE";
 
 /// Settings of a rule itself, or of a policy, as they are shown.
 #[derive(Debug, Default)]
@@ -28,6 +28,16 @@ impl Shown {
         let texts: Vec<&str> =
             self.cells.iter().filter(|(title, _)| *title == column).map(|(_, text)| text.as_str()).collect();
         texts.join(if column == MORE_COLUMN { "; " } else { ", " })
+    }
+
+    /// Returns a limit in lines: the quota, the algorithm, and all other settings.
+    #[must_use]
+    pub fn lines(shown: &[Self]) -> Vec<String> {
+        let line = |column: &&str| {
+            let texts = shown.iter().map(|shown| shown.cell(column)).filter(|text| !text.is_empty());
+            texts.collect::<Vec<_>>().join("; ")
+        };
+        [QUOTA_COLUMN, ALGORITHM_COLUMN, MORE_COLUMN].iter().map(line).filter(|line| !line.is_empty()).collect()
     }
 
     pub(super) fn json(&mut self, field: &str, value: impl Into<Value>) {

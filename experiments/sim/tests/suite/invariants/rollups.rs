@@ -1,6 +1,7 @@
 //! rollups: the closed minutes in the log equal a recount of the distinct batches up to the offset that each one names.
 //!
-//! It does not matter which aggregator wrote a minute, and how often. Excused: minutes of a log that was recreated, and those with
+//! Each rule, caller, agent, endpoint and tier of a published minute has a rollup. It does not matter which aggregator wrote a minute,
+//! and how often. Excused: minutes of a log that was recreated, and those with
 //! charges that came minutes too late.
 
 use std::collections::{BTreeMap, HashSet};
@@ -12,6 +13,7 @@ use tollgate_core::counter::Partition;
 use tollgate_core::messages::calls::{Batch, Outcome};
 use tollgate_core::messages::rollups::{MINUTE_MS, Rollup, RollupBatch, Subject, Totals};
 use tollgate_core::messages::signals::Offset;
+use tollgate_core::rules::{ENDPOINT, TIER};
 use tollgate_sim::Simulation;
 use tollgate_wire::Record;
 
@@ -22,7 +24,10 @@ const LATE_MS: u64 = 4 * MINUTE_MS;
 struct LoggedRow {
     offset: Offset,
     minute: u64,
-    rule: Option<(Arc<str>, Arc<str>)>,
+    /// Rule and caller of the counter.
+    of_counter: Vec<Subject>,
+    /// Agent, endpoint and tier of the call; on its home row only.
+    of_call: Vec<Subject>,
     outcome: Outcome,
     cost: i64,
     /// True if the call was admitted; on its home row only.
@@ -49,19 +54,28 @@ impl Rollups {
             }
         }
         let mut logs: BTreeMap<Partition, Vec<LoggedRow>> = BTreeMap::new();
-        for ((partition, minute, subject), (as_of, rollup)) in newest {
-            let log = logs.entry(partition).or_insert_with(|| rows(sim, partition));
+        for ((partition, minute, subject), (as_of, rollup)) in &newest {
+            let log = logs.entry(*partition).or_insert_with(|| rows(sim, *partition));
             let of_minute: Vec<&LoggedRow> =
-                log.iter().filter(|row| row.minute == minute && row.offset <= as_of).collect();
+                log.iter().filter(|row| row.minute == *minute && row.offset <= *as_of).collect();
             if of_minute.iter().any(|row| row.is_late) {
                 continue;
             }
-            let Some((admitted, denied, units)) = recount(&of_minute, &subject) else { continue };
+            let place = || format!("rollups: partition {partition} as of {as_of}, minute {minute}");
+            if *subject == Subject::Calls {
+                let mut named = of_minute.iter().flat_map(|row| row.of_counter.iter().chain(&row.of_call));
+                let has_none = |subject: &&Subject| !newest.contains_key(&(*partition, *minute, (*subject).clone()));
+                if let Some(missing) = named.find(has_none) {
+                    return Err(format!("{}: the log holds {missing:?}, which has no rollup", place()));
+                }
+            }
+            let Some((admitted, denied, units)) = recount(&of_minute, subject) else { continue };
             self.compared += 1;
             let Totals { admitted: in_rollup, units: units_in_rollup, .. } = rollup.totals;
             if (admitted, denied, units) != (in_rollup, rollup.totals.denied(), units_in_rollup) {
                 return Err(format!(
-                    "rollups: partition {partition} as of {as_of}, minute {minute}, {subject:?}: {:?}, the log holds {admitted} admitted and {denied} denied calls with {units} units",
+                    "{}, {subject:?}: {:?}, the log holds {admitted} admitted and {denied} denied calls with {units} units",
+                    place(),
                     rollup.totals
                 ));
             }
@@ -70,12 +84,23 @@ impl Rollups {
     }
 }
 
-/// Returns admitted and denied calls, and the units; nothing of a subject that is not recounted.
+/// Returns admitted and denied calls, and the units; nothing of a list or a switch, which has no counter.
 fn recount(rows: &[&LoggedRow], subject: &Subject) -> Option<(u64, u64, i64)> {
     let (mut admitted, mut denied, mut units) = (0, 0, 0);
-    for row in rows {
-        match subject {
-            Subject::Calls | Subject::Agent(_) => match row.home {
+    if matches!(subject, Subject::Rule(_) | Subject::Caller { .. }) {
+        let of_subject = || rows.iter().filter(|row| row.of_counter.contains(subject));
+        of_subject().next()?;
+        for row in of_subject() {
+            match row.outcome {
+                Outcome::Admitted | Outcome::Charged => (admitted, units) = (admitted + 1, units + row.cost),
+                Outcome::Corrected => units += row.cost,
+                Outcome::Denied(_) => denied += 1,
+                Outcome::Spared | Outcome::Reset => {}
+            }
+        }
+    } else {
+        for row in rows.iter().filter(|row| *subject == Subject::Calls || row.of_call.contains(subject)) {
+            match row.home {
                 // A call that was held back with its request is not charged.
                 Some(true) => {
                     admitted += 1;
@@ -83,31 +108,10 @@ fn recount(rows: &[&LoggedRow], subject: &Subject) -> Option<(u64, u64, i64)> {
                 }
                 Some(false) => denied += 1,
                 None => {}
-            },
-            Subject::Rule(rule) | Subject::Caller { rule, .. } => {
-                let is_wanted = |(of, caller): &(Arc<str>, Arc<str>)| {
-                    of == rule
-                        && if let Subject::Caller { caller: wanted, .. } = subject { wanted == caller } else { true }
-                };
-                if row.rule.as_ref().is_some_and(is_wanted) {
-                    match row.outcome {
-                        Outcome::Admitted | Outcome::Charged => (admitted, units) = (admitted + 1, units + row.cost),
-                        Outcome::Corrected => units += row.cost,
-                        Outcome::Denied(_) => denied += 1,
-                        Outcome::Spared | Outcome::Reset => {}
-                    }
-                }
             }
-            Subject::Endpoint(_) | Subject::Tier(_) => return None,
         }
     }
-    // A list or a switch has no counter, and agents are several.
-    let is_of_rows = match subject {
-        Subject::Rule(rule) => rows.iter().any(|row| row.rule.as_ref().is_some_and(|(of, _)| of == rule)),
-        Subject::Agent(_) => false,
-        _ => true,
-    };
-    is_of_rows.then_some((admitted, denied, units))
+    Some((admitted, denied, units))
 }
 
 fn rows(sim: &Simulation<'_>, partition: Partition) -> Vec<LoggedRow> {
@@ -122,10 +126,24 @@ fn rows(sim: &Simulation<'_>, partition: Partition) -> Vec<LoggedRow> {
         for row in &batch.rows {
             let at = row.at.as_ms().min(appended + CLOCK_ERROR_MAX_MS);
             let counter = row.counter.map(|index| &batch.counters[index as usize]);
+            let of_counter = counter.map(|counter| {
+                let (rule, caller) = (counter.rule.clone(), counter.label.clone());
+                [Subject::Rule(rule.clone()), Subject::Caller { rule, caller }]
+            });
+            let of_call = row.home.as_ref().map(|home| {
+                let set = &batch.descriptor_sets[home.descriptors as usize];
+                let value = |name| {
+                    let (_, value) = set.iter().find(|(of, _)| batch.texts.get(*of) == Some(name))?;
+                    batch.texts.get(*value).map(Arc::<str>::from)
+                };
+                let agent = Subject::Agent(batch.name.agent.clone());
+                [Some(agent), value(ENDPOINT).map(Subject::Endpoint), value(TIER).map(Subject::Tier)]
+            });
             rows.push(LoggedRow {
                 offset: record.offset,
                 minute: at - at % MINUTE_MS,
-                rule: counter.map(|counter| (counter.rule.clone(), counter.label.clone())),
+                of_counter: of_counter.into_iter().flatten().collect(),
+                of_call: of_call.into_iter().flatten().flatten().collect(),
                 outcome: row.outcome,
                 cost: row.cost,
                 home: row.home.as_ref().map(|home| home.denied.is_none()),

@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 
 /// Reason for which a part cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub(crate) struct Fault {
     /// The newest reason.
     pub(crate) why: String,
     /// Time from which on the part could not be used, for this reason or another one.
@@ -17,26 +17,26 @@ pub(crate) struct Problem {
 
 /// State of a part; clones share it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct PartState(Arc<Mutex<Option<Problem>>>);
+pub(crate) struct FaultState(Arc<Mutex<Option<Fault>>>);
 
-impl PartState {
+impl FaultState {
     /// Notes the state: none if the part can be used, else the reason. Returns true if it could not be used before.
     pub(crate) fn note(&self, now: Timestamp, why: Option<String>) -> bool {
         let mut state = self.0.lock();
         let since = state.as_ref().map(|problem| problem.since);
-        *state = why.map(|why| Problem { why, since: since.unwrap_or(now) });
+        *state = why.map(|why| Fault { why, since: since.unwrap_or(now) });
         since.is_some()
     }
 
-    pub(crate) fn problem(&self) -> Option<Problem> {
+    pub(crate) fn problem(&self) -> Option<Fault> {
         self.0.lock().clone()
     }
 }
 
 /// Returns the problems of parts as JSON, those that have none left out.
-pub(crate) fn problems<const N: usize>(parts: [(&str, Option<Problem>); N]) -> Vec<Value> {
-    let problem = |(part, problem): (&str, Option<Problem>)| {
-        let Problem { why, since } = problem?;
+pub(crate) fn problems<const N: usize>(parts: [(&str, Option<Fault>); N]) -> Vec<Value> {
+    let problem = |(part, problem): (&str, Option<Fault>)| {
+        let Fault { why, since } = problem?;
         Some(json!({ "part": part, "why": why, "since_ms": since.as_ms() }))
     };
     parts.into_iter().filter_map(problem).collect()
@@ -48,11 +48,11 @@ mod tests {
 
     #[test]
     fn a_problem_begins_with_its_first_reason() {
-        let state = PartState::default();
+        let state = FaultState::default();
         let at = Timestamp::from_ms;
         assert!(!state.note(at(1), Some("a broker is missing".into())));
         assert!(state.note(at(2), Some("a topic is missing".into())));
-        assert_eq!(state.problem(), Some(Problem { why: "a topic is missing".into(), since: at(1) }));
+        assert_eq!(state.problem(), Some(Fault { why: "a topic is missing".into(), since: at(1) }));
         assert!(state.note(at(3), None) && state.problem().is_none());
         assert!(!state.note(at(4), Some("a broker is missing".into())));
         assert_eq!(state.problem().map(|problem| problem.since), Some(at(4)));

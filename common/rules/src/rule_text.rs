@@ -1,0 +1,79 @@
+//! A rule in words, for people who may not see secrets.
+
+use std::sync::Arc;
+
+use tollgate_core::one_line::one_line;
+use tollgate_core::rules::{Pattern, Rule, RuleSet};
+
+use crate::bound::bound;
+use crate::display::{per, quoted_pattern};
+use crate::settings::Shown;
+
+/// A rule in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleText {
+    /// Calls to which it applies, and the descriptors by which it counts. Values of secret descriptors are cut.
+    pub calls: String,
+    /// Quota, algorithm and other settings, and those of the tiers.
+    pub limit: String,
+    /// Most that a counter admits while Redis answers; none without a limit.
+    pub bound: Option<String>,
+}
+
+impl RuleText {
+    /// Returns the text of a rule of a set.
+    #[must_use]
+    pub fn of(set: &RuleSet, rule: &Rule) -> Self {
+        let pattern = |(name, pattern): &(Arc<str>, Pattern)| {
+            format!("{name}={}", quoted_pattern(pattern, name, &set.descriptors))
+        };
+        let mut calls: Vec<String> = rule.matches.iter().map(pattern).collect();
+        if calls.is_empty() {
+            calls.push("every call".to_owned());
+        }
+        if !rule.deny {
+            calls.push(if rule.per.is_empty() { "one counter".to_owned() } else { format!("per {}", per(rule)) });
+        }
+        let mut limit = Shown::lines(&[Shown::of_policy(rule, rule.policy.as_ref()), Shown::of_rule(rule)]);
+        for (tier, policy) in &rule.by_tier {
+            let of_tier = Shown::lines(&[Shown::of_policy(rule, policy.as_ref())]);
+            limit.push(format!("tier {tier}: {}", of_tier.join("; ")));
+        }
+        Self {
+            calls: one_line(&calls.join(" ")).into_owned(),
+            limit: limit.join("; "),
+            bound: rule.policy.as_ref().map(|policy| bound(policy, rule.scope)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_has_calls_limit_tiers_and_bound_but_no_secret() {
+        let yaml = "
+rules:
+  - name: per-key
+    match: { endpoint: /search, api_key: sk-0123456789abcdef0123456789abcdef }
+    per: [api_key, method]
+    quota: 100/min
+    tiers: { gold: { quota: 1000/min } }
+  - { name: closed, match: { tenant: old }, deny: true }
+";
+        let set = crate::from_yaml("rules.yaml", yaml, 1).unwrap_or_else(|error| panic!("{error}"));
+        let [limited, closed] = [0, 1].map(|rule: usize| RuleText::of(&set, &set.rules[rule]));
+        assert!(
+            limited.calls.contains("endpoint=/search") && limited.calls.ends_with("per api_key, method"),
+            "{limited:?}"
+        );
+        assert!(!limited.calls.contains("abcdef0123456789abcdef"), "{limited:?}");
+        assert!(
+            limited.limit.starts_with("100/min; ") && limited.limit.contains("; tier gold: 1000/min"),
+            "{limited:?}"
+        );
+        assert!(limited.bound.is_some_and(|bound| bound.starts_with("A counter admits at most 100")));
+        assert_eq!((&*closed.calls, &*closed.limit, closed.bound), ("tenant=old", "denied", None));
+    }
+}
