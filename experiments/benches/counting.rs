@@ -1,7 +1,7 @@
 //! CPU time of an aggregator's counting for a million calls, alone and with analytics, beside a raw drain of the same records by
 //! librdkafka, in the same run.
 //!
-//! An agent publishes the calls of 10,000 callers (Zipf 1.1) under two rules to a real Kafka, at 20,000 calls/s. Then each way reads
+//! An agent publishes the calls of 10,000 callers (Zipf 1.1) under two rules over a real Redis to a real Kafka, at 20,000 calls/s. Then each way reads
 //! all records from the start, at the time of the log: the drain drops them, counting decodes and counts them and encodes the signals,
 //! and analytics also sum the calls and encode the rollups of each second and minute; the last way has a cap that most callers are past. CPU time is that of all threads of this process, so that of librdkafka is contained. A round
 //! runs each way once; the ratio of a round compares ways of that round.
@@ -23,7 +23,7 @@ use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::signals::LogEnd;
-use tollgate_servers::Kafka;
+use tollgate_servers::{Kafka, Redis};
 use tollgate_wire::Record;
 
 const CALLERS: f64 = 10_000.0;
@@ -58,8 +58,9 @@ fn main() -> ExitCode {
     bus.prepare(WAIT).expect("the topics are created");
     publish(&bus, calls);
     let end = bus.log_end(Topic::Calls, 0).expect("Kafka answers");
+    let bytes = read(&bus, end, Way::Drain).1 as u64 / calls;
     println!(
-        "{calls} calls of two rules in {} records; us of CPU for a call, and the median of {ROUNDS} rounds",
+        "{calls} calls of two rules in {} records, {bytes} bytes a call; us of CPU for a call, and the median of {ROUNDS} rounds",
         end.next
     );
     let few = AnalyticsSettings::with_callers_max(FEW_CALLERS);
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     ];
     let mut us: Vec<[f64; WAYS]> = Vec::new();
     for _ in 0..ROUNDS {
-        us.push(ways.map(|(_, way)| per_call(read(&bus, end, way), calls)));
+        us.push(ways.map(|(_, way)| per_call(read(&bus, end, way).0, calls)));
     }
     let of = |figure: &dyn Fn(&[f64; WAYS]) -> f64| median(us.iter().map(figure).collect());
     for (place, (name, _)) in ways.iter().enumerate() {
@@ -89,10 +90,12 @@ fn main() -> ExitCode {
 
 /// Publishes so many calls, which are all admitted.
 fn publish(bus: &KafkaBus, calls: u64) {
+    let redis = Redis::start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let quota = |per: &str| Rule::per(per, &[per], "1000000/min".parse().expect("a quota"));
         let builder = Agent::builder().rule(quota("api_key")).rule(quota("tenant")).bus(bus.clone());
+        let builder = builder.redis(&*redis.url());
         let agent = builder.start().expect("the agent starts");
         let (mut rng, began) = (Rng::with_seed(7), Stopwatch::start());
         for number in 0..calls {
@@ -120,8 +123,8 @@ fn caller(rng: &mut Rng) -> u32 {
     (1.0 + rng.f64() * area).powf(1.0 / exponent) as u32
 }
 
-/// Reads all records in a way. Returns the CPU time of this process for it.
-fn read(bus: &KafkaBus, end: LogEnd, way: Way) -> Duration {
+/// Reads all records in a way. Returns the CPU time of this process for it, and the bytes of the records.
+fn read(bus: &KafkaBus, end: LogEnd, way: Way) -> (Duration, usize) {
     let before = cpu();
     let mut aggregator = match way {
         Way::Drain => None,
@@ -140,7 +143,7 @@ fn read(bus: &KafkaBus, end: LogEnd, way: Way) -> Duration {
         }
     }
     assert!(bytes > 0 && aggregator.is_none_or(|aggregator| aggregator.published > 0), "the calls are read");
-    cpu().saturating_sub(before)
+    (cpu().saturating_sub(before), bytes)
 }
 
 /// An aggregator that owns the partition, at the time of the log. Its records are encoded and dropped.

@@ -12,6 +12,7 @@ use tollgate_core::rules::Generation;
 
 use crate::carried_units::{BACKFILL_CHARGES_MAX, backfill_charge};
 use crate::engine::Engine;
+use crate::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 use crate::matched_rule::{Charges, MatchedRule};
 use crate::unsynced_queue::{UnsyncedCounter, UnsyncedTurn};
 use crate::view::{UnsyncedRefund, ViewEvent, end_denial, send_unsynced, update};
@@ -73,13 +74,18 @@ impl Engine {
     ) -> Result<(), StoreError> {
         let error = answer.as_ref().err().copied();
         let is_unreadable = error == Some(StoreError::Unreadable) && counters.len() == 1;
+        let in_store = match error {
+            None => InStore::Charged,
+            // Any of the counters may be the one.
+            Some(StoreError::Unreadable) if !is_unreadable => InStore::Failed,
+            Some(error) => error.into(),
+        };
         for charge in charges {
-            match charge.mode {
-                ChargeMode::Backfill { .. } if answer.is_ok() || is_unreadable => self.backfill_ended(charge),
-                ChargeMode::Refund { .. } if answer.is_ok() => self.table.with(charge.counter, end_denial),
-                ChargeMode::Refund { at, whole }
-                    if error.is_some_and(|error| !is_unreadable && may_repeat(charge, error)) =>
-                {
+            let traits = ChargeTraits { has_id: charge.request.is_some(), ..ChargeTraits::default() };
+            match (charge.mode, fate(ChargeKind::of(charge), Standing::Counts, in_store, traits)) {
+                (ChargeMode::Backfill { .. }, Fate::Keep | Fate::Drop) => self.backfill_ended(charge),
+                (ChargeMode::Refund { .. }, Fate::Keep) => self.table.with(charge.counter, end_denial),
+                (ChargeMode::Refund { at, whole }, Fate::Resend) => {
                     let counter = counters.iter().find(|counter| counter.matched.counter == charge.counter);
                     let (units, request) = (charge.cost, charge.request);
                     let event = ViewEvent::UnsyncedRefund(UnsyncedRefund { at, units, request, whole });
@@ -132,9 +138,4 @@ impl Engine {
         }
         self.maintenance_waker.wake();
     }
-}
-
-/// Returns true if a refund that failed may be sent again: the store makes one that names its request once.
-fn may_repeat(refund: &Charge, error: StoreError) -> bool {
-    refund.request.is_some() || !error.may_have_charged()
 }

@@ -14,11 +14,11 @@ use tollgate_core::rules::{Consistency, LimitPolicy};
 
 use crate::enforce::{Combined, RuleVerdict, combine};
 use crate::engine::{Context, Engine};
+use crate::fate::Fate;
 use crate::matched_rule::MatchedRule;
 use crate::planned_call::{PlannedCall, Verdicts};
 use crate::record::{CallHome, CallRow, signed};
 use crate::view::{Unsynced, ViewEvent};
-use tollgate_core::counter::StoreError;
 
 /// Facts about one rule of an answered call, from which its view follows.
 struct AnsweredRule<'a> {
@@ -29,8 +29,7 @@ struct AnsweredRule<'a> {
     round: Option<u64>,
     /// The charge stands: the call is admitted, or the rule counts it always.
     stands: bool,
-    /// The slot was released again, because the call was denied.
-    is_given_back: bool,
+    fate: Fate,
 }
 
 impl Engine {
@@ -78,11 +77,13 @@ impl Engine {
             }
             let taken = matched.paid.as_deref().and_then(|paid| paid.taken);
             let at = taken.map_or(at, |taken| taken.span.nearest(at));
-            // The charge of a request with an id stays for its retry.
-            let is_given_back = matched.is_slot() && !stands && call.id().is_none();
+            let fate = planned.fate(position, result, stands, call.id().is_some());
+            let is_given_back = fate == Fate::Refund;
+            // The slot of a denied call without an id is held for nobody.
+            let holds_none = matched.is_slot() && !stands && call.id().is_none();
             // A rule that is counted always may have been charged although the call was denied.
             let is_charged = |result: &ChargeResult| {
-                result.charged && (result.verdict.admitted || matched.never_denies()) && !is_given_back
+                result.charged && (result.verdict.admitted || matched.never_denies()) && !holds_none
             };
             let by_store = !self.settings.owns_table && matched.sketched.is_none();
             let is_new = |r: &ChargeResult| is_charged(r) && !r.repeated && r.born > Timestamp::default();
@@ -106,10 +107,10 @@ impl Engine {
             if matched.sketched.is_some() {
                 continue;
             }
-            if let Some(result) = result.filter(|result| is_given_back && result.charged && !result.repeated) {
+            if let Some(result) = result.filter(|_| is_given_back) {
                 self.give_back_slots(context, matched, result.at);
             }
-            self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, is_given_back });
+            self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, fate });
         }
         if matched.is_empty() {
             let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
@@ -155,7 +156,7 @@ impl Engine {
         position: usize,
         answered: &AnsweredRule<'_>,
     ) {
-        let AnsweredRule { result, at, round, stands, is_given_back } = *answered;
+        let AnsweredRule { result, at, round, stands, fate } = *answered;
         let generation = context.active.order;
         let matched = &planned.matched[position];
         let eventual = matched.eventual.as_deref();
@@ -168,16 +169,13 @@ impl Engine {
         };
         let event = match (result, verdict) {
             (Some(result), _) if !self.settings.owns_table => {
-                let is_kept = result.charged && !result.repeated && !is_given_back;
-                let units = if is_kept { matched.cost } else { 0 };
+                let units = if matches!(fate, Fate::Keep | Fate::KeepForRetry) { matched.cost } else { 0 };
                 let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
                 let is_demand = matched.is_demand && planned.combined.allowed;
                 ViewEvent::Answered { result, units, round, acknowledged: answer, is_demand }
             }
             _ if matched.follows && stands => {
-                // Usually, the late answer says whether the charge was made.
-                let needs_backfill = planned.error.is_some_and(StoreError::needs_backfill);
-                let unsynced = needs_backfill.then(|| self.unsynced_of(planned, at, matched.cost));
+                let unsynced = (fate == Fate::Backfill).then(|| self.unsynced_of(planned, at, matched.cost));
                 let (units, is_planned, acknowledged, is_demand) = (matched.cost, false, None, false);
                 ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand }
             }
@@ -188,10 +186,8 @@ impl Engine {
                 if units < matched.cost {
                     self.update_counter(matched, generation, admitted(matched.cost - units, false));
                 }
-                // A slot is released by the instant of its decision, so a late charge cannot take its place.
-                let is_asked = !matched.is_slot() && !matched.is_unasked;
-                let is_unsynced = !is_asked || planned.error.is_none_or(StoreError::needs_backfill);
-                let unsynced = (is_unsynced && eventual.is_none()).then(|| self.unsynced_of(planned, at, units));
+                let is_unsynced = fate == Fate::Backfill && eventual.is_none();
+                let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
                 let is_planned = planned_at == at;
                 if !is_planned {
                     self.give_back_planned(generation, matched, planned_at);

@@ -30,6 +30,7 @@ mod active_rules;
 mod thread_rules;
 mod row_buffer;
 mod matched_rule;
+mod fate;
 mod gather;
 mod unsynced_queue;
 mod corrections;

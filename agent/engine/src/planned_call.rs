@@ -3,11 +3,12 @@
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResults, RequestId, StoreError};
+use tollgate_core::counter::{ChargeResult, ChargeResults, RequestId, StoreError};
 use tollgate_core::decision::Source;
 
 use crate::enforce::{Combined, RuleVerdict, combine};
 use crate::engine::Context;
+use crate::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 use crate::match_rules::{Rejection, ShadowedRules};
 use crate::matched_rule::{MatchedRule, MatchedRules};
 use crate::time_bounds::TimeBounds;
@@ -98,6 +99,19 @@ impl PlannedCall<'_> {
         let admits = || self.verdicts.get(position).copied().flatten().is_some_and(|rule| rule.verdict.admitted);
         let is_counted = matched.is_counted_always() && !matched.is_slot() && (matched.follows || admits());
         self.combined.allowed && !held_back || is_counted
+    }
+
+    /// Returns what becomes of the charge of the rule at this position, once the call is decided.
+    pub(crate) fn fate(&self, position: usize, result: Option<&ChargeResult>, stands: bool, has_id: bool) -> Fate {
+        let matched = &self.matched[position];
+        let in_store = match (result, self.error) {
+            (Some(result), _) => InStore::of(Ok(Some(result))),
+            (None, Some(error)) if !matched.is_unasked => error.into(),
+            _ => InStore::NotAsked,
+        };
+        let standing = if stands { Standing::Counts } else { Standing::Void };
+        let traits = ChargeTraits { has_id, ..ChargeTraits::default() };
+        fate(ChargeKind::of_rule(matched), standing, in_store, traits)
     }
 
     /// Returns true if a rule in shadow would have denied the call.

@@ -10,11 +10,11 @@
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 
 use crate::engine::{Context, Engine};
+use crate::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 use crate::store_request::{Pending, PendingRequest, StoreRequest};
 
 impl Engine {
@@ -36,14 +36,14 @@ impl Engine {
         if left_ms == 0 {
             return None;
         }
+        let is_resent = |charge: &Charge| {
+            let traits = ChargeTraits { has_id: charge.request.is_some(), ..ChargeTraits::default() };
+            fate(ChargeKind::of(charge), Standing::Waits, InStore::from(*error), traits) == Fate::Resend
+        };
+        let are_resent = charges.iter().all(is_resent);
         if *error == StoreError::AnswerLost {
-            // A refund without an id would be made twice, and the slot of the first request held until it expires.
-            let may_repeat = |charge: &Charge| {
-                let is_slot = charge.limit.algorithm == Algorithm::Concurrency;
-                charge.request.is_some() || charge.mode.expires_at().is_some() && !is_slot
-            };
             // Others than checks tell a repetition by its id, and are repeated by those who asked for them.
-            let is_sent = matches!(pending, Pending::Check(_)) && charges.iter().all(may_repeat);
+            let is_sent = matches!(pending, Pending::Check(_)) && are_resent;
             if is_sent {
                 self.lost_connection(*error);
                 self.ask_about_all(now, request);
@@ -89,6 +89,7 @@ pub(crate) fn results_of(mut results: ChargeResults, renewed_after: Option<Store
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::algorithm::Algorithm;
     use tollgate_core::call::Call;
     use tollgate_core::counter::RequestId;
     use tollgate_core::rules::{Rule, RuleSet};

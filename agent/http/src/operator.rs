@@ -93,7 +93,7 @@ pub(crate) async fn only_operators(
     next: Next,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    if parts.method == Method::GET || is_of_operator(&parts, token.as_ref()) {
+    if matches!(parts.method, Method::GET | Method::HEAD) || is_of_operator(&parts, token.as_ref()) {
         return next.run(Request::from_parts(parts, body)).await;
     }
     body::discard(body).await;

@@ -7,7 +7,7 @@
 //!
 //! A connection that must close tells the server that the client has ended it. The server then closes it as politely as any other.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
@@ -122,12 +122,26 @@ impl AsyncRead for Connection {
     }
 }
 
-/// Writes are not vectored. Then HTTP/2 copies answers of up to 1 KiB into one buffer, and writes those of several requests at once.
-/// Otherwise each answer above 256 bytes would be a write of its own, which costs more than all the rest of a decision.
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let result = self.stream().poll_write(cx, bytes);
         self.written(cx, result)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let result = self.stream().poll_write_vectored(cx, bytes);
+        self.written(cx, result)
+    }
+
+    /// Writes of HTTP/2 are not vectored. Then it copies answers of up to 1 KiB into one buffer, and writes those of several requests at
+    /// once. Otherwise each answer above 256 bytes would be a write of its own, which costs more than all the rest of a decision. HTTP/1
+    /// would keep a buffer as large as its largest answer.
+    fn is_write_vectored(&self) -> bool {
+        self.is_http2 == Some(false)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

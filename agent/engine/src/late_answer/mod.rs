@@ -12,7 +12,6 @@ mod tests;
 
 use std::time::Duration;
 
-use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
@@ -23,7 +22,8 @@ use tollgate_core::rules::Generation;
 use crate::active_rules::ActiveRules;
 use crate::check::PlannedCalls;
 use crate::engine::{Context, Engine};
-use crate::leases::Sending;
+use crate::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+use crate::leases::{Sending, grant};
 use crate::matched_rule::MatchedRule;
 use crate::metrics::LateOutcome;
 use crate::planned_call::PlannedCall;
@@ -95,13 +95,9 @@ impl Engine {
         let mut outcome = outcome_of(answer);
         for (place, charge) in charges.iter().enumerate() {
             let result = answer.as_ref().map(|results| results.get(place));
-            let is_charged = match result {
-                Ok(result) => result.is_some_and(|result| result.charged || result.repeated),
-                Err(error) => *error == StoreError::Unreadable,
-            };
-            // Units that stand for no call are refunded. Those that are only counted stay, unless they are slots.
-            let mut stands = !charge.mode.is_enforced() && charge.limit.algorithm != Algorithm::Concurrency;
-            let mut rule = None;
+            let (kind, in_store) = (ChargeKind::of(charge), InStore::of(result.map_err(|error| *error)));
+            let traits = ChargeTraits { has_id: charge.request.is_some(), ..ChargeTraits::default() };
+            let (mut standing, mut rule) = (Standing::VoidBefore, None);
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for (place, matched) in planned.matched.iter().enumerate().filter(|(_, matched)| matched.shares(charge))
                 {
@@ -110,11 +106,16 @@ impl Engine {
                     if !planned.stands(place, is_held_back) || matched.is_paid() {
                         continue;
                     }
-                    // A slot was unsynced from its decision on.
-                    stands = !matched.is_slot();
-                    // A lease that paid a part may have ended since.
-                    let lacking = matched.unpaid().saturating_sub(if is_charged { charge.cost } else { 0 });
-                    if stands && lacking > 0 {
+                    standing = Standing::CountedBefore;
+                    let lacking = match fate(kind, standing, in_store, traits) {
+                        Fate::Backfill => matched.unpaid(),
+                        // A lease that paid a part may have ended since.
+                        Fate::Keep | Fate::Drop if kind != ChargeKind::Slot => {
+                            matched.unpaid().saturating_sub(charge.cost)
+                        }
+                        _ => 0,
+                    };
+                    if lacking > 0 {
                         let unsynced = self.unsynced_of(planned, planned.at, lacking);
                         self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
                     }
@@ -123,16 +124,22 @@ impl Engine {
                     }
                 }
             }
-            let charge_made = result.ok().flatten().filter(|result| result.charged);
-            if let (Some(result), Some((number, matched)), None, false) = (charge_made, rule, charge.request, stands) {
-                if self.take_charge(now, active, (number, matched), charge, result, sent) {
-                    outcome = LateOutcome::Leased;
+            let (Ok(Some(result)), Some((number, matched))) = (result, rule) else { continue };
+            let grant = grant(active, matched, number, charge, result, charge.cost, sent);
+            let may_lease = matched.policy.may_lease() && self.is_lease_live(now, matched, &grant);
+            let traits = ChargeTraits { may_lease, keeps_units: self.keeps_units(matched), ..traits };
+            match fate(kind, standing, in_store, traits) {
+                Fate::Lease => self.take_lease(matched, grant),
+                Fate::Strand => grant.strand(),
+                Fate::Refund => {
+                    let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None, whole: None };
+                    self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
+                    outcome = LateOutcome::Refunded;
                     continue;
                 }
-                let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None, whole: None };
-                self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
-                outcome = LateOutcome::Refunded;
+                _ => continue,
             }
+            outcome = LateOutcome::Leased;
         }
         outcome
     }
@@ -198,10 +205,12 @@ impl Engine {
         charges: &[Charge],
         answer: &Result<ChargeResults, StoreError>,
     ) -> LateOutcome {
-        let is_uncharged = answer.as_ref().is_err_and(|error| *error != StoreError::Unreadable);
+        let Err(error) = answer else { return outcome_of(answer) };
+        let traits = ChargeTraits { has_id: adjustment.request.is_some(), ..ChargeTraits::default() };
+        let fate = fate(ChargeKind::Counted, Standing::CountedBefore, (*error).into(), traits);
         for (matched, charge) in adjustment.matched.iter().zip(charges) {
             if let ChargeMode::Backfill { at } = charge.mode
-                && is_uncharged
+                && fate == Fate::Backfill
             {
                 let unsynced = self.unsynced_units(adjustment.number, adjustment.request, at, charge.cost);
                 self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));

@@ -1,6 +1,6 @@
 //! Late answers, by their outcomes.
 
-use tollgate_core::algorithm::Verdict;
+use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::call::Call;
 use tollgate_core::counter::ChargeResult;
 use tollgate_core::rules::{LimitPolicy, OnFailure, Rule, RuleSet};

@@ -23,6 +23,7 @@ use crate::active_rules::ActiveRules;
 use crate::enforce::Enforcement;
 use crate::engine::{Context, Engine};
 use crate::engine_settings::ChargeableRules;
+use crate::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 use crate::lease_epoch::LeaseEpoch;
 use crate::matched_rule::MatchedRule;
 use crate::planned_call::PlannedCall;
@@ -67,8 +68,12 @@ impl Engine {
             if let Some((planned, place)) = planned.iter().find_map(|planned| Some((planned, of_charge(planned)?))) {
                 let matched = &planned.matched[place];
                 let grant = grant(active, matched, planned.number, charge, result, result.leased, sent);
-                if !self.take_lease(now, matched, grant) {
-                    grant.strand();
+                // Units beside a call stand for none. Where such units exist, none comes back.
+                let may_lease = self.is_lease_live(now, matched, &grant);
+                let traits = ChargeTraits { may_lease, keeps_units: true, ..ChargeTraits::default() };
+                match fate(ChargeKind::Enforced, Standing::VoidBefore, InStore::Charged, traits) {
+                    Fate::Lease => self.take_lease(matched, grant),
+                    _ => grant.strand(),
                 }
             }
         }
@@ -124,42 +129,22 @@ impl Engine {
         }
     }
 
-    /// Takes leased units; returns false if they cannot be spent any more.
-    fn take_lease(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) -> bool {
-        let is_live = grant.is_live(now, self.lease_epochs.current())
-            && !self.is_before_reset(now, matched.counter, grant.result.at);
-        if is_live {
-            let event = ViewEvent::LeaseGranted(grant);
-            let is_denied = self.table.with(matched.counter, |view| {
-                update(&matched.policy, view, event);
-                view.denial.is_some()
-            });
-            // The units are for calls whose cost the store has denied before, too.
-            if is_denied {
-                self.table.end_denials(matched.counter);
-            }
-        }
-        is_live
+    /// Returns true if leased units can be spent.
+    pub(crate) fn is_lease_live(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: &LeaseGrant<'_>) -> bool {
+        grant.is_live(now, self.lease_epochs.current()) && !self.is_before_reset(now, matched.counter, grant.result.at)
     }
 
-    /// Takes the units of a charge that was made for a call and stands for none. Returns true if they stay charged: as a lease, or
-    /// unspent where no unit comes back. Returns false if they must be refunded.
-    pub(crate) fn take_charge(
-        &self,
-        now: Timestamp,
-        active: &ActiveRules,
-        (number, matched): (LeaseNumber, &MatchedRule<'_>),
-        charge: &Charge,
-        result: &ChargeResult,
-        sent: Sending,
-    ) -> bool {
-        let grant = grant(active, matched, number, charge, result, charge.cost, sent);
-        let is_taken = matched.policy.may_lease() && self.take_lease(now, matched, grant);
-        if !is_taken && self.keeps_units(matched) {
-            grant.strand();
-            return true;
+    /// Takes leased units.
+    pub(crate) fn take_lease(&self, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) {
+        let event = ViewEvent::LeaseGranted(grant);
+        let is_denied = self.table.with(matched.counter, |view| {
+            update(&matched.policy, view, event);
+            view.denial.is_some()
+        });
+        // The units are for calls whose cost the store has denied before, too.
+        if is_denied {
+            self.table.end_denials(matched.counter);
         }
-        is_taken
     }
 
     /// Returns true if no agent gives units of the rule's counters back: see [`MatchedRule::keeps_units`].
@@ -174,7 +159,8 @@ impl Engine {
     }
 }
 
-fn grant<'a>(
+/// Returns units that the store has charged beside a call, or for one that does not need them, as a grant of a lease.
+pub(crate) fn grant<'a>(
     active: &'a ActiveRules,
     matched: &MatchedRule<'_>,
     number: LeaseNumber,

@@ -26,6 +26,7 @@ use tollgate_core::rules::MatchScope;
 
 use crate::decide::verdicts_of;
 use crate::engine::{Context, Engine};
+use crate::fate::{ChargeKind, ChargeTraits, Fate, Standing, fate};
 use crate::match_rules::{ShadowedRules, has_place};
 use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::planned_call::combine_enforced;
@@ -160,7 +161,9 @@ impl Engine {
         answer: Result<ChargeResults, StoreError>,
     ) -> Result<Option<LimitStatus>, StoreError> {
         let Adjustment { matched, is_refund, at, request, decided_at, .. } = adjustment;
-        let is_unsynced = answer.as_ref().err().is_some_and(|error| error.needs_backfill());
+        let traits = ChargeTraits { has_id: request.is_some(), ..ChargeTraits::default() };
+        let fate_after = |error: &StoreError| fate(ChargeKind::Counted, Standing::Counts, (*error).into(), traits);
+        let is_unsynced = answer.as_ref().err().map(fate_after) == Some(Fate::Backfill);
         if answer.is_err() && !is_refund {
             self.note_made(*request, *decided_at);
         }

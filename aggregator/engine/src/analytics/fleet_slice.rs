@@ -93,6 +93,11 @@ impl FleetSlice {
         !self.is_closed && log_time.ms_since(self.written_at) >= ms
     }
 
+    /// Returns true if the slice is open, and no record of the log of closed minutes had a rollup of it.
+    pub(super) fn is_unpublished(&self) -> bool {
+        !self.is_closed && self.written_at == Timestamp::default()
+    }
+
     /// Returns the number of entries in memory.
     #[cfg(test)]
     pub(super) fn entries(&self) -> usize {

@@ -24,6 +24,8 @@ pub const SECONDS_KEPT_MS: u64 = 15 * MINUTE_MS;
 pub const MINUTES_KEPT_MS: u64 = 24 * 60 * MINUTE_MS;
 /// Time in which a rollup may be replaced, in ms.
 const OPEN_MS: u64 = 10 * MINUTE_MS;
+/// Age at which a minute is closed that no record of the log of closed minutes has, in ms.
+const UNPUBLISHED_MS: u64 = 20 * MINUTE_MS;
 /// Maximum number of callers of a rule in a minute that is closed.
 const CALLERS_KEPT_MAX: usize = 50;
 /// Maximum number of endpoints, and of tiers, in a minute that is closed.
@@ -64,6 +66,8 @@ impl FleetView {
         }
         self.writers.insert(batch.aggregator.clone(), now);
         self.drop_old(now);
+        // The clock of the bus may be ahead, and would close minutes that still change.
+        let written = written.map(|log_time| log_time.min(now));
         if let Some(log_time) = written {
             self.close_old(log_time);
         }
@@ -270,6 +274,12 @@ impl FleetView {
         let age_ms = |at: Timestamp| now.as_ms().abs_diff(at.as_ms());
         self.uses.forget_old(now);
         self.writers.retain(|_, heard| age_ms(*heard) <= SECONDS_KEPT_MS);
+        // Minutes that were never published as closed ones, because their log cannot be written.
+        for (_, slice) in self.minutes.range_mut(..now.minus_ms(UNPUBLISHED_MS).as_ms()) {
+            if slice.is_unpublished() {
+                slice.close(CALLERS_KEPT_MAX, NAMES_KEPT_MAX);
+            }
+        }
     }
 
     /// Closes the minutes that are old at a time of the log, once a minute of it, in whichever direction its clock was set. A minute that is

@@ -192,7 +192,7 @@ impl PartitionRollups {
     }
 
     /// Gives a caller a rollup of its own in a minute. Returns its sums, and the maximum number of its calls that are missing in them;
-    /// none if it has no sums, or the cap on rollups is reached.
+    /// none if it has no sums, or half of the cap on rollups is reached.
     pub fn choose_caller(&mut self, minute: Timestamp, counter: CounterId) -> Option<(Totals, u64)> {
         self.minutes.get_mut(&minute.as_ms())?.choose_caller(counter, self.settings.rollups_max)
     }

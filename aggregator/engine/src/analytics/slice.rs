@@ -163,13 +163,14 @@ impl Slice {
         places.into_iter().filter_map(|place| self.callers.get_index(place)).map(|(id, _)| *id).collect()
     }
 
-    /// Gives a caller a rollup of its own if it has none, and less than `rollups_max` callers of its rule have one. Returns its sums, and
-    /// the maximum number of its calls that are missing in them. A caller without a rollup shares one later, so its sums are not shown.
+    /// Gives a caller a rollup of its own if it has none, and less than half of `rollups_max` callers of its rule have one. Returns its
+    /// sums, and the maximum number of its calls that are missing in them. A caller without a rollup may share one later, so its sums are
+    /// not shown. The other half is for the callers with the most calls at the end of the minute.
     pub(super) fn choose_caller(&mut self, counter: CounterId, rollups_max: usize) -> Option<(Totals, u64)> {
         let caller = self.callers.get_mut(&counter)?;
         if !caller.has_rollup {
             let of_rule = self.callers_of_rules.entry(caller.rule.clone()).or_default();
-            if of_rule.with_rollup >= rollups_max {
+            if of_rule.with_rollup >= rollups_max / 2 {
                 return None;
             }
             of_rule.with_rollup += 1;

@@ -52,6 +52,31 @@ fn a_day_that_is_read_at_once_is_closed_by_the_time_of_its_log() {
     }
 }
 
+/// The clock of the bus is ahead: a minute that is being counted stays open.
+#[test]
+fn a_clock_of_the_bus_that_is_ahead_closes_no_minute_that_changes() {
+    let (mut view, now) = (FleetView::default(), START.plus_ms(30_000));
+    view.apply(now, None, &published("a", 0, 1, vec![minute(Subject::Calls, 3, 0)])).expect("rollups");
+    let ahead = now.plus_ms(11 * MINUTE_MS);
+    view.apply(now, Some(ahead), &published("a", 1, 1, vec![minute(Subject::Calls, 4, 0)])).expect("rollups");
+    let later = START.plus_ms(MINUTE_MS + 3_000);
+    let written = Some(later.plus_ms(11 * MINUTE_MS));
+    view.apply(later, written, &published("a", 0, 2, vec![minute(Subject::Calls, 9, 0)])).expect("rollups");
+    assert_eq!(view.series(&Subject::Calls, MINUTE_MS, START, later)[0].1.admitted, 13);
+}
+
+/// The log of closed minutes cannot be written, and the newest seconds can: no minute stays open for a day.
+#[test]
+fn a_minute_that_is_never_published_is_closed_in_the_end() {
+    let mut view = FleetView::default();
+    let callers = |start| (0..200).map(move |number| Rollup { start, ..minute(caller(&format!("k{number}")), 1, 0) });
+    for number in 0..60 {
+        let start = START.plus_ms(number * MINUTE_MS);
+        view.apply(start, None, &published("a", 0, number, callers(start).collect())).expect("rollups");
+    }
+    assert!(view.entries() < 40 * 51 + 22 * 400, "{} entries", view.entries());
+}
+
 /// The clock of an aggregator is set a day ahead and back: minutes are closed as before, and none is replaced after that.
 #[test]
 fn minutes_are_closed_after_a_step_of_the_clock() {

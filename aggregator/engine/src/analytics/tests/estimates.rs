@@ -100,7 +100,7 @@ fn the_view_adds_the_errors_of_partitions() {
 /// A caller that a page has shown has a rollup of its own in the closed minute, so no call is in two sums. Past the cap, none is shown.
 #[test]
 fn a_caller_that_was_shown_is_not_among_the_others() {
-    let mut rollups = PartitionRollups::new(AnalyticsSettings { callers_max: 10, rollups_max: 2, entries_max: 100 });
+    let mut rollups = PartitionRollups::new(AnalyticsSettings { callers_max: 100, rollups_max: 5, entries_max: 100 });
     let calls = |caller: u32, calls: usize| {
         (0..calls).map(move |_| row(Some(caller), 10, Outcome::Charged, (caller == 0).then(|| home(None, 2))))
     };
@@ -110,7 +110,13 @@ fn a_caller_that_was_shown_is_not_among_the_others() {
     assert!(rollups.open_minute(minute.minus_ms(1), 9).is_none(), "the clocks were set back");
     let shown = [1, 2, 3, 1].map(|id| rollups.choose_caller(minute, CounterId::from_u128(id)));
     assert_eq!(shown.map(|sums| sums.map(|(totals, _)| totals.admitted)), [Some(1), Some(1), None, Some(1)]);
+    // A caller that comes late with many calls has a rollup of its own, too.
+    let rows = (0..9).map(|_| row(Some(0), 50, Outcome::Charged, None)).collect();
+    rollups.count(1, START.plus_ms(200), &batch(2, &[5], rows));
+    let many = (10..20).collect::<Vec<u32>>();
+    let rows = (0..10).map(|counter| row(Some(counter), 60, Outcome::Charged, None)).collect();
+    rollups.count(2, START.plus_ms(300), &batch(3, &many, rows));
     let taken = closed(&mut rollups, MINUTE_MS + 5_000);
-    let admitted = ["k1", "k2", OTHERS].map(|label| of(&taken, &caller(label)).admitted);
-    assert_eq!(admitted, [1, 1, 10]);
+    let admitted = ["k1", "k2", "k3", "k4", "k5", OTHERS].map(|label| of(&taken, &caller(label)).admitted);
+    assert_eq!(admitted, [1, 1, 5, 5, 9, 10]);
 }
