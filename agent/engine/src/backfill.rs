@@ -81,7 +81,7 @@ impl Engine {
             Some(error) => error.into(),
         };
         for charge in charges {
-            let traits = ChargeTraits { has_id: charge.request.is_some(), ..ChargeTraits::default() };
+            let traits = ChargeTraits::of(charge.request);
             match (charge.mode, fate(ChargeKind::of(charge), Standing::Counts, in_store, traits)) {
                 (ChargeMode::Backfill { .. }, Fate::Keep | Fate::Drop) => self.backfill_ended(charge),
                 (ChargeMode::Refund { .. }, Fate::Keep) => self.table.with(charge.counter, end_denial),

@@ -7,7 +7,7 @@
 mod tests;
 
 use tollgate_core::algorithm::Algorithm;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId, StoreError};
 
 use crate::matched_rule::MatchedRule;
 
@@ -26,7 +26,7 @@ pub(crate) enum ChargeKind {
     Returned,
 }
 
-/// What the units of a charge stand for.
+/// Purpose of the units of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// The call waits for the answer.
@@ -37,11 +37,11 @@ pub(crate) enum Standing {
     CountedBefore,
     /// No unit counts: the call is denied or held back, or a lease has paid it.
     Void,
-    /// The same, after a decision before this answer.
+    /// Same as `Void`, after a decision before this answer.
     VoidBefore,
 }
 
-/// What is known about a charge in the store.
+/// Knowledge about a charge in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InStore {
     /// The store was not asked.
@@ -73,7 +73,7 @@ pub(crate) struct ChargeTraits {
     pub(crate) keeps_units: bool,
 }
 
-/// What becomes of the units of a charge.
+/// Course of the units of a charge after its decision and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// They count as the store has charged them.
@@ -195,6 +195,13 @@ fn of_void_before(kind: ChargeKind, in_store: InStore, traits: ChargeTraits) -> 
         InStore::Charged => Fate::Refund,
         // An unknown charge is never refunded: it may not have been made.
         _ => Fate::Drop,
+    }
+}
+
+impl ChargeTraits {
+    /// Returns the traits of a charge under this id, if it has one.
+    pub(crate) fn of(request: Option<RequestId>) -> Self {
+        Self { has_id: request.is_some(), ..Self::default() }
     }
 }
 

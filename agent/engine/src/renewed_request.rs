@@ -37,7 +37,7 @@ impl Engine {
             return None;
         }
         let is_resent = |charge: &Charge| {
-            let traits = ChargeTraits { has_id: charge.request.is_some(), ..ChargeTraits::default() };
+            let traits = ChargeTraits::of(charge.request);
             fate(ChargeKind::of(charge), Standing::Waits, InStore::from(*error), traits) == Fate::Resend
         };
         let are_resent = charges.iter().all(is_resent);

@@ -96,7 +96,7 @@ impl Engine {
         for (place, charge) in charges.iter().enumerate() {
             let result = answer.as_ref().map(|results| results.get(place));
             let (kind, in_store) = (ChargeKind::of(charge), InStore::of(result.map_err(|error| *error)));
-            let traits = ChargeTraits { has_id: charge.request.is_some(), ..ChargeTraits::default() };
+            let traits = ChargeTraits::of(charge.request);
             let (mut standing, mut rule) = (Standing::VoidBefore, None);
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for (place, matched) in planned.matched.iter().enumerate().filter(|(_, matched)| matched.shares(charge))
@@ -206,7 +206,7 @@ impl Engine {
         answer: &Result<ChargeResults, StoreError>,
     ) -> LateOutcome {
         let Err(error) = answer else { return outcome_of(answer) };
-        let traits = ChargeTraits { has_id: adjustment.request.is_some(), ..ChargeTraits::default() };
+        let traits = ChargeTraits::of(adjustment.request);
         let fate = fate(ChargeKind::Counted, Standing::CountedBefore, (*error).into(), traits);
         for (matched, charge) in adjustment.matched.iter().zip(charges) {
             if let ChargeMode::Backfill { at } = charge.mode

@@ -18,7 +18,7 @@ mod tests;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId};
+use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId, StoreError};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::{LimitStatus, Source};
 use tollgate_core::messages::calls::Outcome;
@@ -32,7 +32,6 @@ use crate::matched_rule::{Charges, MatchedRule, MatchedRules};
 use crate::planned_call::combine_enforced;
 use crate::record::{CallRow, signed};
 use crate::view::{UnsyncedRefund, ViewEvent, update};
-use tollgate_core::counter::StoreError;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Correction<'c> {
@@ -161,9 +160,9 @@ impl Engine {
         answer: Result<ChargeResults, StoreError>,
     ) -> Result<Option<LimitStatus>, StoreError> {
         let Adjustment { matched, is_refund, at, request, decided_at, .. } = adjustment;
-        let traits = ChargeTraits { has_id: request.is_some(), ..ChargeTraits::default() };
-        let fate_after = |error: &StoreError| fate(ChargeKind::Counted, Standing::Counts, (*error).into(), traits);
-        let is_unsynced = answer.as_ref().err().map(fate_after) == Some(Fate::Backfill);
+        let fate_of =
+            |error: StoreError| fate(ChargeKind::Counted, Standing::Counts, error.into(), ChargeTraits::of(*request));
+        let is_unsynced = answer.as_ref().is_err_and(|error| fate_of(*error) == Fate::Backfill);
         if answer.is_err() && !is_refund {
             self.note_made(*request, *decided_at);
         }
@@ -174,16 +173,14 @@ impl Engine {
                 continue;
             }
             let (at, units) = (*at, charge.cost);
-            let is_published = !is_refund || answer.is_ok();
             let publish = || self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
-            let round = is_published.then(publish).flatten();
+            let round = (!is_refund || answer.is_ok()).then(publish).flatten();
             let event = if *is_refund {
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store. The caller of
                 // any other refund learns that it failed, and may try again.
                 let slots_of = adjustment.unsynced.filter(|_| matched.is_slot());
                 ViewEvent::Refunded { at, units, slots_of, by_store: true }
             } else {
-                let result = answer.as_ref().ok().and_then(|results| results.get(place));
                 let acknowledged = result.map(|result| self.acknowledgement(context.now, matched, result));
                 ViewEvent::Admitted {
                     at,

@@ -24,7 +24,7 @@ pub const SECONDS_KEPT_MS: u64 = 15 * MINUTE_MS;
 pub const MINUTES_KEPT_MS: u64 = 24 * 60 * MINUTE_MS;
 /// Time in which a rollup may be replaced, in ms.
 const OPEN_MS: u64 = 10 * MINUTE_MS;
-/// Age at which a minute is closed that no record of the log of closed minutes has, in ms.
+/// Age at which a minute is closed that no record of the log of closed minutes has, because it cannot be written, in ms.
 const UNPUBLISHED_MS: u64 = 20 * MINUTE_MS;
 /// Maximum number of callers of a rule in a minute that is closed.
 const CALLERS_KEPT_MAX: usize = 50;
@@ -60,8 +60,7 @@ impl FleetView {
     /// # Errors
     /// If the batch has a rollup of more than a minute ahead.
     pub fn apply(&mut self, now: Timestamp, written: Option<Timestamp>, batch: &RollupBatch) -> Result<(), String> {
-        let is_ahead = |rollup: &Rollup| rollup.start > now.plus_ms(AHEAD_MS_MAX);
-        if batch.rollups.iter().any(is_ahead) {
+        if batch.rollups.iter().any(|rollup| rollup.start > now.plus_ms(AHEAD_MS_MAX)) {
             return Err(format!("aggregator {} reports calls of the future; set its clock", batch.aggregator));
         }
         self.writers.insert(batch.aggregator.clone(), now);
@@ -274,12 +273,7 @@ impl FleetView {
         let age_ms = |at: Timestamp| now.as_ms().abs_diff(at.as_ms());
         self.uses.forget_old(now);
         self.writers.retain(|_, heard| age_ms(*heard) <= SECONDS_KEPT_MS);
-        // Minutes that were never published as closed ones, because their log cannot be written.
-        for (_, slice) in self.minutes.range_mut(..now.minus_ms(UNPUBLISHED_MS).as_ms()) {
-            if slice.is_unpublished() {
-                slice.close(CALLERS_KEPT_MAX, NAMES_KEPT_MAX);
-            }
-        }
+        self.close_before(now.minus_ms(UNPUBLISHED_MS), FleetSlice::is_unpublished);
     }
 
     /// Closes the minutes that are old at a time of the log, once a minute of it, in whichever direction its clock was set. A minute that is
@@ -289,10 +283,12 @@ impl FleetView {
             return;
         }
         self.closed_in = log_time.as_ms() / MINUTE_MS;
-        for (_, slice) in self.minutes.range_mut(..log_time.minus_ms(OPEN_MS).as_ms()) {
-            if slice.is_quiet(log_time, MINUTE_MS) {
-                slice.close(CALLERS_KEPT_MAX, NAMES_KEPT_MAX);
-            }
+        self.close_before(log_time.minus_ms(OPEN_MS), |slice| slice.is_quiet(log_time, MINUTE_MS));
+    }
+
+    fn close_before(&mut self, end: Timestamp, is_due: impl Fn(&FleetSlice) -> bool) {
+        for slice in self.minutes.range_mut(..end.as_ms()).map(|(_, slice)| slice).filter(|slice| is_due(slice)) {
+            slice.close(CALLERS_KEPT_MAX, NAMES_KEPT_MAX);
         }
     }
 
