@@ -92,7 +92,7 @@ pub(crate) enum Fate {
     Refund,
     /// They stay charged and stand for no call.
     Strand,
-    /// Nothing follows.
+    /// No further step.
     Drop,
 }
 
