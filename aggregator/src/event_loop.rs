@@ -118,22 +118,22 @@ impl<B: Bus> EventLoop<B> {
                 now: self.clock.now(),
                 worker: &self.worker,
                 dead_letters: &self.dead_letters,
-                bus_problem: self.bus_problem(),
+                bus_fault: self.bus_fault(),
             });
         }
     }
 
-    fn bus_problem(&self) -> Option<Fault> {
+    fn bus_fault(&self) -> Option<Fault> {
         let is_connected = self.metrics.bus_connected.get() == 1;
         let no_answer = || Fault { why: NO_ANSWER_YET.to_owned(), since: self.started_at };
-        self.bus_state.problem().or_else(|| (!is_connected).then(no_answer))
+        self.bus_state.fault().or_else(|| (!is_connected).then(no_answer))
     }
 
     /// Returns the counters of which this aggregator takes care for its region. If it starts while the bus is
     /// unavailable, it takes care of all until it knows the others. Two aggregators that renew the same grants are
     /// harmless, and none at all would lose them.
     fn region_part(&mut self, now: Timestamp) -> RegionPartitions {
-        let is_away = self.bus_state.problem().is_some();
+        let is_away = self.bus_state.fault().is_some();
         let knows_others = self.worker.membership().is_none_or(Membership::is_settled);
         self.has_all_counters = !knows_others && (is_away || self.has_all_counters);
         let all = 0..self.bus.partitions(Topic::Calls);

@@ -28,7 +28,7 @@ impl FaultState {
         since.is_some()
     }
 
-    pub(crate) fn problem(&self) -> Option<Fault> {
+    pub(crate) fn fault(&self) -> Option<Fault> {
         self.0.lock().clone()
     }
 }
@@ -52,9 +52,9 @@ mod tests {
         let at = Timestamp::from_ms;
         assert!(!state.note(at(1), Some("a broker is missing".into())));
         assert!(state.note(at(2), Some("a topic is missing".into())));
-        assert_eq!(state.problem(), Some(Fault { why: "a topic is missing".into(), since: at(1) }));
-        assert!(state.note(at(3), None) && state.problem().is_none());
+        assert_eq!(state.fault(), Some(Fault { why: "a topic is missing".into(), since: at(1) }));
+        assert!(state.note(at(3), None) && state.fault().is_none());
         assert!(!state.note(at(4), Some("a broker is missing".into())));
-        assert_eq!(state.problem().map(|problem| problem.since), Some(at(4)));
+        assert_eq!(state.fault().map(|problem| problem.since), Some(at(4)));
     }
 }

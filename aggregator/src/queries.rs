@@ -25,7 +25,7 @@ pub(crate) struct AggregatorState<'a> {
     pub(crate) now: Timestamp,
     pub(crate) worker: &'a Worker,
     pub(crate) dead_letters: &'a DeadLetters,
-    pub(crate) bus_problem: Option<Fault>,
+    pub(crate) bus_fault: Option<Fault>,
 }
 
 /// Reason for which a question has no answer.
@@ -106,7 +106,7 @@ mod tests {
             let (worker, dead_letters) = (Worker::new(WorkerSettings::new("a"), 1), DeadLetters::new(None));
             for query in queue {
                 let now = Timestamp::from_ms(7);
-                query(&AggregatorState { now, worker: &worker, dead_letters: &dead_letters, bus_problem: None });
+                query(&AggregatorState { now, worker: &worker, dead_letters: &dead_letters, bus_fault: None });
             }
         });
         assert_eq!(queries.ask(|_| -> u64 { panic!("a fault of a query") }).await, Err(AskError::StateFailed));

@@ -23,11 +23,10 @@ use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::signals::LogEnd;
+use tollgate_lab::live::skewed_callers::caller;
 use tollgate_servers::{Kafka, Redis};
 use tollgate_wire::Record;
 
-const CALLERS: f64 = 10_000.0;
-const SKEW: f64 = 1.1;
 const PER_SECOND: u64 = 20_000;
 /// Calls of a run, and of one with `--quick`.
 const CALLS: u64 = 1_000_000;
@@ -113,14 +112,6 @@ fn publish(bus: &KafkaBus, calls: u64) {
         }
         agent.shutdown().await;
     });
-}
-
-/// Draws a caller by an approximation of Zipf's law: the inverse of its integral.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of a caller")]
-fn caller(rng: &mut Rng) -> u32 {
-    let exponent = 1.0 - SKEW;
-    let area = CALLERS.powf(exponent) - 1.0;
-    (1.0 + rng.f64() * area).powf(1.0 / exponent) as u32
 }
 
 /// Reads all records in a way. Returns the CPU time of this process for it, and the bytes of the records.

@@ -78,7 +78,6 @@ impl Engine {
             let taken = matched.paid.as_deref().and_then(|paid| paid.taken);
             let at = taken.map_or(at, |taken| taken.span.nearest(at));
             let fate = planned.fate(position, result, stands, call.id().is_some());
-            let is_given_back = fate == Fate::Refund;
             // The slot of a denied call without an id is held for nobody.
             let holds_none = matched.is_slot() && !stands && call.id().is_none();
             // A rule that is counted always may have been charged although the call was denied.
@@ -107,7 +106,7 @@ impl Engine {
             if matched.sketched.is_some() {
                 continue;
             }
-            if let Some(result) = result.filter(|_| is_given_back) {
+            if let Some(result) = result.filter(|_| fate == Fate::Refund) {
                 self.give_back_slots(context, matched, result.at);
             }
             self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, fate });

@@ -173,14 +173,9 @@ fn of_counted_before(kind: ChargeKind, in_store: InStore, traits: ChargeTraits) 
 
 fn of_void(kind: ChargeKind, in_store: InStore, traits: ChargeTraits) -> Fate {
     match in_store {
-        InStore::Charged if kind == ChargeKind::Slot => {
-            if traits.has_id {
-                Fate::KeepForRetry
-            } else {
-                Fate::Refund
-            }
-        }
-        InStore::Charged => Fate::Keep,
+        InStore::Charged if kind != ChargeKind::Slot => Fate::Keep,
+        InStore::Charged if traits.has_id => Fate::KeepForRetry,
+        InStore::Charged => Fate::Refund,
         InStore::Open => Fate::Wait,
         _ => Fate::Drop,
     }

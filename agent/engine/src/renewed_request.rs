@@ -40,15 +40,17 @@ impl Engine {
             let traits = ChargeTraits::of(charge.request);
             fate(ChargeKind::of(charge), Standing::Waits, InStore::from(*error), traits) == Fate::Resend
         };
-        let are_resent = charges.iter().all(is_resent);
+        if !charges.iter().all(is_resent) {
+            return None;
+        }
         if *error == StoreError::AnswerLost {
             // Others than checks tell a repetition by its id, and are repeated by those who asked for them.
-            let is_sent = matches!(pending, Pending::Check(_)) && are_resent;
-            if is_sent {
-                self.lost_connection(*error);
-                self.ask_about_all(now, request);
+            if !matches!(pending, Pending::Check(_)) {
+                return None;
             }
-            return is_sent.then_some(Duration::from_millis(left_ms));
+            self.lost_connection(*error);
+            self.ask_about_all(now, request);
+            return Some(Duration::from_millis(left_ms));
         }
         self.note_time_of(sent.at, now, answer);
         let expires_at = self.store_time(now).latest.plus_ms(left_ms);

@@ -95,8 +95,8 @@ async fn healthz(State(api): State<ApiState>) -> Result<Response, AskError> {
             why: format!("{}: {}", warning.file, warning.why),
             since: Timestamp::from_ms(warning.ends_s.saturating_mul(1_000)),
         });
-        let bus_error = state.bus_problem.as_ref().map(|problem| problem.why.clone());
-        let problems = problems([("kafka", state.bus_problem.clone()), ("certificate", ended)]);
+        let bus_error = state.bus_fault.as_ref().map(|problem| problem.why.clone());
+        let problems = problems([("kafka", state.bus_fault.clone()), ("certificate", ended)]);
         let certificate = certificate.map(|CertificateWarning { file, ends_s, why, .. }| {
             json!({ "file": file, "ends_ms": ends_s.saturating_mul(1_000), "why": why })
         });
@@ -154,7 +154,7 @@ async fn unknown_path(request: Request) -> Response {
 fn missing(state: &AggregatorState<'_>) -> Vec<String> {
     let worker = state.worker;
     let mut missing = Vec::new();
-    if let Some(problem) = &state.bus_problem {
+    if let Some(problem) = &state.bus_fault {
         missing.push(problem.why.clone());
     } else if !worker.membership().is_none_or(Membership::is_settled) {
         missing.push("it waits for one second for the heartbeats of other aggregators".to_owned());

@@ -78,8 +78,8 @@ fn text(set: &RuleSet, agents: NonZeroU32) -> String {
 fn rules_table(set: &RuleSet) -> Table {
     let mut rows = Vec::new();
     for rule in &set.rules {
-        let per = if rule.per.is_empty() { "one counter".to_owned() } else { format!("per {}", display::per(rule)) };
-        let calls = format!("{}\n{}", display::matches(&rule.matches), if rule.deny { "" } else { &per });
+        let per = if rule.deny { String::new() } else { display::counted_per(rule) };
+        let calls = format!("{}\n{per}", display::matches(&rule.matches));
         let shown = [Shown::of_policy(rule, rule.policy.as_ref()), Shown::of_rule(rule)];
         rows.push([rule.name.to_string(), calls, Shown::lines(&shown).join("\n")]);
         for (tier, policy) in &rule.by_tier {

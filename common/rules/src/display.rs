@@ -29,6 +29,12 @@ pub fn per(rule: &Rule) -> String {
     if rule.per.is_empty() { "(one counter)".to_owned() } else { rule.per.join(", ") }
 }
 
+/// Returns the counters of a rule: one for each combination of values, or one for all calls.
+#[must_use]
+pub fn counted_per(rule: &Rule) -> String {
+    if rule.per.is_empty() { "one counter".to_owned() } else { format!("per {}", per(rule)) }
+}
+
 /// Returns the source of a descriptor.
 #[must_use]
 pub fn descriptor(spec: &DescriptorSpec) -> String {

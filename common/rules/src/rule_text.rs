@@ -6,7 +6,7 @@ use tollgate_core::one_line::one_line;
 use tollgate_core::rules::{Pattern, Rule, RuleSet};
 
 use crate::bound::bound;
-use crate::display::per;
+use crate::display::counted_per;
 use crate::settings::Shown;
 
 /// A rule in words.
@@ -32,7 +32,7 @@ impl RuleText {
             calls.push("every call".to_owned());
         }
         if !rule.deny {
-            calls.push(if rule.per.is_empty() { "one counter".to_owned() } else { format!("per {}", per(rule)) });
+            calls.push(counted_per(rule));
         }
         let mut limit = Shown::lines(&[Shown::of_policy(rule, rule.policy.as_ref()), Shown::of_rule(rule)]);
         for (tier, policy) in &rule.by_tier {

@@ -1,5 +1,6 @@
 //! Experiments on real servers, in wall time.
 
+pub mod skewed_callers;
 mod live_fleet;
 mod simulated;
 mod result;

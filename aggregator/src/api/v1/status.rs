@@ -28,7 +28,7 @@ struct MemberFacts {
     degraded: Vec<Value>,
     emergency: Option<String>,
     aggregators: Vec<Arc<str>>,
-    bus_problem: Option<Fault>,
+    bus_fault: Option<Fault>,
     restoring: usize,
 }
 
@@ -57,7 +57,7 @@ impl V1 {
         #[expect(clippy::cast_precision_loss, reason = "a rate is shown with a few digits")]
         let per_s = |calls: u64| calls as f64 / RATE_SECONDS as f64;
         let is_loading = !self.analytics.is_loaded() || members.restoring > 0;
-        let problems = problems([("kafka", members.bus_problem), ("analytics", self.analytics.bus_state.problem())]);
+        let problems = problems([("kafka", members.bus_fault), ("analytics", self.analytics.bus_state.fault())]);
         Ok(json!({
             "now_ms": now.as_ms(),
             "scope": if self.is_fleet { "fleet" } else { "agent" },
@@ -91,7 +91,7 @@ fn members(state: &AggregatorState<'_>) -> MemberFacts {
         degraded: degraded.map(|(name, _)| json!(**name)).collect(),
         emergency: agents().find_map(|(_, agent)| agent.emergency).map(|quota| quota.to_string()),
         aggregators: worker.membership().into_iter().flat_map(Membership::peer_names).cloned().collect(),
-        bus_problem: state.bus_problem.clone(),
+        bus_fault: state.bus_fault.clone(),
         restoring: worker.unassigned() + worker.assigned().filter(|(_, assigned)| is_restoring(assigned)).count(),
     }
 }

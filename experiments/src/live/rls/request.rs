@@ -2,10 +2,8 @@
 
 use fastrand::Rng;
 
-/// Callers, of which the first ones call most often.
-const CALLERS: f64 = 10_000.0;
-/// Exponent of their calls by Zipf's law.
-const SKEW: f64 = 1.1;
+use crate::live::skewed_callers::caller;
+
 /// Domain of the rules.
 pub(super) const DOMAIN: &str = "bench";
 
@@ -22,14 +20,6 @@ pub(super) fn of(nth: usize, rng: &mut Rng) -> Vec<u8> {
     request.extend(u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes());
     request.extend(message);
     request
-}
-
-/// Draws a caller by an approximation of Zipf's law: the inverse of its integral.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of a caller")]
-fn caller(rng: &mut Rng) -> u32 {
-    let exponent = 1.0 - SKEW;
-    let area = CALLERS.powf(exponent) - 1.0;
-    (1.0 + rng.f64() * area).powf(1.0 / exponent) as u32
 }
 
 fn descriptor(key: &str, value: &str) -> Vec<u8> {
