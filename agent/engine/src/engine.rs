@@ -1,6 +1,6 @@
 //! The engine: the parts of one agent, the rules in force, and housekeeping.
 //!
-//! All methods may be called from many threads at once. Operations begin in [`operation`](crate::operation).
+//! All methods may be called from many threads at once. Operations begin in [`operation`](crate::request::operation).
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,26 +16,14 @@ use tollgate_core::name::Name;
 use tollgate_core::newcomers::Newcomers;
 use tollgate_core::rules::{Generation, RuleSet};
 
-use crate::active_rules::{ActiveRules, RulesInForce};
-use crate::corrections::Corrections;
-use crate::dead_letters::DeadLetterCounts;
-use crate::emergency_limit::LearnedEmergency;
-use crate::enforce::Breaker;
+use crate::bus::{DeadLetterCounts, RowBuffers, Signals};
+use crate::counters::{AgentTable, Sketches};
 use crate::engine_settings::EngineSettings;
-use crate::fleet::{AgentIds, Fleet, FleetPart, newcomers_len_max};
-use crate::lease_epoch::LeaseEpochs;
-use crate::losses::{Losses, NOTICE_INTERVAL_MS};
-use crate::metrics::{EngineMetrics, RuleCounts};
-use crate::notice::{Notice, NoticeQueue};
-use crate::registry_news::RegistryNews;
-use crate::reset_announcements::ResetAnnouncements;
-use crate::row_buffer::RowBuffers;
-use crate::signals::Signals;
-use crate::sketch::Sketches;
-use crate::stripes::CallNumbers;
-use crate::table::AgentTable;
-use crate::time_bounds::{ServerClock, TimeBounds};
-use crate::unsynced_queue::UnsyncedQueue;
+use crate::fleet::{AgentIds, Fleet, FleetPart, RegistryNews, newcomers_len_max};
+use crate::report::{CallNumbers, EngineMetrics, Notice, NoticeQueue, RuleCounts};
+use crate::rules::{ActiveRules, LearnedEmergency, RulesInForce};
+use crate::store::{Breaker, Corrections, Losses, NOTICE_INTERVAL_MS, ResetAnnouncements, UnsyncedQueue};
+use crate::time::{LeaseEpochs, ServerClock, TimeBounds};
 
 /// Time between an agent's first heartbeat and the first one that counts, in ms. It is shorter than one interval, and
 /// longer than a repetition of the same record takes.

@@ -7,7 +7,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::RuleSet;
 
-use crate::sketch::SKETCH_BYTES_DEFAULT;
+use crate::counters::SKETCH_BYTES_DEFAULT;
 
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;

@@ -16,6 +16,7 @@ mod members;
 mod part;
 mod presence_set;
 mod standing;
+mod registry_news;
 #[cfg(test)]
 mod tests;
 
@@ -30,13 +31,14 @@ use tollgate_core::counter::CounterId;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, PresenceSet, Role};
 use tollgate_core::rendezvous;
 
-use crate::notice::Notice;
+use crate::report::Notice;
 use members::Members;
 use namesake::Namesake;
 pub use part::FleetPart;
 use part::SharedPart;
 use presence_set::BelievedSet;
 pub(crate) use presence_set::newcomers_len_max;
+pub(crate) use registry_news::RegistryNews;
 use standing::Standing;
 use streak::{PresenceSource, SILENT_MS, Streak};
 

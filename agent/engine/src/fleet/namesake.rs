@@ -9,7 +9,7 @@ use tollgate_core::messages::presence::{INTERVAL_MS, PresenceSet};
 
 use super::streak::PresenceSource;
 use super::streak::Streak;
-use crate::notice::Notice;
+use crate::report::Notice;
 
 /// Time for which signs of a namesake arrive before it is told, in ms.
 const TOLD_AFTER_MS: u64 = 5 * INTERVAL_MS;

@@ -15,7 +15,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, PresenceSet};
 use tollgate_core::newcomers::{Heard, Newcomers};
 
-use crate::notice::Notice;
+use crate::report::Notice;
 
 /// Maximum number of agents that may come within seconds, unless a larger fleet is expected.
 const NEWCOMERS_LEN_MAX: usize = 1_000;

@@ -1,6 +1,6 @@
 //! Place of an agent in its fleet: from it follows whether the agent has a part of each quota.
 
-use crate::notice::Notice;
+use crate::report::Notice;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {

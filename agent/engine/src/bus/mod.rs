@@ -1,0 +1,16 @@
+//! Bus: rows on their way to batches of `calls`, and the signals that come back.
+
+mod dead_letters;
+mod signals;
+mod absurd_signals;
+mod known_rows;
+mod row_buffer;
+mod batcher;
+
+pub(crate) use absurd_signals::{Judgement, judge};
+pub(crate) use batcher::{BatchRounds, Batcher, ClosedBatch};
+pub(crate) use dead_letters::DeadLetterCounts;
+pub use dead_letters::IgnoredRecord;
+pub(crate) use known_rows::{KnownRow, SubjectNumber};
+pub(crate) use row_buffer::{BufferedRow, LINGER_MS, OwnHome, RowBuffer, RowBuffers, RowCollector, RowOrder};
+pub(crate) use signals::Signals;

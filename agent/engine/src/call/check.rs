@@ -1,0 +1,271 @@
+//! Check: the decisions of the calls of one request, charged all or none in one step of the store.
+//!
+//! Most requests are one call. Requests of several descriptors (`/json`, Envoy's protocol) are several: each call has a
+//! decision of its own; if one of them is denied, the enforced charges of the others do not count, and their decisions show
+//! the counters without them. A counter that several calls share is charged once, with the sum of their costs.
+
+use std::slice;
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+use tollgate_core::call::Call;
+use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
+use tollgate_core::decision::Decision;
+use tollgate_core::rules::{MatchScope, Positions};
+
+use crate::call::decide::verdicts_of;
+use crate::call::joint_charge::part_of;
+use crate::call::leases::Sending;
+use crate::call::leases::payments::Payments;
+use crate::call::planned_call::{PlannedCall, Verdicts, allow_over_quota};
+use crate::counters::{LockedTable, StoreAccess};
+use crate::engine::{Context, Engine};
+use crate::rules::{ActiveRules, Charges, MatchedRule};
+use tollgate_core::counter::StoreError;
+
+/// Calls of one request. A single call needs no allocation.
+pub(crate) type PlannedCalls<'a> = SmallVec<[PlannedCall<'a>; 1]>;
+
+/// Decisions of the calls of one request, in their order.
+pub type Decisions = SmallVec<[Decision; 1]>;
+
+/// Decision on the only call of a request, as far as it needs no store.
+pub(crate) enum CheckedAlone<'a> {
+    Decided(Decision),
+    /// The call is decided, and is charged afterwards.
+    Deferred(Decision, PlannedCall<'a>),
+    AsksStore(PlannedCall<'a>),
+}
+
+impl Engine {
+    /// Decides the only call of a request, unless the store must be asked. With counts in the own table, the call is
+    /// charged in the same step, so that each of its counters is locked once.
+    pub(crate) fn check_alone<'a>(
+        &self,
+        context: &Context<'a>,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        may_ask: bool,
+    ) -> CheckedAlone<'a> {
+        let mut planned = self.unplanned(context, call, scope);
+        // A request that may have been charged asks the store.
+        let may_lease = planned.request.is_none() && !self.settings.owns_table;
+        let mut table = self.plan_call(context, call, scope, &mut planned, may_lease, may_ask);
+        if planned.asks_store() {
+            if !self.settings.owns_table {
+                return CheckedAlone::AsksStore(planned);
+            }
+            let mut charges = Charges::new();
+            self.add_charges(context, &planned, false, Self::expiry(context, &planned).1, &mut charges);
+            let results = table.charge(&charges, context.now).unwrap_or_default();
+            let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
+            let mut applied = charges.iter().zip(&results).map(whole);
+            let result = |matched: &MatchedRule<'_>| matched.own_result(context.now).or_else(|| applied.next());
+            planned.results = planned.matched.iter().filter_map(result).collect();
+            planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
+        }
+        drop(table);
+        allow_over_quota(slice::from_mut(&mut planned));
+        let decision = self.answer(context, call, &planned, false);
+        planned.decided();
+        if planned.is_deferred { CheckedAlone::Deferred(decision, planned) } else { CheckedAlone::Decided(decision) }
+    }
+
+    pub(crate) fn plan_calls<'a>(
+        &self,
+        context: &Context<'a>,
+        calls: &[Call<'_>],
+        scope: MatchScope<'_>,
+    ) -> PlannedCalls<'a> {
+        let excluded = excluded(context.active, calls, scope);
+        let scope = MatchScope { excluded: &excluded, ..scope };
+        let plan = |call| {
+            let mut planned = self.unplanned(context, call, scope);
+            // Another call of the request may hold back this one, so it spends no lease.
+            drop(self.plan_call(context, call, scope, &mut planned, false, true));
+            planned
+        };
+        calls.iter().map(plan).collect()
+    }
+
+    /// Decides the calls of a request as if one had come after the other.
+    pub(crate) fn finish_check(
+        &self,
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        planned: &mut [PlannedCall<'_>],
+        charges: &[Charge],
+        sent: Sending,
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> Decisions {
+        let (sent_at, may_lease) = (sent.at, calls.len() == 1 && planned[0].may_lease());
+        if let Ok(results) = answer {
+            self.take_leases(context.now, context.active, planned, charges, results, sent);
+        }
+        // Cost of the earlier calls in each charge.
+        let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
+        if let Err(error) = answer {
+            planned.iter_mut().filter(|planned| planned.is_deferred).for_each(|planned| planned.error = Some(*error));
+        }
+        for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
+            let mut at = context.bounds.latest;
+            let verdicts = match answer {
+                Ok(results) => {
+                    let at = results.first().map_or(at, |result| result.at);
+                    let part = |matched: &MatchedRule<'_>| {
+                        if let Some(result) = matched.own_result(at) {
+                            return Some(result);
+                        }
+                        let mut evaluated = charges.iter().zip(results).zip(&mut before);
+                        let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
+                        let result = part_of(result, charge, *before, matched.unpaid());
+                        *before = before.saturating_add(matched.unpaid());
+                        Some(result)
+                    };
+                    planned.results = planned.matched.iter().filter_map(part).collect();
+                    let mut verdicts = verdicts_of(&planned.matched, &planned.results);
+                    if may_lease {
+                        self.pay_denied(context, planned, &mut verdicts);
+                    }
+                    verdicts
+                }
+                Err(error) => {
+                    planned.error = Some(*error);
+                    // The store may have charged the call from its sending on: decided later, it would leave the
+                    // store's window before it leaves that of the decision.
+                    if error.may_have_charged() {
+                        at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
+                    }
+                    let deadline = Self::expiry(context, planned).0;
+                    let is_late = error.may_pass() && !self.breaker.is_open_for(deadline);
+                    let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
+                    self.end_payments(context, planned);
+                    let matched = &mut planned.matched;
+                    let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+                    let payments = if is_late && may_lease {
+                        self.payments(context, matched, &mut table, None)
+                    } else {
+                        Payments::new()
+                    };
+                    let verdicts = self.plan(context, matched, &mut table, store, at, &payments).unwrap_or_default();
+                    if is_admitted(&verdicts) {
+                        Self::take_payments(matched, &payments, &mut table);
+                    }
+                    verdicts
+                }
+            };
+            planned.set_verdicts(context.bounds, verdicts);
+            planned.set_instant(at);
+        }
+        let decisions = self.answer_all(context, calls, planned);
+        if let Ok(results) = answer {
+            self.followed_by(context, calls, planned, charges, results);
+        }
+        decisions
+    }
+
+    /// Returns the decisions of the calls of a request, once each call has its verdicts.
+    pub(crate) fn answer_all(
+        &self,
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        planned: &mut [PlannedCall<'_>],
+    ) -> Decisions {
+        allow_over_quota(planned);
+        let held_back = planned.iter().any(|planned| !planned.combined.allowed);
+        let decide = |(call, planned)| self.answer(context, call, planned, held_back);
+        let decisions = calls.iter().zip(&*planned).map(decide).collect();
+        planned.iter_mut().for_each(PlannedCall::decided);
+        decisions
+    }
+
+    /// Plans one call, and returns the locked shards of its counters. The store may not be asked while the breaker is
+    /// open, nor about a counter that lacks more units than the call can carry to it. If the request may not be sent,
+    /// the views do not note that the store is asked.
+    fn plan_call<'a>(
+        &self,
+        context: &Context<'a>,
+        call: &Call<'_>,
+        scope: MatchScope<'_>,
+        planned: &mut PlannedCall<'a>,
+        may_lease: bool,
+        may_ask: bool,
+    ) -> LockedTable<'_> {
+        let PlannedCall { matched, shadowed, .. } = planned;
+        if let Err(rejection) = self.match_call(context, call, scope, false, matched, shadowed) {
+            planned.matched.clear();
+            planned.rejection = Some(rejection);
+        }
+        let mut table = self.place(context, &mut planned.matched);
+        let is_open = || self.breaker.is_open_for(Self::expiry(context, planned).0);
+        let store = if self.is_degraded() && is_open() || !self.can_carry(&planned.matched, &mut table) {
+            StoreAccess::Closed
+        } else if self.breaker.is_recovering(context.now) && !self.fleet.is_guessed() {
+            StoreAccess::Recovering
+        } else {
+            StoreAccess::Open
+        };
+        let may_lease = may_lease && planned.may_lease() && store == StoreAccess::Open;
+        let latest = context.bounds.latest;
+        let mut payments = Payments::new();
+        if may_lease {
+            let step_until = Self::expiry(context, planned).1;
+            payments = self.payments(context, &planned.matched, &mut table, Some(step_until));
+            self.note_demand(&mut planned.matched, &mut table);
+        }
+        let asks = !self.settings.owns_table && may_ask;
+        let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest, &payments);
+        // If the request is not sent, the views note nothing.
+        if verdicts.as_ref().map_or(asks, is_admitted) {
+            Self::take_payments(&mut planned.matched, &payments, &mut table);
+        }
+        if verdicts.is_none() && asks {
+            for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {
+                table.view(matched.counter).ask_store(context.now, context.bounds);
+            }
+            if may_lease {
+                self.want_leases(context, &mut planned.matched, &mut table);
+            }
+        }
+        if planned.matched.iter().any(|matched| matched.follows) {
+            // As for a call whose answer is late.
+            (planned.is_deferred, planned.error) = (true, Some(StoreError::TimedOut));
+        }
+        planned.set_verdicts(context.bounds, verdicts.unwrap_or_default());
+        if !planned.combined.allowed {
+            Self::show_known_denials(context, planned, &mut table);
+        }
+        planned.set_instant(latest);
+        table
+    }
+
+    /// Returns a call before its plan: its number and its request.
+    fn unplanned<'a>(&self, context: &Context<'a>, call: &Call<'_>, scope: MatchScope<'_>) -> PlannedCall<'a> {
+        let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost(), call.descriptors()));
+        PlannedCall { request, tells_all: scope.tells_all, ..PlannedCall::new(self.next_call(), context.bounds) }
+    }
+
+    #[inline]
+    pub(crate) fn next_call(&self) -> u64 {
+        self.calls.next()
+    }
+}
+
+fn is_admitted(verdicts: &Verdicts) -> bool {
+    verdicts.iter().flatten().all(|rule| rule.verdict.admitted)
+}
+
+/// Returns the rules that apply to none of the calls: those outside the scope, and those that a rule of any call replaces.
+fn excluded(active: &ActiveRules, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Arc<str>> {
+    let mut excluded = scope.excluded.to_vec();
+    // A call alone excludes what it replaces when it is matched.
+    let replacing = calls.len() > 1 && active.set.rules.iter().any(|rule| !rule.replaces.is_empty());
+    for call in calls.iter().filter(|_| replacing) {
+        let resolved = active.set.resolved_within(call, scope);
+        let applicable = active
+            .set
+            .applicable_among(&resolved, active.index.candidates(&resolved, &mut Positions::new()).iter().copied());
+        excluded.extend(applicable.iter().flat_map(|applicable| applicable.replaced(&resolved)).cloned());
+    }
+    excluded
+}

@@ -1,0 +1,128 @@
+//! Re-opening: counters whose units the store has lost, after a flush, an eviction or a failover, get them again.
+//!
+//! A counter whose units are [lost](crate::counters::view::CounterView::lost_units) is opened again: of each sub-window the store
+//! gets the larger of its own count and the one that this agent knows. Each agent enters what it knows, and twice
+//! changes nothing. It does so again two seconds later: the first time, no signal contains the newest calls of the
+//! other agents. Units that are not synced yet are not part of that, so a counter with such units waits until they are.
+//! A log gets entries at the ends of the sub-windows, and a bucket the level that the known units would have filled;
+//! slots that were held stay taken for a window, because their instants, by which they are released, are lost.
+//!
+//! A loss of the whole store is witnessed by a number that the agent writes there each second ([`crate::housekeeping::maintenance`]):
+//! the store has gone back behind the last number that it acknowledged. Afterwards the first answer about each counter
+//! opens it again, for one window. A counter without a signal, which may have had as many units as the threshold of
+//! signals permits, opens with so many. When the store's clock is set, agents forget a witnessed loss and the instants
+//! of their charges, which then prove nothing.
+
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeMode, ChargeResult, ChargeResults, StoreError};
+use tollgate_core::rules::Generation;
+
+use crate::counters::{Acknowledgement, Authority, CounterView, LostUnits, reopening};
+use crate::engine::Engine;
+use crate::report::Notice;
+use crate::rules::{Charges, MatchedRule};
+use crate::store::{LostCounter, NOTICE_INTERVAL_MS, WitnessedLoss};
+
+const REQUEST_COUNTERS_MAX: usize = 32;
+/// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
+const REQUEST_CHARGES_LEN: usize = 256;
+
+impl Engine {
+    pub(crate) fn note_loss(&self, loss: WitnessedLoss) {
+        self.losses.note(loss);
+        self.end_leases();
+        self.metrics.store_losses.add(1);
+        self.notify(Notice::StoreLost);
+    }
+
+    pub(crate) fn acknowledgement(
+        &self,
+        now: Timestamp,
+        matched: &MatchedRule<'_>,
+        result: &ChargeResult,
+    ) -> Acknowledgement {
+        let losses = &self.losses;
+        let ChargeResult { at, born, previous, .. } = *result;
+        let (proves_after, own_proves_after) = (losses.shown(), losses.own_shown());
+        let Some(loss) = losses.witnessed(at, matched.policy.window.width_ms()) else {
+            let lost_before = Timestamp::default();
+            return Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before, floor: 0 };
+        };
+        let is_new = born > loss.proven;
+        let partition = matched.counter.partition(self.settings.partitions);
+        let threshold = match self.signals.authority(partition, now, self.store_time(now)) {
+            Authority::Signals(fresh) if is_new => fresh.threshold_permille,
+            _ => 0,
+        };
+        let floor = matched.policy.units_over_regions().saturating_mul(u64::from(threshold)) / 1_000;
+        Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before: loss.noticed, floor }
+    }
+
+    pub(crate) fn counter_lost(&self, matched: &MatchedRule<'_>, generation: Generation, lost: LostUnits) {
+        self.metrics.store_lost.add(1);
+        let whole_store = self.losses.noticed();
+        let floor = (whole_store, lost.floor);
+        if !self.losses.add(LostCounter {
+            matched: matched.clone().into_owned(),
+            generation,
+            floor,
+            second_pass_at: None,
+        }) {
+            self.metrics.lost_forgotten.add(1);
+        }
+        // A loss of the whole store has a notice of its own.
+        let is_known = whole_store.plus_ms(NOTICE_INTERVAL_MS) > lost.noticed;
+        if !is_known && self.losses.takes_notice(lost.noticed) {
+            self.notify(Notice::CountersLost);
+        }
+        self.maintenance_waker.wake();
+    }
+
+    /// Begins to open the next few counters again; there are no charges if none can be opened now.
+    pub(crate) fn begin_reopening(&self, now: Timestamp) -> (Charges, Vec<LostCounter>) {
+        let (mut counters, mut unsynced, mut charges) = (Vec::new(), Vec::new(), Charges::new());
+        let at = self.store_time(now).latest;
+        let counters_max = if self.losses.is_next_alone() { 1 } else { REQUEST_COUNTERS_MAX };
+        while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
+            let Some(counter) = self.losses.next(now) else { break };
+            let LostCounter { matched, generation, floor, .. } = &counter;
+            let look = |view: &mut CounterView| (view.has_unsynced(), view.known_units(&matched.policy, at));
+            let (has_unsynced, known) = self.table.with(matched.counter, look);
+            if has_unsynced {
+                unsynced.push(counter);
+                continue;
+            }
+            let known = known.map(|known| reopening(&matched.policy, &known, at)).unwrap_or_default();
+            let floor = Some(*floor).filter(|(at, units)| {
+                let window = matched.policy.window;
+                let of_floor = known.iter().find(|(known, _)| window.sub_window(*known) == window.sub_window(*at));
+                *units > of_floor.map_or(0, |(_, units)| *units)
+            });
+            let reopen = |(at, units)| matched.charge(*generation, units, ChargeMode::Reopen { at });
+            charges.extend(known.into_iter().chain(floor).map(reopen));
+            counters.push(counter);
+        }
+        self.losses.put_back(unsynced, false);
+        (charges, counters)
+    }
+
+    /// Finishes the opening of counters, of which each is opened twice. Those that the store has not opened are sent
+    /// again; one whose value it cannot use is counted as forgotten.
+    pub(crate) fn finish_reopening(
+        &self,
+        now: Timestamp,
+        counters: Vec<LostCounter>,
+        answer: &Result<ChargeResults, StoreError>,
+    ) -> Result<(), StoreError> {
+        let Err(error) = answer else {
+            self.losses.opened(now, counters);
+            return Ok(());
+        };
+        if *error == StoreError::Unreadable && counters.len() == 1 {
+            self.metrics.lost_forgotten.add(1);
+            return Ok(());
+        }
+        self.losses.put_back(counters, error.is_of_counter());
+        Err(*error)
+    }
+}

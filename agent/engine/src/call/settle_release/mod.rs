@@ -1,0 +1,300 @@
+//! Settlements and releases: corrections of a call after its decision.
+//!
+//! A settlement charges or refunds the difference between the requested and the real cost, under every rule that goes
+//! by the call's own cost. A release frees the slots of `concurrency` rules; the store knows a slot by the request of
+//! its call, or by the instant of its decision, and the agent that has not told the store of it yet, by its call.
+//!
+//! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
+//! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`])
+//! until the store learns of it: a refund with the units that it refunds, by [`backfill`](crate::call::backfill). Until then,
+//! another agent may make the same refund again.
+//!
+//! Under `consistency: eventual`, no store knows the units: the agent corrects its own usage, and the aggregator the
+//! count. A repetition at another agent is made again.
+
+#[cfg(test)]
+mod tests;
+
+use smallvec::SmallVec;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId, StoreError};
+use tollgate_core::decided_call::DecidedCall;
+use tollgate_core::decision::{LimitStatus, Source};
+use tollgate_core::messages::calls::Outcome;
+use tollgate_core::rules::MatchScope;
+
+use crate::call::decide::verdicts_of;
+use crate::call::match_rules::{ShadowedRules, has_place};
+use crate::call::planned_call::combine_enforced;
+use crate::call::record::{CallRow, signed};
+use crate::counters::{UnsyncedRefund, ViewEvent, update};
+use crate::engine::{Context, Engine};
+use crate::rules::{Charges, MatchedRule, MatchedRules};
+use crate::store::{ChargeKind, ChargeTraits, Fate, Standing, fate};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Correction<'c> {
+    /// Charges units, or refunds them if they are negative and the decision is known.
+    Settle(i64, Option<&'c DecidedCall>),
+    /// Refunds the cost of the call under rules that need no decision.
+    Refund(MatchScope<'c>),
+    /// Frees the slots of the call.
+    Release(&'c DecidedCall),
+}
+
+#[derive(Debug)]
+pub(crate) struct Adjustment<'a> {
+    pub(crate) number: u64,
+    /// Rules concerned, for which the store is asked.
+    pub(crate) matched: MatchedRules<'a>,
+    is_refund: bool,
+    /// Kind of the correction, if it returns all units of a call that has an id.
+    whole: Option<CallCorrection>,
+    /// Request by which the correction is made once, if it names a decision.
+    pub(crate) request: Option<RequestId>,
+    /// Identifier of the unsynced units of the call, if this agent may have them.
+    unsynced: Option<RequestId>,
+    /// Instant at which the units count as used or refunded.
+    at: Timestamp,
+    /// Instant of the decision that is corrected, or the end of time if no other decision is corrected under the same request.
+    decided_at: Timestamp,
+}
+
+impl Engine {
+    /// Begins a correction. While the store is unavailable, units that it was never told about are refunded at once.
+    /// Otherwise they travel to the store with their refund.
+    pub(crate) fn begin_adjustment<'a>(
+        &self,
+        context: &Context<'a>,
+        call: &Call<'_>,
+        correction: Correction<'_>,
+    ) -> (Charges, Adjustment<'a>) {
+        let (order, key) = (context.active.order, &self.settings.digest_key);
+        let (settled, decided, scope) = match correction {
+            Correction::Settle(units, decided) => (Some(units), decided, MatchScope::default()),
+            Correction::Refund(scope) => (Some(-signed(call.cost())), None, scope),
+            Correction::Release(decided) => (None, Some(decided), MatchScope::default()),
+        };
+        let is_refund = settled.is_none_or(i64::is_negative);
+        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
+        let kind = if settled.is_some() { CallCorrection::Settlement } else { CallCorrection::Release };
+        let request = decided.map(|decided| decided.correction(key, kind));
+        let unsynced = decided.and_then(|decided| self.unsynced_of_decision(decided));
+        let units_max = decided.map_or(0, DecidedCall::units);
+        let is_whole = settled.is_none_or(|units| units.unsigned_abs() >= units_max);
+        // Nothing of the charge is left: a retry of the call is another call.
+        let whole = (is_whole && decided.is_some_and(|decided| decided.request().is_some())).then_some(kind);
+        let mode = if is_refund { ChargeMode::Refund { at, whole } } else { ChargeMode::Backfill { at } };
+        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
+        // The store part of a correction may fail and be repeated, after the part under `eventual` was made.
+        let eventual_request = request.map(|request| request.after(1));
+        // A call is settled once. Its slots may be held and released again under its request.
+        let decided_at = if settled.is_none() { at } else { Timestamp::from_ms(u64::MAX) };
+        let is_made =
+            |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id, decided_at));
+        let (is_repeated, is_repeated_eventual) = (is_made(request), is_made(eventual_request));
+        if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
+            matched.clear();
+        }
+        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let have_places: SmallVec<[bool; 8]> =
+            matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
+        drop(table);
+        let mut adjustment = Adjustment {
+            number: self.next_call(),
+            matched: MatchedRules::new(),
+            is_refund,
+            at,
+            whole,
+            request,
+            unsynced,
+            decided_at,
+        };
+        let mut charges = Charges::new();
+        for (matched, has_place) in matched.into_iter().zip(have_places) {
+            let is_concerned = match settled {
+                Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
+                None => matched.is_slot(),
+            };
+            let quota = matched.policy.units_over_regions();
+            let units = match (settled.map(i64::unsigned_abs), correction) {
+                (Some(units), Correction::Refund(_)) => units.min(if matched.rule.refunds { quota } else { 0 }),
+                (Some(units), _) if is_refund => units.min(units_max),
+                (Some(units), _) => units.min(quota),
+                (None, _) => matched.cost,
+            };
+            if !is_concerned || units == 0 {
+                continue;
+            }
+            if !has_place {
+                // A sketch takes units, and gives none back: they may be those of another caller.
+                if !is_refund {
+                    let _ = self.charge_sketch(context, &matched, units, true);
+                    self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+                }
+            } else if self.is_eventual(&matched.policy) {
+                if !is_repeated_eventual {
+                    self.note_made(eventual_request, decided_at);
+                    self.adjust_eventual(context, call, &matched, &adjustment, units);
+                }
+            } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, &adjustment, units) {
+                self.note_made(request, decided_at);
+                self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+            } else {
+                charges.push(Charge { request, ..matched.charge(order, units, mode) });
+                adjustment.matched.push(matched);
+            }
+        }
+        (charges, adjustment)
+    }
+
+    /// Finishes a correction; returns the status of the tightest rule afterwards. Units that were used are charged later if
+    /// the store did not answer; units that were to be refunded are refunded in the view only.
+    pub(crate) fn finish_adjustment(
+        &self,
+        context: &Context<'_>,
+        call: &Call<'_>,
+        adjustment: &Adjustment<'_>,
+        charges: &[Charge],
+        answer: Result<ChargeResults, StoreError>,
+    ) -> Result<Option<LimitStatus>, StoreError> {
+        let Adjustment { matched, is_refund, at, request, decided_at, .. } = adjustment;
+        let fate_of =
+            |error: StoreError| fate(ChargeKind::Counted, Standing::Counts, error.into(), ChargeTraits::of(*request));
+        let is_unsynced = answer.as_ref().is_err_and(|error| fate_of(*error) == Fate::Backfill);
+        if answer.is_err() && !is_refund {
+            self.note_made(*request, *decided_at);
+        }
+        let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, *at, units));
+        for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {
+            let result = answer.as_ref().ok().and_then(|results| results.get(place));
+            if result.is_some_and(|result| result.repeated) {
+                continue;
+            }
+            let (at, units) = (*at, charge.cost);
+            let publish = || self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+            let round = (!is_refund || answer.is_ok()).then(publish).flatten();
+            let event = if *is_refund {
+                // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store. The caller of
+                // any other refund learns that it failed, and may try again.
+                let slots_of = adjustment.unsynced.filter(|_| matched.is_slot());
+                ViewEvent::Refunded { at, units, slots_of, by_store: true }
+            } else {
+                let acknowledged = result.map(|result| self.acknowledgement(context.now, matched, result));
+                ViewEvent::Admitted {
+                    at,
+                    units,
+                    is_planned: false,
+                    round,
+                    unsynced: unsynced(units),
+                    acknowledged,
+                    is_demand: false,
+                }
+            };
+            if !self.settings.owns_table {
+                self.update_counter(matched, context.active.order, event);
+            }
+        }
+        let mut results = match answer {
+            Err(error) if *is_refund => return Err(error),
+            answer => answer.unwrap_or_default(),
+        };
+        // Units without room were charged, too, and a verdict without room does not count them.
+        for result in results.iter_mut().filter(|result| !result.verdict.admitted) {
+            result.verdict.remaining = 0;
+        }
+        let verdicts = verdicts_of(matched, &results);
+        let status = |shown: usize| {
+            Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
+        };
+        Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
+    }
+
+    /// Remembers a correction that was made without the store.
+    fn note_made(&self, request: Option<RequestId>, decided_at: Timestamp) {
+        if let Some(request) = request {
+            self.corrections.lock().add(request, decided_at);
+        }
+    }
+
+    /// Corrects the count of a rule that no store counts.
+    fn adjust_eventual(
+        &self,
+        context: &Context<'_>,
+        call: &Call<'_>,
+        matched: &MatchedRule<'_>,
+        adjustment: &Adjustment<'_>,
+        units: u64,
+    ) {
+        let round = self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+        let Adjustment { at, is_refund, .. } = *adjustment;
+        let event = if is_refund {
+            ViewEvent::Refunded { at, units, slots_of: None, by_store: false }
+        } else {
+            ViewEvent::Admitted {
+                at,
+                units,
+                is_planned: false,
+                round,
+                unsynced: None,
+                acknowledged: None,
+                is_demand: false,
+            }
+        };
+        self.update_counter(matched, context.active.order, event);
+    }
+
+    /// Refunds units that the store was never told about; returns false if there are none. A slot is free at once. Other units
+    /// reach the store with their refund, so that it knows the request of the refund when another agent repeats it. Units of
+    /// one instant are interchangeable.
+    fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
+        let Adjustment { at, whole, request, unsynced, .. } = *adjustment;
+        let Some(call) = unsynced else { return false };
+        let slots_of = matched.is_slot().then_some(call);
+        self.counting_unsynced(matched.counter, |view| {
+            let is_unsynced =
+                slots_of.map_or_else(|| view.holds_unsent(at, units), |call| view.holds_unsent_slots(call));
+            if is_unsynced {
+                update(&matched.policy, view, ViewEvent::Refunded { at, units, slots_of, by_store: false });
+                if slots_of.is_none() {
+                    let refund = UnsyncedRefund { at, units, request, whole };
+                    update(&matched.policy, view, ViewEvent::UnsyncedRefund(refund));
+                }
+            }
+            is_unsynced
+        })
+    }
+
+    /// Gives back the slots that a denied call was charged at `at` by a rule in shadow, or beside a rule that is
+    /// counted always. A denied call has no permit by which anybody could release them.
+    pub(crate) fn give_back_slots(&self, context: &Context<'_>, matched: &MatchedRule<'_>, at: Timestamp) {
+        let (generation, units) = (context.active.order, matched.cost);
+        if self.settings.owns_table {
+            let refund = matched.charge(generation, units, ChargeMode::Refund { at, whole: None });
+            let _ = self.charge_own_table(context.now, &[refund]);
+        } else {
+            let refund = UnsyncedRefund { at, units, request: None, whole: None };
+            self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
+        }
+    }
+
+    /// Returns the identifier of the units that were admitted for a call without the store; none if another agent
+    /// decided it.
+    fn unsynced_of_decision(&self, decided: &DecidedCall) -> Option<RequestId> {
+        let (id, request) = (decided.id(), decided.request());
+        let is_own = id.life == self.life;
+        (is_own || request.is_some()).then(|| self.unsynced_id(id.call, request))
+    }
+}
+
+impl Adjustment<'_> {
+    pub(crate) fn into_owned(self) -> Adjustment<'static> {
+        Adjustment { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
+    }
+
+    fn row(&self, units: u64) -> CallRow {
+        let cost = if self.is_refund { -signed(units) } else { signed(units) };
+        CallRow::new(self.number, self.at, cost, Outcome::Corrected, Source::Store)
+    }
+}

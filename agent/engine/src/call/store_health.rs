@@ -1,0 +1,158 @@
+//! Health of the store: every answer and every missed deadline is recorded here, for the breaker and the store's time.
+//!
+//! [`crate::housekeeping::maintenance`] sends the pings that close the breaker, and hands the notices to the shell.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tollgate_core::clock::Timestamp;
+
+use crate::engine::Engine;
+use crate::report::Notice;
+use crate::time::{ClockStepMs, TimeBounds};
+use tollgate_core::counter::{ChargeResults, StoreError};
+
+/// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
+const OWN_DELAY_DEADLINES: u64 = 2;
+
+impl Engine {
+    /// Returns the interval in which the store's time lies.
+    #[must_use]
+    #[inline]
+    pub fn store_time(&self, now: Timestamp) -> TimeBounds {
+        if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
+    }
+
+    pub(crate) fn has_store(&self) -> bool {
+        !self.settings.owns_table && !self.settings.lacks_store
+    }
+
+    /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least
+    /// for it.
+    #[must_use]
+    #[inline]
+    pub fn is_degraded(&self) -> bool {
+        self.breaker.is_open()
+    }
+
+    /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
+    #[must_use]
+    #[inline]
+    pub fn needs_store(&self) -> bool {
+        self.is_degraded() || self.has_unsynced()
+    }
+
+    /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
+    #[must_use]
+    pub fn has_reached_store(&self) -> bool {
+        self.settings.owns_table || self.reached_store.load(Ordering::Relaxed)
+    }
+
+    /// Records the store's time in an answer, which was sent for and received by this agent's clock. Each answer shows
+    /// a step of the store's clock, whatever it is about.
+    pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        if self.store_clock.read().updated(sent, received, store_now).is_none() {
+            return;
+        }
+        let mut clock = self.store_clock.write();
+        // Another answer may have narrowed the bounds meanwhile.
+        let Some((updated, step)) = clock.updated(sent, received, store_now) else { return };
+        let contradicts = clock.contradicts(sent, received, store_now);
+        *clock = updated;
+        drop(clock);
+        if contradicts {
+            self.end_leases();
+        }
+        self.losses.note_shown(updated.shown, updated.shown_by_small_steps);
+        if let Some(by_ms) = step {
+            self.store_clock_stepped(by_ms, store_now);
+        }
+    }
+
+    pub(crate) fn note_time_of(
+        &self,
+        sent: Timestamp,
+        received: Timestamp,
+        answer: &Result<ChargeResults, StoreError>,
+    ) {
+        let store_now = match answer {
+            Ok(results) => results.first().map(|result| result.at),
+            Err(StoreError::Expired(at)) => Some(*at),
+            Err(_) => None,
+        };
+        if let Some(store_now) = store_now {
+            self.note_store_time(sent, received, store_now);
+        }
+    }
+
+    /// Drops or re-bases what is cached in store time, and reports the step.
+    fn store_clock_stepped(&self, by_ms: ClockStepMs, store_now: Timestamp) {
+        self.metrics.store_clock_steps.add(1);
+        let size_ms = by_ms.unsigned_abs();
+        if by_ms < 0 {
+            self.table.rebase(size_ms, store_now);
+        }
+        self.losses.clock_was_set();
+        self.resets.lock().clock_was_set();
+        let size = Duration::from_millis(size_ms);
+        let is_back = by_ms < 0;
+        self.notify(if is_back { Notice::StoreClockSteppedBack(size) } else { Notice::StoreClockSteppedForward(size) });
+    }
+
+    /// Closes the breaker: the store has answered a ping and received the unsynced units.
+    pub(crate) fn use_store(&self, now: Timestamp) {
+        self.reached_store.store(true, Ordering::Relaxed);
+        if self.breaker.close(now) {
+            self.notify(Notice::StoreRecovered);
+        }
+    }
+
+    /// Records a request of calls that the store did not answer before their deadline. If the agent itself did not run for a
+    /// while, the miss is its own: it says nothing about the store.
+    pub(crate) fn unanswered_check(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) {
+        let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
+        let is_own_delay = now.ms_since(sent) > deadline_ms.saturating_mul(OWN_DELAY_DEADLINES);
+        if is_own_delay && error.is_late() {
+            self.metrics.store_error(error);
+        } else {
+            if error.is_late() {
+                self.breaker.missed_deadline(deadline);
+            }
+            self.unanswered(sent, deadline, now, error);
+        }
+    }
+
+    /// Records a request that the store did not answer within this deadline.
+    pub(crate) fn unanswered(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) {
+        self.metrics.store_error(error);
+        if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
+            // The server of the next connection may have lost the leased units.
+            self.end_leases();
+        }
+        if self.breaker.missed(sent, deadline, now, error) {
+            self.notify(Notice::StoreUnavailable(error));
+        } else if self.breaker.is_suspected() {
+            self.maintenance_waker.wake();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn lose_store(&self) {
+        let now = Timestamp::default();
+        self.unanswered(now, Duration::ZERO, now, StoreError::Unreachable);
+    }
+
+    /// Records that the connection to the store was lost. A ping makes the next one.
+    pub(crate) fn lost_connection(&self, error: StoreError) {
+        self.metrics.store_error(error);
+        // The server of the next connection may have lost the leased units.
+        self.end_leases();
+        self.breaker.suspect();
+        self.maintenance_waker.wake();
+    }
+
+    pub(crate) fn notify(&self, notice: Notice) {
+        self.notices.lock().push(notice);
+        self.maintenance_waker.wake();
+    }
+}

@@ -1,0 +1,11 @@
+//! Requests: the life of an operation, from its begin over the answer of the store to an answer that comes late.
+
+mod store_request;
+mod renewed_request;
+mod charge_results;
+mod operation;
+mod late_answer;
+
+pub use late_answer::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX};
+pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
+pub use store_request::{DecidedRule, StoreRequest};

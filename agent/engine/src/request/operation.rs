@@ -1,0 +1,296 @@
+//! The life cycle of an operation: begun, applied by the store if necessary, finished.
+//!
+//! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the
+//! answer is a [`StoreRequest`], it sends the charges to the store, waits at most the request's deadline, and calls
+//! [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps the calls and the rules under which
+//! they were matched. With counts in the engine's own table the charges are applied here, and every operation is done at
+//! once. A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to
+//! [`Engine::late_answer`]. Any other is finished once; if it missed its deadline, its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
+//! ([`StoreRequest::leave`]). The operations are in [`check`](crate::call::check), [`settle_release`](crate::call::settle_release) and
+//! [`backfill`](crate::call::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
+
+use std::mem;
+use std::slice;
+use std::sync::Arc;
+use std::time::Duration;
+
+use smallvec::smallvec;
+use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{Charge, ChargeResults, StoreError};
+use tollgate_core::decided_call::DecidedCall;
+use tollgate_core::decision::LimitStatus;
+use tollgate_core::rules::MatchScope;
+
+use crate::call::{
+    CallerReset, CheckedAlone, Correction, Decisions, PlannedCall, RESET_DEADLINE, Sending, ThreadRules,
+};
+use crate::engine::{Context, Engine};
+use crate::request::renewed_request::results_of;
+use crate::request::store_request::{Pending, PendingRequest, StoreRequest};
+use crate::rules::{ActiveRules, Charges};
+
+/// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
+pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
+
+/// Anything that needs a decision or a request to the store.
+#[derive(Clone, Copy, Debug)]
+pub enum Operation<'a, 'c> {
+    /// Decides the calls of one request: their enforced charges are charged all or none. Each call has a decision of
+    /// its own. A rule that one of the calls replaces applies to none of them.
+    Check {
+        /// The calls.
+        calls: &'a [Call<'c>],
+        /// Restriction of the rules that may apply.
+        scope: MatchScope<'a>,
+    },
+    /// Corrects the cost of a call after it has ended, under every rule that goes by the call's own cost.
+    Settle {
+        /// The call.
+        call: &'a Call<'c>,
+        /// Units that the call cost beyond its request, at most one quota; negative if it cost less.
+        units: i64,
+        /// Decision on the call. With it the call is settled once, and no more is refunded than it was charged; without it
+        /// nothing is refunded.
+        decided: Option<&'a DecidedCall>,
+    },
+    /// Gives back units without a decision, under every rule with `refunds` that goes by the call's own cost.
+    Refund {
+        /// The call, whose cost are the units; at most one quota.
+        call: &'a Call<'c>,
+        /// Restriction of the rules that may apply.
+        scope: MatchScope<'a>,
+    },
+    /// Ends a call: frees its slots under rules of `concurrency`.
+    Release {
+        /// The call.
+        call: &'a Call<'c>,
+        /// Decision on the call, whose instant identifies the slots.
+        decided: &'a DecidedCall,
+    },
+    /// Empties the counters of all rules that apply to a call, slots excepted.
+    Reset {
+        /// The call, whose cost does not matter.
+        call: &'a Call<'c>,
+    },
+    /// Charges the next few unsynced units to a store that has recovered. To be repeated until it is done.
+    Backfill,
+    /// Opens the next few counters again whose units the store has lost. To be repeated until it is done.
+    Reopen,
+}
+
+/// Result of [`Engine::begin`].
+#[derive(Debug)]
+pub enum Progress {
+    /// The operation is done.
+    Done(Output),
+    /// The operation is done. The store must apply these charges; their answer goes to [`Engine::late_answer`].
+    Deferred(Output, StoreRequest),
+    /// The store must apply these charges, and their answer decides.
+    NeedsStore(StoreRequest),
+}
+
+/// Result of an operation.
+#[derive(Debug)]
+pub enum Output {
+    /// Of [`Operation::Check`]: a decision for each call, in their order.
+    Decisions(Decisions),
+    /// Of [`Operation::Settle`], [`Operation::Refund`] and [`Operation::Release`]: the status of the tightest rule concerned
+    /// afterwards, none if no rule is concerned; or the reason for which nothing was refunded.
+    Adjusted(Result<Option<LimitStatus>, StoreError>),
+    /// Of [`Operation::Reset`].
+    Reset(CallerReset),
+    /// Of [`Operation::Backfill`]: the reason for which the store was not told, if it was not.
+    Backfilled(Result<(), StoreError>),
+    /// Of [`Operation::Reopen`]: the reason for which the counters are not open, if they are not.
+    Reopened(Result<(), StoreError>),
+}
+
+impl<'a, 'c> Operation<'a, 'c> {
+    /// Check of one call, to which all rules may apply.
+    #[must_use]
+    pub fn check(call: &'a Call<'c>) -> Self {
+        Self::Check { calls: slice::from_ref(call), scope: MatchScope::default() }
+    }
+}
+
+impl Output {
+    /// Returns the decisions of a check; other operations have none.
+    #[must_use]
+    pub fn into_decisions(self) -> Decisions {
+        if let Self::Decisions(decisions) = self { decisions } else { Decisions::new() }
+    }
+}
+
+impl Engine {
+    /// Begins an operation.
+    #[must_use]
+    pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
+        self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation, true)
+    }
+
+    /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and
+    /// that the sketch or the signals decide for another of its counters, is not begun: what they have entered could
+    /// not be given back. If the store does not charge at once, the request is dropped, and the views note nothing of it.
+    #[must_use]
+    pub fn try_begin(&self, now: Timestamp, call: &Call<'_>, charges_at_once: bool) -> Option<Progress> {
+        let mut rules = ThreadRules::of(&self.rules);
+        let active = rules.load().0;
+        let context = Context { now, bounds: self.store_time(now), active };
+        let may_ask = !self.settings.owns_table && active.emergency.is_none();
+        let begins = !may_ask || !self.is_partly_local(&context, call);
+        begins.then(|| self.begin_under(active, now, Operation::check(call), charges_at_once))
+    }
+
+    fn begin_under(
+        &self,
+        active: &Arc<ActiveRules>,
+        now: Timestamp,
+        operation: Operation<'_, '_>,
+        may_ask: bool,
+    ) -> Progress {
+        let context = Context { now, bounds: self.store_time(now), active };
+        let mut deferred: Option<Decisions> = None;
+        let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
+            Operation::Check { calls, scope } => {
+                if let Some(limit) = &active.emergency {
+                    let decisions = self.decide_in_emergency(&context, limit, calls, scope);
+                    return Progress::Done(Output::Decisions(decisions));
+                }
+                let planned = match calls {
+                    [call] => match self.check_alone(&context, call, scope, may_ask) {
+                        CheckedAlone::Decided(decision) => {
+                            return Progress::Done(Output::Decisions(smallvec![decision]));
+                        }
+                        CheckedAlone::Deferred(decision, planned) => {
+                            deferred = Some(smallvec![decision]);
+                            smallvec![planned]
+                        }
+                        CheckedAlone::AsksStore(planned) => smallvec![planned],
+                    },
+                    calls => {
+                        let mut planned = self.plan_calls(&context, calls, scope);
+                        let asks = planned.iter().any(PlannedCall::asks_store);
+                        if !asks && planned.iter().any(|planned| planned.is_deferred) {
+                            deferred = Some(self.answer_all(&context, calls, &mut planned));
+                        }
+                        planned
+                    }
+                };
+                let (charges, deadline) = self.begin_check(&context, &planned);
+                (calls, charges, deadline, Pending::Check(planned))
+            }
+            Operation::Settle { call, units, decided } => {
+                self.begin_correction(&context, call, Correction::Settle(units, decided))
+            }
+            Operation::Refund { call, scope } => self.begin_correction(&context, call, Correction::Refund(scope)),
+            Operation::Release { call, decided } => self.begin_correction(&context, call, Correction::Release(decided)),
+            Operation::Reset { call } => {
+                let (charges, reset) = self.begin_reset(&context, call);
+                (slice::from_ref(call), charges, RESET_DEADLINE, Pending::Reset(reset))
+            }
+            Operation::Backfill => {
+                let (charges, counters) = self.begin_backfill();
+                (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
+            }
+            Operation::Reopen => {
+                let (charges, counters) = self.begin_reopening(now);
+                (&[], charges, UNATTENDED_DEADLINE, Pending::Reopen(counters))
+            }
+        };
+        if charges.is_empty() || self.settings.owns_table {
+            let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
+            let sent = Sending { at: now, epoch: self.lease_epochs.current() };
+            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results)));
+        }
+        let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
+        let mut request = PendingRequest {
+            active,
+            calls,
+            charges,
+            carried: 0,
+            deadline,
+            sent: Sending { at: now, epoch: self.lease_epochs.current() },
+            renewed_after: None,
+            is_deferred: deferred.is_some(),
+            pending: pending.into_owned(),
+        };
+        if self.has_unsynced() {
+            let carried = self.carried_by(&request);
+            request.carried = carried.len();
+            request.charges.insert_many(0, carried);
+        }
+        let request = StoreRequest(Box::new(request));
+        match deferred {
+            Some(decisions) => Progress::Deferred(Output::Decisions(decisions), request),
+            None => Progress::NeedsStore(request),
+        }
+    }
+
+    fn begin_correction<'a, 'o, 'c>(
+        &self,
+        context: &Context<'a>,
+        call: &'o Call<'c>,
+        correction: Correction<'_>,
+    ) -> (&'o [Call<'c>], Charges, Duration, Pending<'a>) {
+        let (charges, adjustment) = self.begin_adjustment(context, call, correction);
+        (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
+    }
+
+    /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
+    /// `on_failure`. After a missed deadline, the request is kept for its [late answer](Engine::late_answer).
+    #[must_use]
+    pub fn finish(
+        &self,
+        now: Timestamp,
+        request: &mut StoreRequest,
+        answer: Result<ChargeResults, StoreError>,
+    ) -> Output {
+        let PendingRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending, .. } =
+            &mut *request.0;
+        let sent = *sent;
+        self.note_time_of(sent.at, now, &answer);
+        let answer = answer.map(|results| results_of(results, *renewed_after));
+        match (&*pending, &answer) {
+            (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
+            (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),
+            (Pending::Adjustment(_) | Pending::Reset(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
+            (_, Err(error)) => self.unanswered(sent.at, *deadline, now, *error),
+        }
+        let (carried, charges) = charges.split_at(*carried);
+        let answer = answer.map(|results| self.learn(sent.at, carried, charges, pending, results));
+        let context = Context { now, bounds: self.store_time(now), active };
+        self.complete(&context, calls, charges, pending, sent, answer)
+    }
+
+    /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
+    pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
+        self.table.charge(charges, now).unwrap_or_default()
+    }
+
+    fn complete(
+        &self,
+        context: &Context<'_>,
+        calls: &[Call<'_>],
+        charges: &[Charge],
+        pending: &mut Pending<'_>,
+        sent: Sending,
+        answer: Result<ChargeResults, StoreError>,
+    ) -> Output {
+        match pending {
+            Pending::Check(planned) => {
+                Output::Decisions(self.finish_check(context, calls, planned, charges, sent, &answer))
+            }
+            Pending::Adjustment(adjustment) => {
+                Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
+            }
+            Pending::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, &answer)),
+            Pending::Backfill(counters) => {
+                Output::Backfilled(self.finish_backfill(mem::take(counters), charges, &answer))
+            }
+            Pending::Reopen(counters) => {
+                Output::Reopened(self.finish_reopening(context.now, mem::take(counters), &answer))
+            }
+        }
+    }
+}
