@@ -7,8 +7,8 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::RuleSet;
 
-use crate::counters::SKETCH_BYTES_DEFAULT;
-
+/// Default memory of all sketches of an agent, in bytes.
+pub const SKETCH_BYTES_DEFAULT: usize = 64 << 20;
 /// Default cap on the counters of one agent.
 pub const COUNTERS_MAX_DEFAULT: usize = 1_000_000;
 

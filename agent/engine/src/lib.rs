@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod tests;
+mod engine_settings;
 mod report;
 mod time;
 mod fleet;
@@ -14,19 +15,18 @@ mod counters;
 mod rules;
 mod bus;
 mod store;
-mod engine_settings;
 mod engine;
 mod call;
 mod request;
 mod housekeeping;
 
 pub use bus::IgnoredRecord;
-pub use call::{BACKFILL_CHARGES_MAX, CallerReset, Decisions, ResetEffect, ResetRule};
+pub use call::{CallerReset, Decisions, ResetEffect, ResetRule};
 #[doc(hidden)]
 pub use counters::AgentTable;
-pub use counters::{COUNTERS_MAX_RANGE, SKETCH_BYTES_DEFAULT, SKETCH_BYTES_RANGE, UNSYNCED_ENTRIES_OF_COUNTER_MAX};
+pub use counters::{COUNTERS_MAX_RANGE, SKETCH_BYTES_RANGE, UNSYNCED_ENTRIES_OF_COUNTER_MAX};
 pub use engine::Engine;
-pub use engine_settings::{COUNTERS_MAX_DEFAULT, ChargeableRules, EngineSettings};
+pub use engine_settings::{COUNTERS_MAX_DEFAULT, ChargeableRules, EngineSettings, SKETCH_BYTES_DEFAULT};
 pub use fleet::{AgentIds, FLEET_EXPECTED_DEFAULT, FleetPart};
 pub use housekeeping::{
     Exchange, ExchangeEffect, ExchangeInput, HeldEntries, Incoming, Maintenance, MaintenanceEffect, MaintenanceInput,
@@ -44,7 +44,8 @@ pub use request::{
 };
 pub use rules::RuleRanks;
 pub use store::{
-    CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps, UNSYNCED_COUNTERS_MAX,
+    BACKFILL_CHARGES_MAX, CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps,
+    UNSYNCED_COUNTERS_MAX,
 };
 pub use time::TimeBounds;
 pub use tollgate_core::counter::StoreError;

@@ -6,11 +6,11 @@ mod absurd_signals;
 mod known_rows;
 mod row_buffer;
 mod batcher;
+mod bus_link;
 
 pub(crate) use absurd_signals::{Judgement, judge};
 pub(crate) use batcher::{BatchRounds, Batcher, ClosedBatch};
-pub(crate) use dead_letters::DeadLetterCounts;
+pub(crate) use bus_link::BusLink;
 pub use dead_letters::IgnoredRecord;
 pub(crate) use known_rows::{KnownRow, SubjectNumber};
-pub(crate) use row_buffer::{BufferedRow, LINGER_MS, OwnHome, RowBuffer, RowBuffers, RowCollector, RowOrder};
-pub(crate) use signals::Signals;
+pub(crate) use row_buffer::{BufferedRow, LINGER_MS, OwnHome, RowBuffer, RowCollector, RowOrder};

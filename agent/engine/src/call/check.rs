@@ -137,11 +137,11 @@ impl Engine {
                         at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
                     }
                     let deadline = Self::expiry(context, planned).0;
-                    let is_late = error.may_pass() && !self.breaker.is_open_for(deadline);
+                    let is_late = error.may_pass() && !self.store.breaker().is_open_for(deadline);
                     let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
                     self.end_payments(context, planned);
                     let matched = &mut planned.matched;
-                    let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+                    let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
                     let payments = if is_late && may_lease {
                         self.payments(context, matched, &mut table, None)
                     } else {
@@ -197,10 +197,10 @@ impl Engine {
             planned.rejection = Some(rejection);
         }
         let mut table = self.place(context, &mut planned.matched);
-        let is_open = || self.breaker.is_open_for(Self::expiry(context, planned).0);
+        let is_open = || self.store.breaker().is_open_for(Self::expiry(context, planned).0);
         let store = if self.is_degraded() && is_open() || !self.can_carry(&planned.matched, &mut table) {
             StoreAccess::Closed
-        } else if self.breaker.is_recovering(context.now) && !self.fleet.is_guessed() {
+        } else if self.store.breaker().is_recovering(context.now) && !self.fleet.is_guessed() {
             StoreAccess::Recovering
         } else {
             StoreAccess::Open
@@ -242,12 +242,7 @@ impl Engine {
     /// Returns a call before its plan: its number and its request.
     fn unplanned<'a>(&self, context: &Context<'a>, call: &Call<'_>, scope: MatchScope<'_>) -> PlannedCall<'a> {
         let request = call.id().map(|id| self.settings.digest_key.request(id, call.cost(), call.descriptors()));
-        PlannedCall { request, tells_all: scope.tells_all, ..PlannedCall::new(self.next_call(), context.bounds) }
-    }
-
-    #[inline]
-    pub(crate) fn next_call(&self) -> u64 {
-        self.calls.next()
+        PlannedCall { request, tells_all: scope.tells_all, ..PlannedCall::new(self.ids.next(), context.bounds) }
     }
 }
 

@@ -6,9 +6,8 @@
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, CounterId};
+use tollgate_core::counter::{ChargeResult, CounterId, RequestId};
 use tollgate_core::decision::{Decision, LocalAnswer, Source};
-use tollgate_core::decision_id::DecisionId;
 use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::{Consistency, LimitPolicy};
 
@@ -47,7 +46,7 @@ impl Engine {
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
             (None, Some(shown)) => (Some(&*shown.rule.name), &context.active.counts[shown.index]),
-            (None, None) => (None, &self.unlimited),
+            (None, None) => (None, self.rules.unlimited()),
         };
         counts.decided(source, allowed);
         let charges = allowed && !held_back && call.cost() > 0;
@@ -70,7 +69,7 @@ impl Engine {
                 Some(LocalAnswer::Part) if stands => counts.late_part_units.add(matched.unpaid()),
                 Some(LocalAnswer::Late) => {
                     counts.late_denials.add(1);
-                    self.note_late_denial(context.now);
+                    self.reports.note_late_denial(context.now);
                 }
                 _ => {}
             }
@@ -130,7 +129,7 @@ impl Engine {
             allowed,
             source,
             at,
-            self.decision_id(*number, matched.first().map(|matched| matched.charged_counter().id)),
+            self.ids.decision(*number, matched.first().map(|matched| matched.charged_counter().id)),
         );
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
@@ -168,7 +167,7 @@ impl Engine {
         let event = match (result, verdict) {
             (Some(result), _) if !self.settings.owns_table => {
                 let units = if matches!(fate, Fate::Keep | Fate::KeepForRetry) { matched.cost } else { 0 };
-                let answer = (units > 0).then(|| self.acknowledgement(context.now, matched, result));
+                let answer = (units > 0).then(|| self.store.acknowledgement(context.now, matched, result));
                 let is_demand = matched.is_demand && planned.combined.allowed;
                 ViewEvent::Answered { result, units, round, acknowledged: answer, is_demand }
             }
@@ -182,7 +181,7 @@ impl Engine {
             (None, Some(rule)) if rule.verdict.admitted && stands => {
                 let units = matched.unpaid();
                 if units < matched.cost {
-                    self.update_counter(matched, generation, admitted(matched.cost - units, false));
+                    self.store.update_counter(matched, generation, admitted(matched.cost - units, false));
                 }
                 let is_unsynced = fate == Fate::Backfill && eventual.is_none();
                 let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
@@ -198,9 +197,9 @@ impl Engine {
             }
             _ => return,
         };
-        self.update_counter(matched, generation, event);
+        self.store.update_counter(matched, generation, event);
         if let Some(result) = result {
-            self.forget_outdated(context.now, matched.counter, result.at);
+            self.store.forget_outdated(context.now, matched.counter, result.at);
         }
     }
 
@@ -218,11 +217,9 @@ impl Engine {
         is_placed.then(|| self.fleet.rank(counter)).flatten()
     }
 
-    /// Returns the identifier of the decision on a call whose home row is that of a counter.
-    #[inline]
-    pub(crate) fn decision_id(&self, number: u64, home: Option<CounterId>) -> DecisionId {
-        let partition = home.filter(|_| self.settings.publishes).map(|home| home.partition(self.settings.partitions));
-        DecisionId { life: self.life.clone(), call: number, partition }
+    /// Returns units that were admitted for the call of this number without the store.
+    pub(crate) fn unsynced_units(&self, call: u64, request: Option<RequestId>, at: Timestamp, units: u64) -> Unsynced {
+        self.store.unsynced(request, self.ids.backfill(call), at, units)
     }
 }
 

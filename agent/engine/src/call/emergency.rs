@@ -6,66 +6,20 @@
 //! knew last. The limit beside the rules was rejected, because it would still ask the store and deny by wrong rules. So
 //! was a record of the topic `rules`, which only agents that follow published rules read.
 
-use std::mem;
-use std::sync::Arc;
-
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::decision::{Decision, EMERGENCY, Source};
 use tollgate_core::messages::calls::{DenialCause, Outcome};
-use tollgate_core::messages::emergency::{EMERGENCY_PER, EmergencySwitch};
-use tollgate_core::rules::{MatchScope, Quota, ResolvedCall};
+use tollgate_core::messages::emergency::EMERGENCY_PER;
+use tollgate_core::rules::{MatchScope, ResolvedCall};
 
 use crate::call::check::Decisions;
 use crate::call::planned_call::{PlannedCall, Verdicts};
 use crate::call::record::{CallHome, CallRow, signed};
 use crate::engine::{Context, Engine};
-use crate::report::Notice;
 use crate::rules::EmergencyLimit;
 
-/// Maximum time by which a change may lie ahead of this agent's clock, in ms. A change from the far future could not be
-/// replaced.
-const AHEAD_MS_MAX: u64 = 3_600_000;
-
 impl Engine {
-    /// Switches the emergency on with this quota for each caller, or off. The other agents learn it from the heartbeats.
-    pub fn switch_emergency(&self, now: Timestamp, quota: Option<Quota>) {
-        let known = self.emergency();
-        let after = known.map_or(Timestamp::default(), |known| known.changed_at.plus_ms(1));
-        self.learn_emergency(now, EmergencySwitch { quota, changed_at: now.max(after) });
-    }
-
-    /// Applies a change of the switch that another agent told, or that was saved, if it is newer than the known one.
-    pub fn learn_emergency(&self, now: Timestamp, switch: EmergencySwitch) {
-        let mut known = self.emergency.lock();
-        if !switch.is_newer_than(known.newest.as_ref()) {
-            return;
-        }
-        if switch.changed_at > now.plus_ms(AHEAD_MS_MAX) {
-            if !mem::replace(&mut known.is_refused, true) {
-                self.notify(Notice::EmergencyRefused);
-            }
-            return;
-        }
-        known.is_refused = false;
-        let before = known.newest.replace(switch).and_then(|known| known.quota);
-        if before == switch.quota {
-            return;
-        }
-        let limit = |quota| Arc::new(EmergencyLimit::new(quota, self.in_emergency.clone()));
-        let emergency = switch.quota.map(limit);
-        self.rules.store(self.rules.load().with_emergency(emergency));
-        drop(known);
-        self.notify(switch.quota.map_or(Notice::EmergencyOff, Notice::EmergencyOn));
-    }
-
-    /// Returns the latest change of the switch, if there was one.
-    #[must_use]
-    pub fn emergency(&self) -> Option<EmergencySwitch> {
-        self.emergency.lock().newest
-    }
-
     pub(crate) fn decide_in_emergency(
         &self,
         context: &Context<'_>,
@@ -74,7 +28,7 @@ impl Engine {
         scope: MatchScope<'_>,
     ) -> Decisions {
         let decide = |call| {
-            let mut planned = PlannedCall::new(self.next_call(), context.bounds);
+            let mut planned = PlannedCall::new(self.ids.next(), context.bounds);
             let PlannedCall { matched, shadowed, .. } = &mut planned;
             planned.rejection = self.match_call(context, call, scope, false, matched, shadowed).err();
             planned.matched.clear();
@@ -86,15 +40,15 @@ impl Engine {
             let resolved = context.active.set.resolved_within(call, scope);
             let verdict = limit.charge(caller(&self.settings.digest_key, &resolved, call), context.now, call.cost());
             let allowed = verdict.admitted;
-            limit.counts.decided(Source::Fallback, allowed);
+            limit.counts().decided(Source::Fallback, allowed);
             let denied = (!allowed).then_some(DenialCause::Emergency);
             let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
             let row =
                 CallRow::new(planned.number, context.bounds.latest, signed(call.cost()), outcome, Source::Fallback);
-            let (decider, remaining) = (Some(&*limit.name), Some(verdict.remaining));
+            let (decider, remaining) = (Some(&**limit.name()), Some(verdict.remaining));
             let home = CallHome { decider, shadow_denied: !planned.shadowed.is_empty(), denied, remaining };
             self.publish(context, call, None, row, Some(home));
-            let id = self.decision_id(planned.number, None);
+            let id = self.ids.decision(planned.number, None);
             let mut decision = Decision::new(allowed, Source::Fallback, context.bounds.latest, id);
             let mut status = limit.status(verdict, context.now, call.cost());
             status.own_answer.clone_from(&context.active.set.own_answer);
@@ -115,6 +69,7 @@ fn caller(key: &DigestKey, resolved: &ResolvedCall<'_>, call: &Call<'_>) -> Coun
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::clock::Timestamp;
     use tollgate_core::decided_call::DecidedCall;
     use tollgate_core::rules::{Rule, RuleSet};
 
@@ -123,22 +78,6 @@ mod tests {
     use crate::request::{Operation, Output, Progress};
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
-
-    /// A host that slept has a clock that is behind. The log says so once, and the agent's own switch works.
-    #[test]
-    fn a_change_of_the_far_future_is_refused_with_one_line() {
-        let engine = Engine::new(EngineSettings::new("a", START), RuleSet::none_yet());
-        let quota = "10/s".parse().ok();
-        for ahead_ms in [AHEAD_MS_MAX + 1, AHEAD_MS_MAX + 2] {
-            engine.learn_emergency(START, EmergencySwitch { quota, changed_at: START.plus_ms(ahead_ms) });
-        }
-        assert!(engine.emergency().is_none());
-        let mut told = Vec::new();
-        engine.notices.lock().take(START, |notice| told.push(notice));
-        assert_eq!(told, [Notice::EmergencyRefused]);
-        engine.switch_emergency(START, quota);
-        assert_eq!(engine.emergency().and_then(|switch| switch.quota), quota);
-    }
 
     /// A call that was admitted in emergency charged no counter, so its settlement gives back no units of other calls.
     #[test]

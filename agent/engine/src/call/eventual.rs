@@ -41,7 +41,7 @@ impl Engine {
     /// Gives back the units with which a plan has entered an admission that does not count, or counts at another instant.
     pub(crate) fn give_back_planned(&self, generation: Generation, matched: &MatchedRule<'_>, at: Timestamp) {
         let event = ViewEvent::Refunded { at, units: matched.cost, slots_of: None, by_store: false };
-        self.update_counter(matched, generation, event);
+        self.store.update_counter(matched, generation, event);
     }
 
     /// Gives back what plans have entered, if the caller of a request has left before the decision.

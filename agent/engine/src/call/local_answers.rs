@@ -19,15 +19,17 @@ impl Engine {
     /// request id always asks the store.
     #[must_use]
     pub fn local_answers(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, LocalAnswer)> {
-        let may_lease =
-            call.id().is_none() && !self.settings.owns_table && !self.is_degraded() && !self.breaker.is_recovering(now);
+        let may_lease = call.id().is_none()
+            && !self.settings.owns_table
+            && !self.is_degraded()
+            && !self.store.breaker().is_recovering(now);
         self.of_matched(now, call, |context, matched| {
-            if matched.enforcement != Enforcement::Normal || !self.table.holds(matched.counter) {
+            if matched.enforcement != Enforcement::Normal || !self.counters.holds(matched.counter) {
                 return None;
             }
             let leases = self.lease_facts(context, &matched.policy);
             let (generation, cost) = (context.active.order, matched.cost);
-            self.table.with(matched.counter, |view| {
+            self.counters.with(matched.counter, |view| {
                 let holds =
                     |denial: &&CachedDenial| denial.holds(&matched.policy, generation, cost, now, context.bounds);
                 if may_lease && view.leased(&leases, cost).is_some_and(|leased| leased.units == cost) {
@@ -45,7 +47,8 @@ impl Engine {
     pub fn budgets(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, (CounterId, u64))> {
         self.of_matched(now, call, |_, MatchedRule { counter, policy, .. }| {
             policy.global_quota?;
-            let answered = self.table.holds(*counter).then(|| self.table.with(*counter, |view| view.quota(policy)));
+            let answered =
+                self.counters.holds(*counter).then(|| self.counters.with(*counter, |view| view.quota(policy)));
             Some((*counter, answered.unwrap_or(policy.quota.units())))
         })
     }
@@ -57,7 +60,7 @@ impl Engine {
         call: &Call<'_>,
         known: impl Fn(&Context<'_>, &MatchedRule<'_>) -> Option<T>,
     ) -> Vec<(Arc<str>, T)> {
-        let mut thread_rules = ThreadRules::of(&self.rules);
+        let mut thread_rules = ThreadRules::of(self.rules.in_force());
         let active = thread_rules.load().0;
         let context = Context { now, bounds: self.store_time(now), active };
         let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());

@@ -68,7 +68,10 @@ impl Engine {
         };
         let exempt = is_decided
             || match active.set.list_match(&resolved) {
-                ListMatch::Denied(_) => return Err(rejection(&self.deny_list, &self.listed, &active.set.own_answer)),
+                ListMatch::Denied(_) => {
+                    let (name, counts) = self.rules.deny_list();
+                    return Err(rejection(name, counts, &active.set.own_answer));
+                }
                 list_match => list_match != ListMatch::Unlisted,
             };
         let key = &self.settings.digest_key;
@@ -113,7 +116,7 @@ impl Engine {
     /// Finds a place in the table for each counter of a call, and returns their shards, locked. The sketch decides for a
     /// counter without a place.
     pub(crate) fn place(&self, context: &Context<'_>, matched: &mut [MatchedRule<'_>]) -> LockedTable<'_> {
-        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
         for matched in matched {
             if !has_place(context, &mut table, matched) {
                 let (verdict, limit) = self.charge_sketch(context, matched, matched.cost, matched.never_denies());
@@ -128,7 +131,7 @@ impl Engine {
     pub(crate) fn is_partly_local(&self, context: &Context<'_>, call: &Call<'_>) -> bool {
         let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
         let rejected = self.match_call(context, call, MatchScope::default(), false, &mut matched, &mut shadowed);
-        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
         let mut asking = 0;
         for matched in &matched {
             let has_place = has_place(context, &mut table, matched);
@@ -140,7 +143,7 @@ impl Engine {
     /// Returns true if a call can carry the units of its counters that the store does not know.
     pub(crate) fn can_carry(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
         let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
-        !self.has_unsynced() || placed.all(|matched| table.view(matched.counter).may_ask_store())
+        !self.store.has_unsynced() || placed.all(|matched| table.view(matched.counter).may_ask_store())
     }
 
     /// Charges the caller of a counter without a place. Returns the verdict, and the limit that gave it.
@@ -151,8 +154,8 @@ impl Engine {
         cost: u64,
         is_forced: bool,
     ) -> (Verdict, u64) {
-        if self.sketches.begin_use() {
-            self.notify(Notice::TableFull { counters_max: self.settings.counters_max });
+        if self.counters.sketches().begin_use() {
+            self.reports.notify(Notice::TableFull { counters_max: self.settings.counters_max });
         }
         let active = context.active;
         active.counts[matched.index].sketch_charges.add(1);
@@ -169,7 +172,7 @@ impl Engine {
             }
         });
         let charge = SketchCharge { rule: &rule.name, policy, shares, caller: *caller, cost, is_forced };
-        self.sketches.charge(context.now, &charge, active.sketch_kinds)
+        self.counters.sketches().charge(context.now, &charge, active.sketch_kinds)
     }
 }
 

@@ -88,7 +88,7 @@ impl Engine {
         let is_eventual = self.is_eventual(policy);
         let store = if is_eventual { StoreAccess::Closed } else { store.under(policy) };
         let without_store =
-            || self.signals.authority(counter.partition(self.settings.partitions), context.now, context.bounds);
+            || self.bus.signals().authority(counter.partition(self.settings.partitions), context.now, context.bounds);
         let authority = match store {
             StoreAccess::Open => Authority::Store,
             StoreAccess::Late => without_store().alone(),

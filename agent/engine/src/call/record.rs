@@ -66,14 +66,15 @@ impl Engine {
         if !self.settings.publishes {
             return None;
         }
-        let round = self.rows.add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home));
+        let round =
+            self.bus.rows().add(context.now, |buffer| buffered(buffer, context.active, call, counter, row, home));
         Some(round.unwrap_or(UNPUBLISHED))
     }
 
     /// Returns the round that publishes a row which is added before this round begins.
     #[inline]
     pub(crate) fn next_round(&self) -> RoundNumber {
-        self.settings.publishes.then(|| self.rows.next_round())
+        self.settings.publishes.then(|| self.bus.rows().next_round())
     }
 
     /// Publishes the only row of a call; returns false if it was dropped. For a call that its thread knows, it keeps
@@ -97,14 +98,14 @@ impl Engine {
         if let Some((place, remaining)) = place.as_deref().copied().flatten().zip(home.remaining) {
             let admitted = outcome.is_admitted();
             let row = KnownRow { call: number, at, admitted, source, remaining };
-            if self.rows.add_known(context.now, place, row) {
+            if self.bus.rows().add_known(context.now, place, row) {
                 return true;
             }
         }
         let row = |buffer: &mut RowBuffer| buffered(buffer, context.active, call, Some(counter), row, Some(home));
         let round = match place {
-            Some(place) => self.rows.add_subject(context.now, place, row),
-            None => self.rows.add(context.now, row),
+            Some(place) => self.bus.rows().add_subject(context.now, place, row),
+            None => self.bus.rows().add(context.now, row),
         };
         round.is_some()
     }

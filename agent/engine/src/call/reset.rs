@@ -8,12 +8,11 @@
 //! until it receives the reset. A settlement of an earlier call may refund units that were used since.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_core::counter::{ChargeMode, ChargeResults, CounterId, StoreError};
+use tollgate_core::counter::{ChargeMode, ChargeResults, StoreError};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::messages::presence::CounterReset;
@@ -21,10 +20,8 @@ use tollgate_core::rules::MatchScope;
 
 use crate::call::match_rules::{ShadowedRules, has_place};
 use crate::call::record::CallRow;
-use crate::counters::forget;
 use crate::engine::{Context, Engine};
 use crate::rules::{Charges, MatchedRule, MatchedRules};
-use crate::store::ResetAnnouncements;
 
 /// Deadline of the request to the store, for which an operator waits.
 pub(crate) const RESET_DEADLINE: Duration = Duration::from_secs(1);
@@ -83,10 +80,10 @@ impl Engine {
         let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
         // A caller on the deny list is exempt here, as in a correction.
         let _ = self.match_call(context, call, MatchScope::default(), true, &mut matched, &mut shadowed);
-        let mut reset = Reset { number: self.next_call(), matched: MatchedRules::new(), rules: Vec::new() };
+        let mut reset = Reset { number: self.ids.next(), matched: MatchedRules::new(), rules: Vec::new() };
         let mut charges = Charges::new();
         for matched in matched {
-            let has_place = has_place(context, &mut self.table.lock([matched.counter].into_iter()), &matched);
+            let has_place = has_place(context, &mut self.counters.lock([matched.counter].into_iter()), &matched);
             let effect = if matched.is_slot() {
                 ResetEffect::HoldsSlots
             } else if matched.rule.per.is_empty() {
@@ -144,60 +141,17 @@ impl Engine {
         let latest = store_now.latest.plus_ms(CLOCK_ERROR_MAX_MS);
         let is_recent = |at: Timestamp| at.plus_ms(OUTDATED_MS) > store_now.earliest && at <= latest;
         for reset in resets.iter().filter(|reset| is_recent(reset.at)) {
-            if self.remember_reset(|resets| resets.learn(now, reset)) {
-                self.forget_counter(reset.counter, reset.at);
+            if self.store.resets().learn(now, reset) {
+                self.store.forget_counter(*reset);
             }
         }
-    }
-
-    /// Returns true if a counter was emptied after `at`, an instant of store time, as far as this agent knows.
-    #[inline]
-    pub(crate) fn is_before_reset(&self, now: Timestamp, counter: CounterId, at: Timestamp) -> bool {
-        self.reset_after(now, counter, at).is_some()
-    }
-
-    /// Forgets what an answer of the store has told about a counter that was emptied after it.
-    #[inline]
-    pub(crate) fn forget_outdated(&self, now: Timestamp, counter: CounterId, at: Timestamp) {
-        if let Some(reset) = self.reset_after(now, counter, at) {
-            self.forget_counter(counter, reset);
-        }
-    }
-
-    #[inline]
-    fn reset_after(&self, now: Timestamp, counter: CounterId, at: Timestamp) -> Option<Timestamp> {
-        if !self.knows_resets.load(Ordering::Relaxed) {
-            return None;
-        }
-        let resets = self.resets.lock();
-        self.knows_resets.store(resets.are_known(now), Ordering::Relaxed);
-        resets.last(counter).filter(|reset| at <= *reset)
-    }
-
-    fn remember_reset<R>(&self, remember: impl FnOnce(&mut ResetAnnouncements) -> R) -> R {
-        let mut resets = self.resets.lock();
-        self.knows_resets.store(true, Ordering::Relaxed);
-        remember(&mut resets)
     }
 
     /// Publishes that a counter was emptied at `at`, and lets all agents forget what they remember of it.
     fn emptied(&self, context: &Context<'_>, call: &Call<'_>, matched: &MatchedRule<'_>, number: u64, at: Timestamp) {
         let row = CallRow::new(number, at, 0, Outcome::Reset, Source::Store);
         self.publish(context, call, Some(matched.charged_counter()), row, None);
-        let reset = CounterReset { counter: matched.counter, at };
-        if self.settings.publishes {
-            self.remember_reset(|resets| resets.announce(context.now, reset));
-        } else {
-            self.remember_reset(|resets| resets.learn(context.now, &reset));
-        }
-        self.forget_counter(reset.counter, at);
-    }
-
-    fn forget_counter(&self, counter: CounterId, at: Timestamp) {
-        self.losses.forget(counter);
-        if self.table.holds(counter) {
-            self.counting_unsynced(counter, |view| forget(view, at));
-        }
+        self.store.emptied(context.now, CounterReset { counter: matched.counter, at });
     }
 }
 

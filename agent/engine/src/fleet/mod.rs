@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, PresenceSet, Role};
+use tollgate_core::newcomers::{Heard, Newcomers};
 use tollgate_core::rendezvous;
 
 use crate::report::Notice;
@@ -44,6 +45,9 @@ use streak::{PresenceSource, SILENT_MS, Streak};
 
 /// Number of agents that is assumed without any other number.
 pub const FLEET_EXPECTED_DEFAULT: u32 = 10;
+/// Time between an agent's first heartbeat and the first one that counts, in ms. It is shorter than one interval, and
+/// longer than a repetition of the same record takes.
+const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
 /// Time between an agent's first heartbeat and the one with which it takes its part, in ms: two heartbeats, less the
 /// difference of their delays. Every other agent has heard it by then.
 const JOINED_AFTER_MS: u64 = 2 * INTERVAL_MS - 200;
@@ -65,6 +69,9 @@ pub(crate) struct Fleet {
     agents: AtomicU32,
     is_frozen: AtomicBool,
     ids: ArcSwap<Vec<Arc<str>>>,
+    /// Agents that are no members yet, by name.
+    newcomers: Mutex<Newcomers<Arc<str>>>,
+    registry: RegistryNews,
 }
 
 #[derive(Default)]
@@ -105,6 +112,8 @@ impl Fleet {
             agents: AtomicU32::new(0),
             is_frozen: AtomicBool::default(),
             ids: ArcSwap::default(),
+            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, newcomers_len_max(agents_expected))),
+            registry: RegistryNews::default(),
         };
         fleet.tick(epoch);
         fleet
@@ -126,8 +135,17 @@ impl Fleet {
         }
     }
 
-    pub(crate) fn knows(&self, id: &Arc<str>) -> bool {
-        self.state.lock().others.knows(id)
+    /// Tells a member of the fleet from an agent that was heard for a moment only.
+    pub(crate) fn hear(&self, appended: Timestamp, presence: &Presence) -> Heard {
+        let is_known = presence.role != Role::Agent
+            || presence.leaving
+            || presence.id == self.id
+            || self.state.lock().others.knows(&presence.id);
+        if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
+    }
+
+    pub(crate) fn registry(&self) -> &RegistryNews {
+        &self.registry
     }
 
     /// Applies the store's answer to an announcement of this agent; nothing if there was none.

@@ -1,7 +1,5 @@
 //! Sizes of the bounded maps and queues of an agent, for its metrics and for tests of their caps.
 
-use std::sync::atomic::Ordering;
-
 use tollgate_core::counter::CounterId;
 
 use crate::engine::Engine;
@@ -31,34 +29,35 @@ impl Engine {
     /// Returns the number of rows that were dropped in this life.
     #[must_use]
     pub fn dropped_rows(&self) -> u64 {
-        self.rows.dropped_rows.get()
+        self.bus.rows().dropped()
     }
 
     /// Returns true while new callers are limited by a sketch, because the table is full.
     #[must_use]
     pub fn is_table_full(&self) -> bool {
-        self.sketches.is_used()
+        self.counters.sketches().is_used()
     }
 
     /// Returns true if a counter has a place in the table: the sketch decides for all others.
     #[doc(hidden)]
     #[must_use]
     pub fn has_place(&self, counter: CounterId) -> bool {
-        self.table.holds(counter)
+        self.counters.holds(counter)
     }
 
     /// Returns the size of each bounded map and queue.
     #[must_use]
     pub fn held(&self) -> HeldEntries {
+        let outbox = self.store.outbox();
         HeldEntries {
-            counters: self.table.len(),
-            waiting_rows: self.rows.waiting_rows(),
-            waiting_batches: self.rows.waiting_batches.load(Ordering::Relaxed),
-            own_batches: self.signals.kept(),
-            unsynced_counters: self.unsynced.len(),
-            unsynced_entries_most: self.unsynced.entries_most(),
-            sketch_bytes: self.sketches.bytes(),
-            lost_counters: self.losses.len(),
+            counters: self.counters.len(),
+            waiting_rows: self.bus.rows().waiting_rows(),
+            waiting_batches: self.bus.rows().waiting_batches(),
+            own_batches: self.bus.signals().kept(),
+            unsynced_counters: outbox.unsynced_counters(),
+            unsynced_entries_most: outbox.entries_most(),
+            sketch_bytes: self.counters.sketches().bytes(),
+            lost_counters: outbox.lost_counters(),
         }
     }
 }

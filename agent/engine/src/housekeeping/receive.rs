@@ -8,13 +8,12 @@
 //! reports what cannot be ([`absurd_signals`](crate::bus::absurd_signals), [`Newcomers`](tollgate_core::newcomers)) is a dead letter,
 //! too. Published rules go to [`Engine::set_rules`] instead, because parsing them is work for the shell.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::Topic;
-use tollgate_core::messages::presence::{Presence, Role};
+use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{AgentUnits, LogEnd, Offset, Signal, SignalBatch};
 use tollgate_core::newcomers::Heard;
 
@@ -65,22 +64,22 @@ pub enum Receipt {
 impl Engine {
     /// Applies a record of the bus. Appends the lag of each signal that is news, from the charge to this agent.
     pub fn receive(&self, now: Timestamp, incoming: Incoming<'_>, lags: &mut Vec<Duration>) -> Receipt {
-        let dead_letter = |topic, reason| Receipt::DeadLetter(self.dead_letters.add(now, topic, reason));
+        let dead_letter = |topic, reason| Receipt::DeadLetter(self.bus.pass_over(now, topic, reason));
         match incoming {
             Incoming::Signals { appended, batch, end } => {
-                match judge(self.signals.followed(batch.partition), appended, batch, end) {
+                match judge(self.bus.signals().followed(batch.partition), appended, batch, end) {
                     Judgement::Credible => self.receive_signals(now, appended, batch, lags),
                     Judgement::CredibleAgain => {
-                        self.signals.begin_anew(batch.partition);
-                        let _ = self.dead_letters.add(now, Topic::Signals, String::new());
-                        self.notify(Notice::SignalsBeginAnew);
+                        self.bus.signals().begin_anew(batch.partition);
+                        let _ = self.bus.pass_over(now, Topic::Signals, String::new());
+                        self.reports.notify(Notice::SignalsBeginAnew);
                         self.receive_signals(now, appended, batch, lags);
                     }
                     Judgement::NeedsLogEnd => return Receipt::NeedsLogEnd(batch.partition),
                     Judgement::Absurd(reason) => return dead_letter(Topic::Signals, reason),
                 }
             }
-            Incoming::Presence { appended, presence } => match self.hear(appended, presence) {
+            Incoming::Presence { appended, presence } => match self.fleet.hear(appended, presence) {
                 Heard::Member => self.receive_presence(now, appended, presence),
                 Heard::Newcomer => {}
                 Heard::TooMany => {
@@ -100,31 +99,30 @@ impl Engine {
     /// cannot be.
     #[must_use]
     pub fn dead_letters(&self, topic: Topic) -> u64 {
-        self.dead_letters.count(topic)
+        self.bus.dead_letters(topic)
     }
 
     /// Records that the bus cannot be used, with the reason, or that it can.
     pub fn set_bus_error(&self, error: Option<String>) {
-        self.bus_connected.store(error.is_none(), Ordering::Relaxed);
-        *self.bus_error.lock() = error;
+        self.bus.set_error(error);
     }
 
     /// Returns true if the bus can be used; false until it has been prepared for the first time.
     #[must_use]
     pub fn is_bus_connected(&self) -> bool {
-        self.bus_connected.load(Ordering::Relaxed)
+        self.bus.is_connected()
     }
 
     /// Returns the reason why the bus cannot be used, if it cannot.
     #[must_use]
     pub fn bus_error(&self) -> Option<String> {
-        self.bus_error.lock().clone()
+        self.bus.error()
     }
 
     /// Returns true if signals of every partition have been read for long enough to be relied on.
     #[must_use]
     pub fn has_read_signals(&self) -> bool {
-        self.signals.has_read_enough()
+        self.bus.signals().has_read_enough()
     }
 
     /// Returns true if the agent can be relied on: its store has answered, or signals have been read for long enough.
@@ -136,12 +134,12 @@ impl Engine {
     /// Returns the offset up to which the newest signals of a partition count `calls`.
     #[must_use]
     pub fn signals_count_to(&self, partition: Partition) -> Option<Offset> {
-        self.signals.followed(partition).map(|followed| followed.as_of)
+        self.bus.signals().followed(partition).map(|followed| followed.as_of)
     }
 
     fn receive_presence(&self, now: Timestamp, appended: Timestamp, presence: &Presence) {
         if presence.id == self.settings.node && presence.epoch == self.settings.epoch.as_ms() {
-            self.signals.note_bus_time(presence.clock, now, appended);
+            self.bus.signals().note_bus_time(presence.clock, now, appended);
             if self.settings.lacks_store && presence.clock <= now {
                 self.note_store_time(presence.clock, now, appended);
             }
@@ -153,18 +151,9 @@ impl Engine {
         self.fleet.presence(now, presence);
     }
 
-    /// Tells a member of the fleet from one that was heard for a moment only.
-    fn hear(&self, appended: Timestamp, presence: &Presence) -> Heard {
-        let is_known = presence.role != Role::Agent
-            || presence.leaving
-            || presence.id == self.settings.node
-            || self.fleet.knows(&presence.id);
-        if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
-    }
-
     fn receive_signals(&self, now: Timestamp, appended: Timestamp, batch: &SignalBatch, lags: &mut Vec<Duration>) {
         let store_time = self.store_time(now);
-        if !self.signals.received(now, appended, batch) {
+        if !self.bus.signals().received(now, appended, batch) {
             return;
         }
         let active = self.rules.load();
@@ -176,7 +165,7 @@ impl Engine {
         };
         let lag = |signal: &Signal| Duration::from_millis(store_time.latest.ms_since(signal.newest_at));
         lags.extend(batch.signals.iter().filter(is_news).map(lag));
-        self.signals.applied(batch);
+        self.bus.signals().applied(batch);
     }
 
     /// Returns the admissions by agent in a signal. Agents that are gone leave their part to all others.
@@ -197,9 +186,9 @@ impl Engine {
         let rule = active.set.rules.iter().find(|rule| rule.name == signal.rule);
         let mut policies = rule.into_iter().flat_map(|rule| rule.all_policies());
         let Some(policy) = policies.find(|policy| policy.window == signal.admitted.window()) else { return false };
-        let is_other = self.settings.owns_table && !self.table.holds(signal.counter);
+        let is_other = self.settings.owns_table && !self.counters.holds(signal.counter);
         // A signal of one caller says nothing about a counter that many callers share.
-        let mut table = self.table.lock([signal.counter].into_iter());
+        let mut table = self.counters.lock([signal.counter].into_iter());
         if is_other || !table.place(signal.counter, &signal.rule, active.has_one_limit, now.earliest) {
             return false;
         }

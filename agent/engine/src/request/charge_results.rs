@@ -6,7 +6,7 @@ use tollgate_core::counter::{Charge, ChargeResults};
 
 use crate::counters::{hold, next_denial, update_in_step};
 use crate::engine::Engine;
-use crate::request::store_request::Pending;
+use crate::request::store_request::AskedOperation;
 
 impl Engine {
     /// Learns from the results of a request: units that it carried are charged, and denials are cached or end. A denial that
@@ -16,11 +16,11 @@ impl Engine {
         sent: Timestamp,
         carried: &[Charge],
         own: &[Charge],
-        pending: &Pending<'_>,
+        pending: &AskedOperation<'_>,
         mut results: ChargeResults,
     ) -> ChargeResults {
         if !carried.is_empty() {
-            self.confirm_carried(carried);
+            self.store.confirm_carried(carried);
             results.drain(..carried.len().min(results.len()));
         }
         for (charge, result) in own.iter().zip(&mut results) {
@@ -29,8 +29,8 @@ impl Engine {
             }
             let learned = next_denial(result).unwrap_or(*result);
             let keeps_units = pending.rule_of(charge).is_some_and(|matched| self.keeps_units(matched));
-            self.table.with(charge.counter, |view| update_in_step(view, charge, &learned, sent, keeps_units));
-            self.forget_outdated(sent, charge.counter, result.at);
+            self.counters.with(charge.counter, |view| update_in_step(view, charge, &learned, sent, keeps_units));
+            self.store.forget_outdated(sent, charge.counter, result.at);
         }
         results
     }

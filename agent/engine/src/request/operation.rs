@@ -27,7 +27,7 @@ use crate::call::{
 };
 use crate::engine::{Context, Engine};
 use crate::request::renewed_request::results_of;
-use crate::request::store_request::{Pending, PendingRequest, StoreRequest};
+use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
 use crate::rules::{ActiveRules, Charges};
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
@@ -126,7 +126,7 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.begin_under(ThreadRules::of(&self.rules).load().0, now, operation, true)
+        self.begin_under(ThreadRules::of(self.rules.in_force()).load().0, now, operation, true)
     }
 
     /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and
@@ -134,7 +134,7 @@ impl Engine {
     /// not be given back. If the store does not charge at once, the request is dropped, and the views note nothing of it.
     #[must_use]
     pub fn try_begin(&self, now: Timestamp, call: &Call<'_>, charges_at_once: bool) -> Option<Progress> {
-        let mut rules = ThreadRules::of(&self.rules);
+        let mut rules = ThreadRules::of(self.rules.in_force());
         let active = rules.load().0;
         let context = Context { now, bounds: self.store_time(now), active };
         let may_ask = !self.settings.owns_table && active.emergency.is_none();
@@ -178,7 +178,7 @@ impl Engine {
                     }
                 };
                 let (charges, deadline) = self.begin_check(&context, &planned);
-                (calls, charges, deadline, Pending::Check(planned))
+                (calls, charges, deadline, AskedOperation::Check(planned))
             }
             Operation::Settle { call, units, decided } => {
                 self.begin_correction(&context, call, Correction::Settle(units, decided))
@@ -187,35 +187,35 @@ impl Engine {
             Operation::Release { call, decided } => self.begin_correction(&context, call, Correction::Release(decided)),
             Operation::Reset { call } => {
                 let (charges, reset) = self.begin_reset(&context, call);
-                (slice::from_ref(call), charges, RESET_DEADLINE, Pending::Reset(reset))
+                (slice::from_ref(call), charges, RESET_DEADLINE, AskedOperation::Reset(reset))
             }
             Operation::Backfill => {
-                let (charges, counters) = self.begin_backfill();
-                (&[], charges, UNATTENDED_DEADLINE, Pending::Backfill(counters))
+                let (charges, counters) = self.store.begin_backfill();
+                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Backfill(counters))
             }
             Operation::Reopen => {
-                let (charges, counters) = self.begin_reopening(now);
-                (&[], charges, UNATTENDED_DEADLINE, Pending::Reopen(counters))
+                let (charges, counters) = self.store.begin_reopening(now);
+                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Reopen(counters))
             }
         };
         if charges.is_empty() || self.settings.owns_table {
             let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
-            let sent = Sending { at: now, epoch: self.lease_epochs.current() };
+            let sent = Sending { at: now, epoch: self.store.lease_epoch() };
             return Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
-        let mut request = PendingRequest {
+        let mut request = AskedRequest {
             active,
             calls,
             charges,
             carried: 0,
             deadline,
-            sent: Sending { at: now, epoch: self.lease_epochs.current() },
+            sent: Sending { at: now, epoch: self.store.lease_epoch() },
             renewed_after: None,
             is_deferred: deferred.is_some(),
             pending: pending.into_owned(),
         };
-        if self.has_unsynced() {
+        if self.store.has_unsynced() {
             let carried = self.carried_by(&request);
             request.carried = carried.len();
             request.charges.insert_many(0, carried);
@@ -232,9 +232,9 @@ impl Engine {
         context: &Context<'a>,
         call: &'o Call<'c>,
         correction: Correction<'_>,
-    ) -> (&'o [Call<'c>], Charges, Duration, Pending<'a>) {
+    ) -> (&'o [Call<'c>], Charges, Duration, AskedOperation<'a>) {
         let (charges, adjustment) = self.begin_adjustment(context, call, correction);
-        (slice::from_ref(call), charges, UNATTENDED_DEADLINE, Pending::Adjustment(adjustment))
+        (slice::from_ref(call), charges, UNATTENDED_DEADLINE, AskedOperation::Adjustment(adjustment))
     }
 
     /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
@@ -246,16 +246,17 @@ impl Engine {
         request: &mut StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
-        let PendingRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending, .. } =
+        let AskedRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending, .. } =
             &mut *request.0;
         let sent = *sent;
-        self.note_time_of(sent.at, now, &answer);
+        self.store.note_time_of(sent.at, now, &answer);
         let answer = answer.map(|results| results_of(results, *renewed_after));
         match (&*pending, &answer) {
-            (Pending::Check(_), Ok(_)) => self.breaker.answered(now.ms_since(sent.at)),
-            (Pending::Check(_), Err(error)) => self.unanswered_check(sent.at, *deadline, now, *error),
-            (Pending::Adjustment(_) | Pending::Reset(_), Ok(_)) | (Pending::Backfill(_) | Pending::Reopen(_), _) => {}
-            (_, Err(error)) => self.unanswered(sent.at, *deadline, now, *error),
+            (AskedOperation::Check(_), Ok(_)) => self.store.breaker().answered(now.ms_since(sent.at)),
+            (AskedOperation::Check(_), Err(error)) => self.store.unanswered_check(sent.at, *deadline, now, *error),
+            (AskedOperation::Adjustment(_) | AskedOperation::Reset(_), Ok(_))
+            | (AskedOperation::Backfill(_) | AskedOperation::Reopen(_), _) => {}
+            (_, Err(error)) => self.store.unanswered(sent.at, *deadline, now, *error),
         }
         let (carried, charges) = charges.split_at(*carried);
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, pending, results));
@@ -265,7 +266,7 @@ impl Engine {
 
     /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
     pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
-        self.table.charge(charges, now).unwrap_or_default()
+        self.counters.charge(charges, now).unwrap_or_default()
     }
 
     fn complete(
@@ -273,23 +274,23 @@ impl Engine {
         context: &Context<'_>,
         calls: &[Call<'_>],
         charges: &[Charge],
-        pending: &mut Pending<'_>,
+        pending: &mut AskedOperation<'_>,
         sent: Sending,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
         match pending {
-            Pending::Check(planned) => {
+            AskedOperation::Check(planned) => {
                 Output::Decisions(self.finish_check(context, calls, planned, charges, sent, &answer))
             }
-            Pending::Adjustment(adjustment) => {
+            AskedOperation::Adjustment(adjustment) => {
                 Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
             }
-            Pending::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, &answer)),
-            Pending::Backfill(counters) => {
-                Output::Backfilled(self.finish_backfill(mem::take(counters), charges, &answer))
+            AskedOperation::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, &answer)),
+            AskedOperation::Backfill(counters) => {
+                Output::Backfilled(self.store.finish_backfill(mem::take(counters), charges, &answer))
             }
-            Pending::Reopen(counters) => {
-                Output::Reopened(self.finish_reopening(context.now, mem::take(counters), &answer))
+            AskedOperation::Reopen(counters) => {
+                Output::Reopened(self.store.finish_reopening(context.now, mem::take(counters), &answer))
             }
         }
     }

@@ -14,7 +14,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 
 use crate::engine::{Context, Engine};
-use crate::request::store_request::{Pending, PendingRequest, StoreRequest};
+use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
 use crate::store::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 
 impl Engine {
@@ -27,7 +27,7 @@ impl Engine {
         request: &mut StoreRequest,
         answer: &Result<ChargeResults, StoreError>,
     ) -> Option<Duration> {
-        let PendingRequest { charges, deadline, sent, renewed_after, pending, .. } = &mut *request.0;
+        let AskedRequest { charges, deadline, sent, renewed_after, pending, .. } = &mut *request.0;
         let (Err(error @ (StoreError::Expired(_) | StoreError::AnswerLost)), None) = (answer, *renewed_after) else {
             return None;
         };
@@ -45,14 +45,14 @@ impl Engine {
         }
         if *error == StoreError::AnswerLost {
             // Others than checks tell a repetition by its id, and are repeated by those who asked for them.
-            if !matches!(pending, Pending::Check(_)) {
+            if !matches!(pending, AskedOperation::Check(_)) {
                 return None;
             }
-            self.lost_connection(*error);
+            self.store.lost_connection(*error);
             self.ask_about_all(now, request);
             return Some(Duration::from_millis(left_ms));
         }
-        self.note_time_of(sent.at, now, answer);
+        self.store.note_time_of(sent.at, now, answer);
         let expires_at = self.store_time(now).latest.plus_ms(left_ms);
         charges.iter_mut().for_each(|charge| charge.mode = charge.mode.expiring_at(expires_at));
         self.ask_about_all(now, request);
@@ -61,9 +61,9 @@ impl Engine {
 
     /// Lets a request ask about the counters for which leases have paid, too: these leases may end before the new step.
     fn ask_about_all(&self, now: Timestamp, request: &mut StoreRequest) {
-        let PendingRequest { active, charges, carried, pending, .. } = &mut *request.0;
+        let AskedRequest { active, charges, carried, pending, .. } = &mut *request.0;
         let expires_at = charges.iter().find_map(|charge| charge.mode.expires_at());
-        let (Pending::Check(planned), Some(expires_at)) = (pending, expires_at) else { return };
+        let (AskedOperation::Check(planned), Some(expires_at)) = (pending, expires_at) else { return };
         let context = Context { now, bounds: self.store_time(now), active };
         for planned in planned {
             for matched in planned.matched.iter_mut().filter(|matched| matched.paid.is_some()) {
@@ -146,7 +146,11 @@ mod tests {
             let left = engine.renew(now, &mut request, &lost());
             assert_eq!(left, expected_ms.map(Duration::from_millis), "{case}");
             assert!(!engine.is_degraded(), "{case}");
-            assert_eq!(engine.breaker.is_suspected(), left.is_some(), "{case}: a ping makes the next connection");
+            assert_eq!(
+                engine.store.breaker().is_suspected(),
+                left.is_some(),
+                "{case}: a ping makes the next connection"
+            );
             assert_eq!(engine.renew(now, &mut request, &lost()), None, "{case}: once");
         }
     }

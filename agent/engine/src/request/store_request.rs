@@ -18,7 +18,7 @@ use crate::store::{LostCounter, UnsyncedCounter};
 
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]
-pub struct StoreRequest(pub(crate) Box<PendingRequest>);
+pub struct StoreRequest(pub(crate) Box<AskedRequest>);
 
 /// Decision of one rule of a call.
 #[doc(hidden)]
@@ -37,7 +37,7 @@ pub struct DecidedRule {
 }
 
 #[derive(Debug)]
-pub(crate) struct PendingRequest {
+pub(crate) struct AskedRequest {
     pub(crate) active: Arc<ActiveRules>,
     pub(crate) calls: SmallVec<[Call<'static>; 1]>,
     /// The charges of the operation, behind those of unsynced units that it carries to the store.
@@ -49,12 +49,12 @@ pub(crate) struct PendingRequest {
     pub(crate) renewed_after: Option<StoreError>,
     /// True if its calls are decided, so that nobody waits for the answer.
     pub(crate) is_deferred: bool,
-    pub(crate) pending: Pending<'static>,
+    pub(crate) pending: AskedOperation<'static>,
 }
 
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, and a box would cost an allocation")]
-pub(crate) enum Pending<'a> {
+pub(crate) enum AskedOperation<'a> {
     Check(PlannedCalls<'a>),
     Adjustment(Adjustment<'a>),
     Reset(Reset<'a>),
@@ -62,36 +62,36 @@ pub(crate) enum Pending<'a> {
     Reopen(Vec<LostCounter>),
 }
 
-impl Pending<'_> {
+impl AskedOperation<'_> {
     pub(crate) fn rule_of(&self, charge: &Charge) -> Option<&MatchedRule<'_>> {
         let Self::Check(planned) = self else { return None };
         planned.iter().flat_map(|planned| &planned.matched).find(|matched| matched.counter == charge.counter)
     }
 
-    pub(crate) fn into_owned(self) -> Pending<'static> {
+    pub(crate) fn into_owned(self) -> AskedOperation<'static> {
         match self {
-            Self::Check(planned) => Pending::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
-            Self::Adjustment(adjustment) => Pending::Adjustment(adjustment.into_owned()),
-            Self::Reset(reset) => Pending::Reset(reset.into_owned()),
-            Self::Backfill(counters) => Pending::Backfill(counters),
-            Self::Reopen(counters) => Pending::Reopen(counters),
+            Self::Check(planned) => AskedOperation::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
+            Self::Adjustment(adjustment) => AskedOperation::Adjustment(adjustment.into_owned()),
+            Self::Reset(reset) => AskedOperation::Reset(reset.into_owned()),
+            Self::Backfill(counters) => AskedOperation::Backfill(counters),
+            Self::Reopen(counters) => AskedOperation::Reopen(counters),
         }
     }
 }
 
 impl Engine {
     /// Returns the charges of unsynced units that a request carries to the store.
-    pub(crate) fn carried_by(&self, request: &PendingRequest) -> Charges {
+    pub(crate) fn carried_by(&self, request: &AskedRequest) -> Charges {
         let generation = request.active.order;
         match &request.pending {
-            Pending::Check(planned) => {
+            AskedOperation::Check(planned) => {
                 let asking = planned.iter().filter(|planned| planned.asks_store());
-                self.carried(generation, asking.flat_map(|planned| &planned.matched))
+                self.store.carried(generation, asking.flat_map(|planned| &planned.matched))
             }
             // A refund at the store follows the units that it refunds.
-            Pending::Adjustment(adjustment) => self.carried(generation, adjustment.matched.iter()),
+            AskedOperation::Adjustment(adjustment) => self.store.carried(generation, adjustment.matched.iter()),
             // Units that the store does not know are dropped with the reset.
-            Pending::Reset(_) | Pending::Backfill(_) | Pending::Reopen(_) => Charges::new(),
+            AskedOperation::Reset(_) | AskedOperation::Backfill(_) | AskedOperation::Reopen(_) => Charges::new(),
         }
     }
 }
@@ -114,7 +114,7 @@ impl StoreRequest {
     /// store has charged for them, as for any call that was denied meanwhile. Nothing is published or counted, because
     /// nobody has a decision. A correction goes on without its caller.
     pub fn leave(&mut self) {
-        if let Pending::Check(planned) = &mut self.0.pending {
+        if let AskedOperation::Check(planned) = &mut self.0.pending {
             for planned in planned {
                 planned.error = Some(StoreError::TimedOut);
                 planned.combined.allowed = false;
@@ -124,7 +124,7 @@ impl StoreRequest {
 
     /// Returns true for each call of a check about which the store is asked, in their order.
     pub fn asked(&self) -> impl Iterator<Item = bool> {
-        let planned = if let Pending::Check(planned) = &self.0.pending { &**planned } else { &[] };
+        let planned = if let AskedOperation::Check(planned) = &self.0.pending { &**planned } else { &[] };
         planned.iter().map(PlannedCall::asks_store)
     }
 
@@ -132,7 +132,7 @@ impl StoreRequest {
     #[doc(hidden)]
     #[must_use]
     pub fn decided_rules(&self) -> Vec<Vec<DecidedRule>> {
-        let Pending::Check(planned) = &self.0.pending else { return Vec::new() };
+        let AskedOperation::Check(planned) = &self.0.pending else { return Vec::new() };
         let of_call = |planned: &PlannedCall<'_>| {
             let verdicts = planned.verdicts.iter().copied().chain(std::iter::repeat(None));
             let rule = |(matched, verdict): (&MatchedRule<'_>, Option<RuleVerdict>)| DecidedRule {

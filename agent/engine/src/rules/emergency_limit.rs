@@ -1,57 +1,58 @@
 //! Limit of the emergency switch: one quota for each caller, counted by this agent alone.
 //!
-//! Callers have their counts in a fixed number of slots, chosen by the keyed digest of the caller, so a flood of invented
-//! callers takes no memory; two callers share a slot only by chance.
+//! Callers are counted in a [sketch](crate::counters), as those past the cap on counters are: a flood of invented callers takes
+//! no more memory, and costs honest ones little.
 
 use std::fmt;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tollgate_core::algorithm::{Algorithm, CounterState, Limit, Verdict};
+use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::decision::{EMERGENCY, LimitKind, LimitStatus};
-use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::name::Name;
-use tollgate_core::rules::Quota;
-use tollgate_core::window::{Estimate, Window};
+use tollgate_core::rules::{Consistency, LimitPolicy, Quota};
 
+use crate::counters::{SketchCharge, Sketches};
 use crate::report::RuleCounts;
 
-const SLOTS_LEN: usize = 1 << 16;
-
-#[derive(Default)]
-pub(crate) struct LearnedEmergency {
-    pub(crate) newest: Option<EmergencySwitch>,
-    /// True if a newer change is refused.
-    pub(crate) is_refused: bool,
-}
+/// Memory of the sketch, in bytes; the system gives it as cells are used.
+const SKETCH_BYTES: usize = 8 << 20;
 
 pub(crate) struct EmergencyLimit {
-    limit: Limit,
-    pub(crate) name: Name,
-    pub(crate) counts: Arc<RuleCounts>,
-    slots: Box<[Mutex<Option<CounterState>>]>,
+    policy: LimitPolicy,
+    rule: Arc<str>,
+    name: Name,
+    counts: Arc<RuleCounts>,
+    sketch: Sketches,
 }
 
 impl EmergencyLimit {
     pub(crate) fn new(quota: Quota, counts: Arc<RuleCounts>) -> Self {
-        let window = Window::with_default_sub_windows(quota.width_ms()).expect("a quota's width is in range");
-        let algorithm = Algorithm::SlidingWindow(Estimate::Conservative);
-        let limit = Limit { algorithm, units: quota.units(), window, burst: 0 };
-        Self { limit, name: EMERGENCY.into(), counts, slots: (0..SLOTS_LEN).map(|_| Mutex::default()).collect() }
+        let mut policy = LimitPolicy::of(quota);
+        // No window holds more than the quota.
+        policy.set_consistency(Consistency::Strict);
+        Self { policy, rule: EMERGENCY.into(), name: EMERGENCY.into(), counts, sketch: Sketches::new(SKETCH_BYTES) }
+    }
+
+    pub(crate) fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub(crate) fn counts(&self) -> &RuleCounts {
+        &self.counts
     }
 
     pub(crate) fn charge(&self, caller: CounterId, now: Timestamp, cost: u64) -> Verdict {
-        let slot = usize::try_from(caller.as_u128() % SLOTS_LEN as u128).expect("less than the length");
-        let mut slot = self.slots[slot].lock();
-        slot.get_or_insert_with(|| CounterState::new(&self.limit)).step(&self.limit, now, cost)
+        let Self { policy, rule, .. } = self;
+        let charge = SketchCharge { rule, policy, shares: None, caller, cost, is_forced: false };
+        self.sketch.charge(now, &charge, 1).0
     }
 
     pub(crate) fn status(&self, verdict: Verdict, now: Timestamp, cost: u64) -> LimitStatus {
         let mut status = LimitStatus::new(self.name.clone(), LimitKind::Window, cost);
-        (status.limit, status.at_once, status.window_ms) =
-            (self.limit.units, self.limit.units, self.limit.window.width_ms());
+        let units = self.policy.quota.units();
+        (status.limit, status.at_once, status.window_ms) = (units, units, self.policy.window.width_ms());
         (status.remaining, status.reset_ms) = (verdict.remaining, verdict.reset_at.ms_since(now));
         status.retry_after_ms = if verdict.admitted { 0 } else { verdict.retry_at.ms_since(now).max(1) };
         status
@@ -60,7 +61,7 @@ impl EmergencyLimit {
 
 impl fmt::Debug for EmergencyLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EmergencyLimit").field("limit", &self.limit).finish_non_exhaustive()
+        f.debug_struct("EmergencyLimit").field("quota", &self.policy.quota).finish_non_exhaustive()
     }
 }
 
@@ -69,18 +70,34 @@ mod tests {
     use super::*;
     use crate::report::EngineMetrics;
 
+    fn limit(quota: &str) -> EmergencyLimit {
+        EmergencyLimit::new(quota.parse().expect("a quota"), EngineMetrics::default().of_rule(&EMERGENCY.into()))
+    }
+
     #[test]
     fn each_caller_has_the_quota_in_every_window() {
-        let counts = EngineMetrics::default().of_rule(&EMERGENCY.into());
-        let limit = EmergencyLimit::new("10/s".parse().expect("a quota"), counts);
+        let limit = limit("10/s");
         let caller = CounterId::from_u128;
         let admitted = |id, ms| limit.charge(caller(id), Timestamp::from_ms(ms), 1).admitted;
         assert_eq!((0..11).filter(|_| admitted(1, 5_000)).count(), 10);
         assert_eq!((0..11).filter(|_| admitted(2, 5_000)).count(), 10, "another caller");
-        assert!(!admitted(1, 5_999) && admitted(1, 6_100), "room comes back after a window");
+        assert!(!admitted(1, 5_999) && admitted(1, 6_250), "room comes back after a window");
         let denied = limit.charge(caller(2), Timestamp::from_ms(5_500), 1);
         let status = limit.status(denied, Timestamp::from_ms(5_500), 1);
         assert_eq!((&*status.rule, status.limit, status.remaining), (EMERGENCY, 10, 0));
-        assert!((500..=600).contains(&status.retry_after_ms), "{status:?}");
+        assert!((500..=750).contains(&status.retry_after_ms), "{status:?}");
+    }
+
+    /// capped: invented callers take no memory, and few units of honest ones.
+    #[test]
+    fn after_a_flood_newcomers_have_nearly_their_quota() {
+        let limit = limit("10/min");
+        let now = Timestamp::from_ms(600_000);
+        let caller = |number: u64| CounterId::from_u128(u128::from(number) << 64 | u128::from(number));
+        (0..100_000).for_each(|number| assert!(limit.charge(caller(number), now, 1).admitted || number > 50_000));
+        let units = |number| (0..10).filter(|_| limit.charge(caller(number), now, 1).admitted).count();
+        let admitted: usize = (200_000..201_000).map(units).sum();
+        assert!(admitted > 9_800, "{admitted} of 10,000");
+        assert!(limit.sketch.bytes() <= SKETCH_BYTES);
     }
 }

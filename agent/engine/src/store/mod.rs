@@ -3,16 +3,17 @@
 mod breaker;
 mod fate;
 mod gather;
-mod unsynced_queue;
 mod corrections;
 mod reset_announcements;
+mod resets;
 mod losses;
+mod outbox;
+mod link;
 
-pub(crate) use breaker::Breaker;
-pub(crate) use corrections::Corrections;
 pub(crate) use fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 pub use gather::{CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps};
-pub(crate) use losses::{Losses, LostCounter, NOTICE_INTERVAL_MS, WitnessedLoss};
-pub(crate) use reset_announcements::ResetAnnouncements;
-pub use unsynced_queue::UNSYNCED_COUNTERS_MAX;
-pub(crate) use unsynced_queue::{UnsyncedCounter, UnsyncedQueue, UnsyncedTurn};
+pub use link::BACKFILL_CHARGES_MAX;
+pub(crate) use link::StoreLink;
+pub(crate) use losses::WitnessedLoss;
+pub use outbox::UNSYNCED_COUNTERS_MAX;
+pub(crate) use outbox::{LostCounter, UnsyncedCounter};

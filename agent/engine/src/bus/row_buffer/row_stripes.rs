@@ -2,6 +2,7 @@
 
 use std::mem;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use std::task::Waker;
 
 use atomic_waker::AtomicWaker;
 use parking_lot::Mutex;
@@ -24,14 +25,14 @@ const TEXT_BYTES_MAX: usize = 8 << 20;
 #[derive(Debug, Default)]
 pub(crate) struct RowBuffers {
     /// Wakes the shell of the exchange when the first row comes, while it expects none.
-    pub(crate) waker: AtomicWaker,
+    waker: AtomicWaker,
     /// Wakes it when rows must not wait for further rows.
-    pub(crate) full_waker: AtomicWaker,
+    full_waker: AtomicWaker,
     /// Rows that never reached the log in this life.
-    pub(crate) dropped_rows: Total,
-    pub(crate) waiting_batches: AtomicUsize,
+    dropped_rows: Total,
+    waiting_batches: AtomicUsize,
     /// Rows that were taken and are in no closed batch yet.
-    pub(crate) taken_rows: AtomicUsize,
+    pub(super) taken_rows: AtomicUsize,
     /// Number of rounds that have begun. The first round is 1.
     round: AtomicU64,
     stripes: Stripes<RowStripe>,
@@ -115,6 +116,41 @@ impl RowBuffers {
         let is_first = waiting == 1 && stripe.value.buffered.lock().buffer.opened_at.is_none();
         self.wake(is_first, waiting);
         true
+    }
+
+    /// Forgets the waker of the first row: the shell looks at the rows now.
+    pub(crate) fn expect_first(&self) {
+        self.waker.take();
+    }
+
+    /// Wakes the shell when the next first row comes.
+    pub(crate) fn wake_at_first(&self, shell: &Waker) {
+        self.waker.register(shell);
+    }
+
+    /// Wakes the shell when rows must not wait for further rows.
+    pub(crate) fn wake_when_full(&self, shell: &Waker) {
+        self.full_waker.register(shell);
+    }
+
+    /// Records the number of batches that wait for the bus, and of the rows that were taken and are in no closed batch yet.
+    pub(crate) fn note_batches(&self, waiting: usize, open_rows: usize) {
+        self.waiting_batches.store(waiting, Ordering::Relaxed);
+        self.taken_rows.store(open_rows, Ordering::Release);
+    }
+
+    pub(crate) fn waiting_batches(&self) -> usize {
+        self.waiting_batches.load(Ordering::Relaxed)
+    }
+
+    /// Records rows that never reached the log.
+    pub(crate) fn note_dropped(&self, rows: u64) {
+        self.dropped_rows.add(rows);
+    }
+
+    /// Returns the number of rows that never reached the log in this life.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped_rows.get()
     }
 
     /// Returns the round by which a row is published that is added before this round begins.

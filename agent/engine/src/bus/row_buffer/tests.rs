@@ -104,7 +104,7 @@ fn a_full_buffer_drops_rows_and_another_stripe_has_room() {
     let buffers = RowBuffers::default();
     let rows = ROWS_LEN_MAX as u64 + 10;
     let kept = (0..rows).filter(|call| add(&buffers, 3, *call, "a").is_some()).count();
-    assert_eq!((kept, buffers.dropped_rows.get(), buffers.is_any_full()), (ROWS_LEN_MAX, 10, true));
+    assert_eq!((kept, buffers.dropped(), buffers.is_any_full()), (ROWS_LEN_MAX, 10, true));
     assert!(add(&buffers, 4, 0, "a").is_some());
     let mut buffer = RowBuffer::default();
     buffers.take(3, &mut buffer);
@@ -121,7 +121,7 @@ fn a_known_call_adds_no_row_once_the_buffers_are_closed() {
     assert!(add_known());
     buffers.close();
     assert!(!add_known());
-    assert_eq!((add(&buffers, 5, 3, "a"), buffers.dropped_rows.get(), buffers.waiting_rows()), (None, 1, 2));
+    assert_eq!((add(&buffers, 5, 3, "a"), buffers.dropped(), buffers.waiting_rows()), (None, 1, 2));
 }
 
 /// The calls that a thread knows depend on a random hash. They must not decide when the publishing thread runs.
@@ -132,7 +132,7 @@ fn only_the_first_row_of_a_stripe_wakes_the_shell_whether_its_call_is_known_or_n
     let place = add_subject(&buffers);
     let wakes = |add: &dyn Fn()| {
         let before = woken.count();
-        buffers.waker.register(&woken.clone().into());
+        buffers.wake_at_first(&woken.clone().into());
         add();
         woken.count() - before
     };

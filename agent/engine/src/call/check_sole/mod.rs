@@ -60,8 +60,8 @@ impl Engine {
         otherwise: impl FnOnce() -> R,
     ) -> R {
         // A request that may have been charged, and a store that lacks units, need more.
-        if call.id().is_none() && !self.needs_store() {
-            let mut thread_rules = ThreadRules::of(&self.rules);
+        if call.id().is_none() && !self.store.is_needed() {
+            let mut thread_rules = ThreadRules::of(self.rules.in_force());
             if let Some(sole) = self.check_sole(&mut thread_rules, now, call) {
                 return answer(sole);
             }
@@ -90,14 +90,14 @@ impl Engine {
             return None;
         }
         let context = Context { now, bounds, active };
-        let denial = known.as_ref().and_then(|known| known.call.denial(&self.table, now, bounds));
+        let denial = known.as_ref().and_then(|known| known.call.denial(&self.counters, now, bounds));
         let Found { decided, counted_at, round } = if let Some(denial) = denial {
             Found::new(RuleVerdict::local(&policy, denial, policy.quota.units(), LocalAnswer::CachedDenial))
         } else {
             let known = known.as_mut().map(|known| &mut *known.call);
             self.decide_by_counter(&context, &policy, &mut sole, known)?
         };
-        let (number, source, by, allowed) = (self.next_call(), decided.source, decided.by, decided.verdict.admitted);
+        let (number, source, by, allowed) = (self.ids.next(), decided.source, decided.by, decided.verdict.admitted);
         active.counts[index].decided(source, allowed);
         if decided.is_near_limit() {
             active.counts[index].came_near_limit();
@@ -114,11 +114,11 @@ impl Engine {
             let home = CallHome { decider, shadow_denied: false, denied, remaining };
             let is_added = self.publish_sole(&context, call, place, counter, row, home);
             if let Some(entered) = round {
-                let published = if is_added { self.rows.round_of_added() } else { UNPUBLISHED };
+                let published = if is_added { self.bus.rows().round_of_added() } else { UNPUBLISHED };
                 if published > entered {
                     let event = ViewEvent::PublishedLater { at, units: cost, entered, published };
                     let correct = |entry: &mut TableEntry| update(&policy, &mut entry.view, event);
-                    self.table.find(sole.counter, &mut sole.position, bounds.earliest, correct);
+                    self.counters.find(sole.counter, &mut sole.position, bounds.earliest, correct);
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Engine {
             allowed,
             (source, by),
             at,
-            self.decision_id(number, Some(sole.counter)),
+            self.ids.decision(number, Some(sole.counter)),
             status,
             delay_ms,
         ))
@@ -175,7 +175,7 @@ impl Engine {
                     let charge = Charge::enforce(counter, policy.limit(), generation, cost, now);
                     let (result, ends_denial) = entry.charge(&charge, now).ok()?;
                     if ends_denial {
-                        self.table.end_denials(counter);
+                        self.counters.end_denials(counter);
                     }
                     let decided = RuleVerdict::new(policy, result.verdict, result.limit, Source::Store);
                     Found { decided, counted_at: Some((result.at, result.at)), round: None }
@@ -189,11 +189,11 @@ impl Engine {
                 && !denial.is_asked()
                 && denial.holds(policy, generation, cost, now, bounds)
             {
-                known.remember(denial, self.table.denials_ended(counter));
+                known.remember(denial, self.counters.denials_ended(counter));
             }
             Some(decided)
         };
-        let decided = self.table.find(counter, &mut sole.position, bounds.earliest, decide)??;
+        let decided = self.counters.find(counter, &mut sole.position, bounds.earliest, decide)??;
         if let Some(known) = known {
             known.sole = Some(*sole);
         }

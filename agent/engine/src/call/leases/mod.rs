@@ -43,7 +43,7 @@ impl Engine {
             generation: context.active.order,
             own_now: context.now,
             store_now: context.bounds,
-            epoch: self.lease_epochs.current(),
+            epoch: self.store.lease_epoch(),
         }
     }
 
@@ -128,19 +128,20 @@ impl Engine {
 
     /// Returns true if leased units can be spent.
     pub(crate) fn is_lease_live(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: &LeaseGrant<'_>) -> bool {
-        grant.is_live(now, self.lease_epochs.current()) && !self.is_before_reset(now, matched.counter, grant.result.at)
+        grant.is_live(now, self.store.lease_epoch())
+            && self.store.resets().after(now, matched.counter, grant.result.at).is_none()
     }
 
     /// Takes leased units.
     pub(crate) fn take_lease(&self, matched: &MatchedRule<'_>, grant: LeaseGrant<'_>) {
         let event = ViewEvent::LeaseGranted(grant);
-        let is_denied = self.table.with(matched.counter, |view| {
+        let is_denied = self.counters.with(matched.counter, |view| {
             update(&matched.policy, view, event);
             view.denial.is_some()
         });
         // The units are for calls whose cost the store has denied before, too.
         if is_denied {
-            self.table.end_denials(matched.counter);
+            self.counters.end_denials(matched.counter);
         }
     }
 
@@ -148,11 +149,6 @@ impl Engine {
     pub(crate) fn keeps_units(&self, matched: &MatchedRule<'_>) -> bool {
         // Other stores charge a call in several steps, and take some of them back.
         self.settings.charges == ChargeableRules::All && matched.keeps_units()
-    }
-
-    /// Ends all leases, because they may not be charged any more or the store's time is not known.
-    pub(crate) fn end_leases(&self) {
-        self.lease_epochs.end();
     }
 }
 

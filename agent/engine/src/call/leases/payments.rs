@@ -82,7 +82,7 @@ impl Engine {
             return;
         }
         let matched = &mut planned.matched;
-        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
         let payments = self.payments(context, matched, &mut table, None);
         let mut stands = |matched: &MatchedRule<'_>, verdict: &Option<RuleVerdict>| {
             let facts = self.lease_facts(context, &matched.policy);
@@ -108,12 +108,12 @@ impl Engine {
         let facts = self.lease_facts(context, &matched.policy);
         let counts = &context.active.counts[matched.index];
         let event = if stands { ViewEvent::TakenSpent(taken) } else { ViewEvent::TakenReturned(taken, facts, counts) };
-        let is_denied = self.table.with(matched.counter, |view| {
+        let is_denied = self.counters.with(matched.counter, |view| {
             update(&matched.policy, view, event);
             view.denial.is_some()
         });
         if is_denied && !stands {
-            self.table.end_denials(matched.counter);
+            self.counters.end_denials(matched.counter);
         }
     }
 
@@ -122,7 +122,7 @@ impl Engine {
         for matched in &mut planned.matched {
             let Some(&Payment { rule, taken: Some(taken), .. }) = matched.paid.as_deref() else { continue };
             let facts = self.lease_facts(context, &matched.policy);
-            if !self.table.with(matched.counter, |view| view.holds_lease_of(&taken, &facts)) {
+            if !self.counters.with(matched.counter, |view| view.holds_lease_of(&taken, &facts)) {
                 self.resolve_payment(context, matched, false);
                 (matched.paid, matched.is_unasked) = (None, rule.is_some());
             }

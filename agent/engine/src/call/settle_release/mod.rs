@@ -5,7 +5,7 @@
 //! its call, or by the instant of its decision, and the agent that has not told the store of it yet, by its call.
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
-//! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`])
+//! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`](crate::store::corrections::Corrections))
 //! until the store learns of it: a refund with the units that it refunds, by [`backfill`](crate::call::backfill). Until then,
 //! another agent may make the same refund again.
 //!
@@ -28,7 +28,7 @@ use crate::call::decide::verdicts_of;
 use crate::call::match_rules::{ShadowedRules, has_place};
 use crate::call::planned_call::combine_enforced;
 use crate::call::record::{CallRow, signed};
-use crate::counters::{UnsyncedRefund, ViewEvent, update};
+use crate::counters::{Pending, PendingKind, ViewEvent, update};
 use crate::engine::{Context, Engine};
 use crate::rules::{Charges, MatchedRule, MatchedRules};
 use crate::store::{ChargeKind, ChargeTraits, Fate, Standing, fate};
@@ -80,7 +80,7 @@ impl Engine {
         let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
         let kind = if settled.is_some() { CallCorrection::Settlement } else { CallCorrection::Release };
         let request = decided.map(|decided| decided.correction(key, kind));
-        let unsynced = decided.and_then(|decided| self.unsynced_of_decision(decided));
+        let unsynced = decided.and_then(|decided| self.ids.unsynced_of(decided));
         let units_max = decided.map_or(0, DecidedCall::units);
         let is_whole = settled.is_none_or(|units| units.unsigned_abs() >= units_max);
         // Nothing of the charge is left: a retry of the call is another call.
@@ -91,18 +91,17 @@ impl Engine {
         let eventual_request = request.map(|request| request.after(1));
         // A call is settled once. Its slots may be held and released again under its request.
         let decided_at = if settled.is_none() { at } else { Timestamp::from_ms(u64::MAX) };
-        let is_made =
-            |request: Option<RequestId>| request.is_some_and(|id| self.corrections.lock().contains(id, decided_at));
-        let (is_repeated, is_repeated_eventual) = (is_made(request), is_made(eventual_request));
+        let is_repeated = self.store.is_corrected(request, decided_at);
+        let is_repeated_eventual = self.store.is_corrected(eventual_request, decided_at);
         if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
-        let mut table = self.table.lock(matched.iter().map(|matched| matched.counter));
+        let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
         let have_places: SmallVec<[bool; 8]> =
             matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
         drop(table);
         let mut adjustment = Adjustment {
-            number: self.next_call(),
+            number: self.ids.next(),
             matched: MatchedRules::new(),
             is_refund,
             at,
@@ -135,11 +134,11 @@ impl Engine {
                 }
             } else if self.is_eventual(&matched.policy) {
                 if !is_repeated_eventual {
-                    self.note_made(eventual_request, decided_at);
+                    self.store.note_corrected(eventual_request, decided_at);
                     self.adjust_eventual(context, call, &matched, &adjustment, units);
                 }
             } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, &adjustment, units) {
-                self.note_made(request, decided_at);
+                self.store.note_corrected(request, decided_at);
                 self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
             } else {
                 charges.push(Charge { request, ..matched.charge(order, units, mode) });
@@ -164,7 +163,7 @@ impl Engine {
             |error: StoreError| fate(ChargeKind::Counted, Standing::Counts, error.into(), ChargeTraits::of(*request));
         let is_unsynced = answer.as_ref().is_err_and(|error| fate_of(*error) == Fate::Backfill);
         if answer.is_err() && !is_refund {
-            self.note_made(*request, *decided_at);
+            self.store.note_corrected(*request, *decided_at);
         }
         let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, *at, units));
         for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {
@@ -181,7 +180,7 @@ impl Engine {
                 let slots_of = adjustment.unsynced.filter(|_| matched.is_slot());
                 ViewEvent::Refunded { at, units, slots_of, by_store: true }
             } else {
-                let acknowledged = result.map(|result| self.acknowledgement(context.now, matched, result));
+                let acknowledged = result.map(|result| self.store.acknowledgement(context.now, matched, result));
                 ViewEvent::Admitted {
                     at,
                     units,
@@ -193,7 +192,7 @@ impl Engine {
                 }
             };
             if !self.settings.owns_table {
-                self.update_counter(matched, context.active.order, event);
+                self.store.update_counter(matched, context.active.order, event);
             }
         }
         let mut results = match answer {
@@ -209,13 +208,6 @@ impl Engine {
             Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
         };
         Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
-    }
-
-    /// Remembers a correction that was made without the store.
-    fn note_made(&self, request: Option<RequestId>, decided_at: Timestamp) {
-        if let Some(request) = request {
-            self.corrections.lock().add(request, decided_at);
-        }
     }
 
     /// Corrects the count of a rule that no store counts.
@@ -242,7 +234,7 @@ impl Engine {
                 is_demand: false,
             }
         };
-        self.update_counter(matched, context.active.order, event);
+        self.store.update_counter(matched, context.active.order, event);
     }
 
     /// Refunds units that the store was never told about; returns false if there are none. A slot is free at once. Other units
@@ -252,14 +244,14 @@ impl Engine {
         let Adjustment { at, whole, request, unsynced, .. } = *adjustment;
         let Some(call) = unsynced else { return false };
         let slots_of = matched.is_slot().then_some(call);
-        self.counting_unsynced(matched.counter, |view| {
+        self.store.counting_unsynced(matched.counter, |view| {
             let is_unsynced =
                 slots_of.map_or_else(|| view.holds_unsent(at, units), |call| view.holds_unsent_slots(call));
             if is_unsynced {
                 update(&matched.policy, view, ViewEvent::Refunded { at, units, slots_of, by_store: false });
                 if slots_of.is_none() {
-                    let refund = UnsyncedRefund { at, units, request, whole };
-                    update(&matched.policy, view, ViewEvent::UnsyncedRefund(refund));
+                    let refund = Pending { id: request, at, units, kind: PendingKind::Returned { whole } };
+                    update(&matched.policy, view, ViewEvent::Returned(refund));
                 }
             }
             is_unsynced
@@ -274,17 +266,9 @@ impl Engine {
             let refund = matched.charge(generation, units, ChargeMode::Refund { at, whole: None });
             let _ = self.charge_own_table(context.now, &[refund]);
         } else {
-            let refund = UnsyncedRefund { at, units, request: None, whole: None };
-            self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
+            let refund = Pending::returned(at, units);
+            self.store.update_counter(matched, generation, ViewEvent::Returned(refund));
         }
-    }
-
-    /// Returns the identifier of the units that were admitted for a call without the store; none if another agent
-    /// decided it.
-    fn unsynced_of_decision(&self, decided: &DecidedCall) -> Option<RequestId> {
-        let (id, request) = (decided.id(), decided.request());
-        let is_own = id.life == self.life;
-        (is_own || request.is_some()).then(|| self.unsynced_id(id.call, request))
     }
 }
 

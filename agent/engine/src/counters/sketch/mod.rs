@@ -24,8 +24,6 @@ use crate::counters::enforce::Facts;
 use count_min::CountMin;
 use sketch_limit::{SketchForm, SketchLimit};
 
-/// Default memory of all sketches of an agent, in bytes.
-pub const SKETCH_BYTES_DEFAULT: usize = 64 << 20;
 /// Memory of all sketches that an agent may have, in bytes: 64 KiB to 4 GiB.
 pub const SKETCH_BYTES_RANGE: RangeInclusive<u64> = 65_536..=4_294_967_296;
 /// Time without a new caller past the cap after which the sketches are dropped, in ms.

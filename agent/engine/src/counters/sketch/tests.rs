@@ -3,6 +3,7 @@
 use tollgate_core::rules::Consistency;
 
 use super::*;
+use crate::engine_settings::SKETCH_BYTES_DEFAULT;
 
 const START: Timestamp = Timestamp::from_ms(1_763_700_000_000);
 

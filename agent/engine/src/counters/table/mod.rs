@@ -11,7 +11,7 @@ mod shard;
 mod tests;
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
@@ -19,7 +19,10 @@ use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
 
+use crate::counters::sketch::Sketches;
 use crate::counters::view::{CounterView, update_in_step};
+use crate::engine_settings::SKETCH_BYTES_DEFAULT;
+use crate::time::TimeBounds;
 pub use counter_places::COUNTERS_MAX_RANGE;
 use counter_places::{LATE, Places};
 pub(crate) use shard::TableEntry;
@@ -36,6 +39,10 @@ pub struct AgentTable {
     shards: Box<[CacheLines<Mutex<TableShard>>]>,
     /// Numbers of changes of each shard that ended a cached denial early. They are read without the lock and change rarely.
     denials_ended: [AtomicU32; SHARDS],
+    sketches: Sketches,
+    counters_max: usize,
+    /// Turn of the sweep.
+    turn: AtomicUsize,
 }
 
 /// A value that shares no cache lines with others.
@@ -52,10 +59,16 @@ impl AgentTable {
     /// Creates an empty table with a cap on counters.
     #[must_use]
     pub fn new(counters_max: usize) -> Self {
+        Self::with_sketch(counters_max, SKETCH_BYTES_DEFAULT)
+    }
+
+    /// Creates an empty table with a cap on counters, and on the memory of the sketches beside it.
+    pub(crate) fn with_sketch(counters_max: usize, sketch_bytes: usize) -> Self {
         let shards = (0..SHARDS).map(|_| CacheLines::default()).collect();
         let places = Mutex::new(Places::new(counters_max));
         let denials_ended = [const { AtomicU32::new(0) }; SHARDS];
-        Self { names: RandomState::default(), places, shards, denials_ended }
+        let (names, sketches, turn) = (RandomState::default(), Sketches::new(sketch_bytes), AtomicUsize::default());
+        Self { names, places, shards, denials_ended, sketches, counters_max, turn }
     }
 
     /// Locks the shards of some counters, in ascending order.
@@ -143,9 +156,17 @@ impl AgentTable {
         self.denials_ended[shard_of(counter)].fetch_add(1, Ordering::Release);
     }
 
-    /// Drops idle counters from one of the shards, in turn, and counts the stranded units of its leases.
-    pub(crate) fn sweep(&self, turn: usize, now: Timestamp) {
-        self.sweep_shard(&mut self.shards[turn % SHARDS].0.lock(), now);
+    /// Drops idle counters from one of the shards, in turn, and counts the stranded units of its leases. Returns true if the
+    /// sketches were dropped, because there is room again. `now` is the agent's own time.
+    pub(crate) fn sweep(&self, now: Timestamp, store_now: TimeBounds) -> bool {
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        self.sweep_shard(&mut self.shards[turn % SHARDS].0.lock(), store_now.earliest);
+        self.sketches.is_used() && self.sketches.end_use(now, self.len(), self.counters_max)
+    }
+
+    /// Returns the sketches, which count callers without a place.
+    pub(crate) fn sketches(&self) -> &Sketches {
+        &self.sketches
     }
 
     pub(crate) fn len(&self) -> usize {

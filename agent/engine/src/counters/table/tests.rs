@@ -17,6 +17,13 @@ fn charge(counter: u128) -> Charge {
     Charge::enforce(CounterId::from_u128(counter), limit, 1, 1, Timestamp::from_ms(u64::MAX))
 }
 
+/// Sweeps all shards.
+fn sweep(table: &AgentTable, now: Timestamp) {
+    for _ in 0..SHARDS {
+        table.sweep(now, TimeBounds::exactly(now));
+    }
+}
+
 /// capped: a counter with live counts keeps its place however many others come, and leaves once it is idle.
 #[test]
 fn a_counter_with_live_counts_is_never_evicted() {
@@ -30,7 +37,7 @@ fn a_counter_with_live_counts_is_never_evicted() {
     assert!(!(2_000..4_000).any(|number| place(number, soon)), "no counter is idle");
     assert!(placed.iter().all(|number| charge_at(*number, soon) == 7));
     let later = at.plus_ms(200_000);
-    (0..SHARDS).for_each(|turn| table.sweep(turn, later));
+    sweep(&table, later);
     assert!(table.len() == 0 && place(5_000, later));
 }
 
@@ -40,10 +47,9 @@ fn a_placed_counter_stays_until_its_call_has_been_charged() {
     let (table, at) = (AgentTable::new(640), Timestamp::from_ms(1_000_000));
     assert!(place(&table, 1, false, at));
     let held = || table.places.lock().rules();
-    let sweep = |now| (0..SHARDS).for_each(|turn| table.sweep(turn, now));
-    sweep(at.plus_ms(PLACE_KEPT_MS - 1));
+    sweep(&table, at.plus_ms(PLACE_KEPT_MS - 1));
     assert_eq!(held(), 1);
-    sweep(at.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
+    sweep(&table, at.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
     assert_eq!(held(), 0);
 }
 
@@ -72,7 +78,7 @@ fn a_swept_table_gives_its_memory_back() {
     let kept: Vec<u128> = (0..100_000).step_by(1_000).collect();
     let later = at.plus_ms(PLACE_KEPT_MS * 2);
     assert!(kept.iter().all(|number| place(&table, *number, true, later)));
-    (0..SHARDS).for_each(|turn| table.sweep(turn, later));
+    sweep(&table, later);
     assert_eq!(table.len(), kept.len());
     assert!(kept.iter().all(|number| table.holds(CounterId::from_u128(*number))), "the others are still found");
     let capacity: usize = table.shards.iter().map(|shard| shard.0.lock().capacity()).sum();

@@ -17,9 +17,9 @@ use super::lease_grant::LeaseFacts;
 use super::lease_or_pace::LeaseOrPace;
 use super::lease_size::{free_units, lease_calls};
 use super::local_usage::LocalUsage;
+use super::pending::{PendingCharges, PendingSize};
 use super::signal_parts::SignalParts;
 use super::store_count::CountedUnits;
-use super::unsynced_units::{UnsyncedSize, UnsyncedUnits};
 use crate::time::TimeBounds;
 
 #[derive(Clone, Debug, Default)]
@@ -30,7 +30,7 @@ pub(crate) struct CounterView {
     /// Units that the store does not know, and units that it must give back. They are kept as long as the counter is in
     /// the queue of unsynced counters or in a backfill request. They are empty if all were confirmed or refunded
     /// meanwhile.
-    pub(super) unsynced: Option<Box<UnsyncedUnits>>,
+    pub(super) pending: Option<Box<PendingCharges>>,
     pub(crate) remote: Option<Box<RemoteCount>>,
 }
 
@@ -83,7 +83,7 @@ impl CounterView {
     /// Returns the part of a call of this cost that a lease pays, unless the store lacks units of the counter.
     #[inline]
     pub(crate) fn leased(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
-        let lease = self.lease_or_pace.lease().filter(|_| self.unsynced.is_none())?;
+        let lease = self.lease_or_pace.lease().filter(|_| self.pending.is_none())?;
         lease.pays(facts, cost)
     }
 
@@ -107,7 +107,7 @@ impl CounterView {
     /// at most this agent's part of the units that are free. It is 0 while a request for units is under way.
     pub(crate) fn leasable_calls(&self, facts: &LeaseFacts<'_>, cost: u64, agents: NonZeroU32) -> u64 {
         let LeaseFacts { policy, store_now, own_now, .. } = *facts;
-        let is_free = self.unsynced.is_none() && self.lease_or_pace.lease().is_none_or(|lease| lease.may_ask(own_now));
+        let is_free = self.pending.is_none() && self.lease_or_pace.lease().is_none_or(|lease| lease.may_ask(own_now));
         let Some(local) = self.local.as_deref().filter(|_| is_free) else { return 0 };
         let (quota, cost) = (self.quota(policy), cost.max(1));
         let calls = lease_calls(policy, quota, local, store_now, cost, agents);
@@ -122,11 +122,11 @@ impl CounterView {
 
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
     pub(crate) fn is_queued(&self) -> bool {
-        self.unsynced.is_some()
+        self.pending.is_some()
     }
 
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.has_units())
+        self.pending.as_ref().is_some_and(|unsynced| unsynced.has_units())
     }
 
     /// Counts the unspent units of a lease that is over at `now`, the earliest that the store's time may be.
@@ -134,23 +134,23 @@ impl CounterView {
         self.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.count_stranded(now));
     }
 
-    pub(crate) fn unsynced_size(&self) -> UnsyncedSize {
-        self.unsynced.as_ref().map_or(UnsyncedSize::default(), |unsynced| unsynced.size())
+    pub(crate) fn pending_size(&self) -> PendingSize {
+        self.pending.as_ref().map_or(PendingSize::default(), |unsynced| unsynced.size())
     }
 
     /// Returns true if a call can carry all units that the store does not know.
     pub(crate) fn may_ask_store(&self) -> bool {
-        self.unsynced.as_ref().is_none_or(|unsynced| unsynced.fits_in_call())
+        self.pending.as_ref().is_none_or(|unsynced| unsynced.fits_in_call())
     }
 
     /// Returns true if units of exactly this instant were admitted and never sent to the store.
     pub(crate) fn holds_unsent(&self, at: Timestamp, units: u64) -> bool {
-        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
+        self.pending.as_ref().is_some_and(|unsynced| unsynced.holds_unsent(at, units))
     }
 
     /// Returns true if a call holds slots that were never sent to the store.
     pub(crate) fn holds_unsent_slots(&self, call: RequestId) -> bool {
-        self.unsynced.as_ref().is_some_and(|unsynced| unsynced.holds_unsent_slots(call))
+        self.pending.as_ref().is_some_and(|unsynced| unsynced.holds_unsent_slots(call))
     }
 
     /// Returns true if nothing here matters any more. The place of a counter is kept for longer than a cached denial.

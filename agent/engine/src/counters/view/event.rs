@@ -10,8 +10,8 @@ use super::acknowledgement::Acknowledgement;
 use super::flow::Flow;
 use super::lease::TakenUnits;
 use super::lease_grant::{LeaseFacts, LeaseGrant};
+use super::pending::{Pending, Unsynced};
 use super::uncovered::{CoveredRounds, RoundNumber};
-use super::unsynced_units::{Unsynced, UnsyncedRefund};
 use crate::report::RuleCounts;
 
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +78,7 @@ pub(crate) enum ViewEvent<'a> {
     /// The late answer says that units which were admitted meanwhile are not charged, or there will be no answer.
     Unsynced(Unsynced),
     /// The store must give back units: a late answer charged a denied call, or a call was corrected before its backfill.
-    UnsyncedRefund(UnsyncedRefund),
+    Returned(Pending),
     /// Units do not count any more: they were refunded, or another counter denied the call.
     Refunded {
         /// Instant at which they counted.

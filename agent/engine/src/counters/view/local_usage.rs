@@ -2,7 +2,7 @@
 //!
 //! The same units are kept in two forms: per sub-window for the last W (`on_failure: share`), and those that no signal
 //! contains yet (answers by signal). Beside them is the count in the last answer of the store. Those that the store
-//! does not know are in [`unsynced_units`](super::unsynced_units).
+//! does not know are in [`pending`](super::pending).
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::LimitPolicy;

@@ -9,7 +9,7 @@ mod store_count;
 mod demand;
 mod local_usage;
 mod ageing;
-mod unsynced_units;
+mod pending;
 mod lease_grant;
 mod lease;
 mod lease_size;
@@ -28,10 +28,10 @@ pub(crate) use flow::Flow;
 pub(crate) use lease::{LeasedCall, TakenUnits};
 pub(crate) use lease_grant::{LeaseFacts, LeaseGrant, LeaseNumber};
 pub(crate) use lost_units::{LostUnits, reopening};
+pub use pending::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
+pub(crate) use pending::{Pending, PendingKind, Unsynced};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
-pub use unsynced_units::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
-pub(crate) use unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 pub(crate) use update::{
-    carry_unsynced, end_backfill, end_denial, forget, rebase, send_unsynced, spend_lease, take_leased, update,
+    carry_pending, end_denial, end_pending, forget, rebase, send_pending, spend_lease, take_leased, update,
     update_in_step,
 };

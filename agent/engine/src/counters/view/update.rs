@@ -16,8 +16,8 @@ use super::counter_view::{CounterView, RemoteCount};
 
 use super::event::ViewEvent;
 use super::lease::{Lease, TakenUnits};
+use super::pending::{Pending, Unsynced};
 use super::uncovered::{NOT_HANDED_OVER, RoundNumber};
-use super::unsynced_units::{Unsynced, UnsyncedEntry, UnsyncedRefund};
 
 pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEvent<'_>) {
     match event {
@@ -91,22 +91,22 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
 
         ViewEvent::Lost => view.lease_or_pace.end_lease(),
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
-        ViewEvent::UnsyncedRefund(refund) => {
+        ViewEvent::Returned(refund) => {
             end_denial(view);
-            view.unsynced.get_or_insert_default().add_refund(refund);
+            view.pending.get_or_insert_default().add_refund(refund);
         }
         ViewEvent::Refunded { at, units, slots_of, by_store } => {
             view.local(policy).refund(at, units);
             view.lease_or_pace.pace_mut().into_iter().for_each(|pace| pace.refund(at, units));
-            if let (Some(call), Some(unsynced)) = (slots_of, view.unsynced.as_deref_mut()) {
+            if let (Some(call), Some(unsynced)) = (slots_of, view.pending.as_deref_mut()) {
                 unsynced.remove_slots(call);
             }
             if by_store {
                 view.denial = None;
             }
         }
-        ViewEvent::LeavesQueue => drop(view.unsynced.take_if(|unsynced| unsynced.is_empty())),
-        ViewEvent::Forgotten => view.unsynced = None,
+        ViewEvent::LeavesQueue => drop(view.pending.take_if(|unsynced| unsynced.is_empty())),
+        ViewEvent::Forgotten => view.pending = None,
         ViewEvent::Signal { signal, flow, latest } => {
             let Signal { newest_at, charged_at, .. } = *signal;
             let mut admitted = signal.admitted.clone();
@@ -162,7 +162,7 @@ fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsync
     if unsynced.units == 0 {
         return;
     }
-    let (units, ageing) = (view.unsynced.get_or_insert_default(), Ageing::of(policy));
+    let (units, ageing) = (view.pending.get_or_insert_default(), Ageing::of(policy));
     if policy.algorithm == Algorithm::Concurrency {
         units.add_slots(unsynced, ageing);
     } else {
@@ -171,18 +171,18 @@ fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsync
 }
 
 /// Returns the units that a call on the counter carries to the store: so many entries at most.
-pub(crate) fn carry_unsynced(view: &mut CounterView, len_max: usize) -> impl Iterator<Item = &UnsyncedEntry> {
-    view.unsynced.as_mut().into_iter().flat_map(move |unsynced| unsynced.send(len_max))
+pub(crate) fn carry_pending(view: &mut CounterView, len_max: usize) -> impl Iterator<Item = &Pending> {
+    view.pending.as_mut().into_iter().flat_map(move |unsynced| unsynced.send(len_max))
 }
 
 /// Returns the units that the maintenance sends to the store next, and those that the store must give back: so many at most.
-pub(crate) fn send_unsynced(view: &mut CounterView, len_max: usize) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
-    view.unsynced.as_mut().map(|unsynced| unsynced.send_next(len_max)).unwrap_or_default()
+pub(crate) fn send_pending(view: &mut CounterView, len_max: usize) -> Vec<Pending> {
+    view.pending.as_mut().map(|unsynced| unsynced.send_next(len_max)).unwrap_or_default()
 }
 
 /// Drops units that were sent under this id: the store has charged them, or never will. Returns their number.
-pub(crate) fn end_backfill(view: &mut CounterView, id: RequestId) -> u64 {
-    view.unsynced.as_mut().map_or(0, |unsynced| unsynced.end(id))
+pub(crate) fn end_pending(view: &mut CounterView, id: RequestId) -> u64 {
+    view.pending.as_mut().map_or(0, |unsynced| unsynced.end(id))
 }
 
 /// Drops the cached denial, because the store has given units back or may follow other rules.
@@ -196,7 +196,7 @@ pub(crate) fn forget(view: &mut CounterView, at: Timestamp) {
     view.denial = None;
     view.lease_or_pace.end_before(at);
     (view.local, view.remote) = (None, None);
-    view.unsynced.iter_mut().for_each(|unsynced| unsynced.forget_until(at));
+    view.pending.iter_mut().for_each(|unsynced| unsynced.forget_until(at));
 }
 
 /// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next

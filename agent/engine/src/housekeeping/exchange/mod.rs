@@ -15,7 +15,6 @@ mod tests;
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
@@ -25,7 +24,7 @@ use tollgate_core::messages::calls::Batch;
 use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::Offset;
 
-use crate::bus::{BatchRounds, Batcher, ClosedBatch, LINGER_MS, RowBuffers, RowCollector};
+use crate::bus::{BatchRounds, Batcher, ClosedBatch, LINGER_MS, RowCollector};
 use crate::engine::Engine;
 use crate::engine_settings::EngineSettings;
 use crate::report::STRIPES;
@@ -105,7 +104,7 @@ impl Exchange {
     /// Creates the exchange of an agent.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
-        let EngineSettings { node, region, epoch, partitions, digest_key, .. } = &engine.settings;
+        let EngineSettings { node, region, epoch, partitions, digest_key, .. } = &*engine.settings;
         Self {
             batcher: Batcher::new(digest_key, node, region, epoch.as_ms(), *partitions),
             engine,
@@ -143,7 +142,7 @@ impl Exchange {
                     self.look_again_at = NEVER;
                 }
                 let is_due = self.in_flight.may_send(now) && self.batches_at() <= now;
-                if self.collecting.is_some() || is_due || self.engine.rows.is_any_full() {
+                if self.collecting.is_some() || is_due || self.engine.bus.rows().is_any_full() {
                     self.collect(now, self.stripes_per_tick, effects);
                 }
                 self.announce_if_due(now, effects);
@@ -167,14 +166,13 @@ impl Exchange {
                 self.drops_refused = self.stopped;
                 self.stopped = true;
                 self.collecting = None;
-                self.engine.rows.close();
+                self.engine.bus.rows().close();
                 self.collect(now, STRIPES, effects);
-                self.engine.rows.free_closed();
+                self.engine.bus.rows().free_closed();
                 effects.push(ExchangeEffect::Announce(self.presence(now)));
             }
         }
-        self.engine.rows.waiting_batches.store(self.batcher.waiting_batches(), Ordering::Relaxed);
-        self.engine.rows.taken_rows.store(self.batcher.open_rows(), Ordering::Release);
+        self.engine.bus.rows().note_batches(self.batcher.waiting_batches(), self.batcher.open_rows());
     }
 
     /// Returns the time of the next tick, if no other input comes earlier, and arms the waker.
@@ -182,15 +180,15 @@ impl Exchange {
     /// Rows that calls add can bring it forward: a shell without a waker asks again after each operation.
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
-        let RowBuffers { waker, full_waker, .. } = &self.engine.rows;
-        waker.take();
+        let rows = self.engine.bus.rows();
+        rows.expect_first();
         // Before another look at the work: either it is seen here, or the operation that makes it wakes the shell.
-        self.shell.iter().for_each(|shell| full_waker.register(shell));
+        self.shell.iter().for_each(|shell| rows.wake_when_full(shell));
         let wake_at = self.due_at();
         if self.stopped || wake_at.ms_since(now) <= LINGER_MS {
             return wake_at.max(now.plus_ms(1));
         }
-        self.shell.iter().for_each(|shell| waker.register(shell));
+        self.shell.iter().for_each(|shell| rows.wake_at_first(shell));
         self.due_at().max(now.plus_ms(1))
     }
 
@@ -208,7 +206,7 @@ impl Exchange {
         if self.stopped {
             return NEVER;
         }
-        if self.collecting.is_some() || self.engine.rows.is_any_full() {
+        if self.collecting.is_some() || self.engine.bus.rows().is_any_full() {
             return Timestamp::default();
         }
         self.batches_at().max(self.in_flight.may_send_at()).min(self.announce_at).min(self.look_again_at)
@@ -216,7 +214,7 @@ impl Exchange {
 
     fn batches_at(&self) -> Timestamp {
         let batches_at = self.batcher.due_at();
-        self.engine.rows.due_at().map_or(batches_at, |rows_at| rows_at.min(batches_at))
+        self.engine.bus.rows().due_at().map_or(batches_at, |rows_at| rows_at.min(batches_at))
     }
 
     /// Collects the rows of so many stripes, in a new round if none is begun. Once the round has those of all stripes,
@@ -225,9 +223,9 @@ impl Exchange {
         let engine = &self.engine;
         let batcher = &mut self.batcher;
         let round = self.collecting.get_or_insert_with(|| {
-            batcher.begin_round(engine.rows.due_at().unwrap_or(now));
+            batcher.begin_round(engine.bus.rows().due_at().unwrap_or(now));
             let complete_through = engine.complete_through(now);
-            Round { number: engine.rows.begin_round(), complete_through, next_stripe: 0 }
+            Round { number: engine.bus.rows().begin_round(), complete_through, next_stripe: 0 }
         });
         let mut refused = Vec::new();
         let end = STRIPES.min(round.next_stripe + stripes);
@@ -235,7 +233,7 @@ impl Exchange {
             let add = |buffer: &_, subject: &_, row, batched: &mut _| {
                 refused.extend(batcher.add(round.number, buffer, subject, row, batched).err());
             };
-            if self.collector.collect(&engine.rows, stripe, add) > 0 {
+            if self.collector.collect(engine.bus.rows(), stripe, add) > 0 {
                 self.look_again_at = now.plus_ms(LINGER_MS);
             }
         }
@@ -270,10 +268,10 @@ impl Exchange {
     /// Records the offset of a batch, or that it is lost.
     fn delivered(&self, partition: Partition, rounds: BatchRounds, offset: Option<Offset>, rows: usize) {
         if let Some(offset) = offset {
-            self.engine.signals.delivered(partition, rounds.through, offset);
+            self.engine.bus.signals().delivered(partition, rounds.through, offset);
         } else {
-            self.engine.rows.dropped_rows.add(rows as u64);
-            self.engine.signals.lost(partition, rounds.first..=rounds.last);
+            self.engine.bus.rows().note_dropped(rows as u64);
+            self.engine.bus.signals().lost(partition, rounds.first..=rounds.last);
         }
     }
 }

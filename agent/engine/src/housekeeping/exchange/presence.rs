@@ -13,7 +13,7 @@ impl Exchange {
     /// Aggregators adapt to an outage of the store once it is announced.
     pub(super) fn announce_if_due(&mut self, now: Timestamp, effects: &mut Vec<ExchangeEffect>) {
         let is_degraded = self.engine.is_degraded();
-        let has_reset = self.engine.resets.lock().is_due();
+        let has_reset = self.engine.store.resets().is_due();
         if now >= self.announce_at || is_degraded != self.announced_degraded || has_reset {
             self.announce_at = now.plus_ms(INTERVAL_MS);
             self.announced_degraded = is_degraded;
@@ -42,7 +42,7 @@ impl Exchange {
             partitions: Vec::new(),
             coordinates: false,
             emergency: engine.emergency(),
-            resets: engine.resets.lock().for_heartbeat(now),
+            resets: engine.store.resets().for_heartbeat(now),
         }
     }
 }

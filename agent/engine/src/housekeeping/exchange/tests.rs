@@ -85,7 +85,7 @@ impl Fixture {
         let (now, bounds) = (START.plus_ms(ms), TimeBounds::exactly(START));
         let context = Context { now, bounds, active: &active };
         for _ in 0..rows {
-            let row = CallRow::new(self.engine.next_call(), START, 1, Outcome::Admitted, Source::Local);
+            let row = CallRow::new(self.engine.ids.next(), START, 1, Outcome::Admitted, Source::Local);
             let home = CallHome { decider: None, shadow_denied: false, denied: None, remaining: None };
             self.engine.publish(&context, &Call::new().with("k", name), None, row, Some(home));
         }
@@ -225,7 +225,7 @@ fn rows_after_a_stop_are_dropped() {
     assert!(fixture.taken.contains(&(0, 2, 3)), "those before it are sent");
     fixture.acknowledge_all(13);
     fixture.add_rows(20, 0, 200_000);
-    assert_eq!((fixture.engine.dropped_rows(), fixture.engine.rows.waiting_rows()), (200_000, 0));
+    assert_eq!((fixture.engine.dropped_rows(), fixture.engine.bus.rows().waiting_rows()), (200_000, 0));
     fixture.poll(21, ExchangeInput::Stop);
     assert!(fixture.taken.iter().all(|(_, _, rows)| *rows == 0));
 }

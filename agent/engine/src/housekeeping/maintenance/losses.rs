@@ -5,36 +5,15 @@ use std::mem;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeResults, StoreError};
 
-use super::state::{LastAnswer, LossDuties, Maintenance};
+use super::state::{LastAnswer, Maintenance};
 use super::witness::WitnessAnswer;
 use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::request::{Operation, Output, Progress, StoreRequest};
 
+/// Time after which counters are tried again that could not be opened, in ms.
 const REOPEN_PAUSE_MS: u64 = 50;
 
 impl Maintenance {
-    /// Returns the times from which the witness and the next lost counters are due.
-    pub(super) fn loss_duties_due(&self) -> [Option<Timestamp>; 2] {
-        let LossDuties { witness, is_reopening, reopen_at } = &self.losses;
-        let reopening = self.engine.losses.due_at().filter(|_| !is_reopening).map(|due_at| due_at.max(*reopen_at));
-        [witness.due_at().filter(|_| self.settings.witnesses), reopening]
-    }
-
-    pub(super) fn begin_loss_duties(
-        &mut self,
-        now: Timestamp,
-        witness: bool,
-        reopening: bool,
-        effects: &mut Vec<MaintenanceEffect>,
-    ) {
-        if witness {
-            self.raise_witness(now, effects);
-        }
-        if reopening {
-            self.reopen_next(now, effects);
-        }
-    }
-
     /// Raises the witness; returns false if there is none, or if an answer is awaited.
     pub(super) fn raise_witness(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) -> bool {
         let witness = &mut self.losses.witness;
@@ -65,7 +44,7 @@ impl Maintenance {
             // Before the loss: its instant is by the new time, if the clock was set.
             self.engine.note_store_time(self.losses.witness.sent_at(), now, answer.at);
             if self.losses.witness.is_of_another_run(&answer) {
-                self.engine.end_leases();
+                self.engine.store.end_leases();
             }
         }
         // A witness that was raised before the ping says nothing about the probe.
@@ -74,7 +53,7 @@ impl Maintenance {
         match answer {
             Ok(_) => {
                 if let Some(loss) = loss {
-                    self.engine.note_loss(loss);
+                    self.engine.store.note_loss(loss);
                 }
                 if is_of_probe {
                     self.backfill_next(now, effects);
@@ -88,7 +67,7 @@ impl Maintenance {
 
     /// Sends the next lost counters. If none can be opened yet, they are tried again after a pause. The witness tells
     /// at once if other counters are lost, too.
-    fn reopen_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+    pub(super) fn reopen_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         self.raise_witness(now, effects);
         if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Reopen) {
             self.losses.is_reopening = true;
@@ -169,12 +148,12 @@ mod tests {
         let answers =
             [(None, false), (Some(1), false), (Some(1), false), (None, false), (Some(1), false), (Some(2), true)];
         for (number, (run_id, ends)) in (0_u64..).zip(answers) {
-            let (at, epoch) = (START.plus_ms(1_000 * number), engine.lease_epochs.current());
+            let (at, epoch) = (START.plus_ms(1_000 * number), engine.store.lease_epoch());
             let before = Some(number).filter(|number| *number > 0);
             maintenance.losses.witness.next(at);
             let answer = WitnessAnswer { at, before, run_id };
             maintenance.poll(at, MaintenanceInput::Witnessed(Ok(answer)), &mut Vec::new());
-            assert_eq!(engine.lease_epochs.current() != epoch, ends, "answer {number}");
+            assert_eq!(engine.store.lease_epoch() != epoch, ends, "answer {number}");
         }
     }
 }

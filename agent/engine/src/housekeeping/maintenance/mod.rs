@@ -15,6 +15,7 @@ mod probe_pace;
 mod state;
 mod probe;
 mod losses;
+mod duty;
 #[cfg(test)]
 mod tests;
 
@@ -22,26 +23,17 @@ use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
-use tollgate_core::messages::presence::{INTERVAL_MS, PresenceSet};
+use tollgate_core::messages::presence::PresenceSet;
 
-use crate::fleet::AgentIds;
 use crate::request::Output;
-use state::{LastAnswer, Probe};
+use state::LastAnswer;
 pub use state::{Maintenance, MaintenanceSettings};
 pub use witness::{WITNESS_KEPT_MS, WitnessAnswer};
 pub use work::{MaintenanceEffect, MaintenanceInput, MaintenanceRequest};
 
-const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
-/// Interval at which a store that answers is pinged, whatever else happens, in ms. The pings read its time, and an
-/// agent without calls learns of its loss in no other way.
-const RESYNC_INTERVAL_MS: u64 = 10_000;
-/// Interval at which the published rules are read from the store, in ms.
-const RULES_INTERVAL_MS: u64 = 10_000;
 const RULES_RETRY_INTERVAL_MS: u64 = 5_000;
 /// Number of failures in a row after which an operator is told that rules cannot be followed.
 const RULES_MISSES_MAX: u32 = 3;
-/// Interval at which new members of the fleet are saved, in ms.
-const SAVE_INTERVAL_MS: u64 = 10_000;
 
 impl Maintenance {
     /// Sets the waker of a shell that sleeps until [`Maintenance::wake_at`]. It is woken when the breaker opens, when the
@@ -60,7 +52,7 @@ impl Maintenance {
                     (probe.is_late, probe.ping_took_ms) = (is_late, now.ms_since(probe.ping_sent));
                 }
                 if !is_late {
-                    self.engine.breaker.pinged();
+                    self.engine.store.breaker().pinged();
                 }
                 self.follow_ping(now, effects);
             }
@@ -92,78 +84,8 @@ impl Maintenance {
     #[must_use]
     pub fn wake_at(&self, now: Timestamp) -> Timestamp {
         // Before the look at the work: either it is seen here, or the operation that makes it wakes the shell.
-        self.shell.iter().for_each(|shell| self.engine.maintenance_waker.register(shell));
-        let due_at = self.due().into_iter().flatten().min();
-        due_at.unwrap_or_default().max(now.plus_ms(1))
-    }
-
-    /// Returns the times from which the duties are due that are wanted now: probe, housekeeping, witness, lost counters,
-    /// announcement, rules, the fleet's agents, notices.
-    fn due(&self) -> [Option<Timestamp>; 8] {
-        let store_answers = self.store_answers();
-        let needs_probe =
-            self.answered == LastAnswer::Missing || self.engine.needs_store() || self.engine.breaker.is_suspected();
-        let probe_at = if needs_probe { self.pace.probe_at } else { self.resync_at };
-        let has_store = self.engine.has_store();
-        let announces = self.settings.announces && !self.announcing && store_answers;
-        let announce_at =
-            if self.engine.announced_rules() == self.announced { self.announce_at } else { Timestamp::default() };
-        let [witness, reopening] = self.loss_duties_due().map(|due_at| due_at.filter(|_| store_answers));
-        let reads_rules = self.settings.follows_rules && !self.reading_rules;
-        [
-            (has_store && self.probe.is_none()).then_some(probe_at),
-            Some(self.housekeeping_at),
-            witness,
-            reopening,
-            announces.then_some(announce_at),
-            reads_rules.then_some(self.rules_at),
-            self.agents_to_save().map(|_| self.save_at),
-            self.engine.notices.lock().due_at(),
-        ]
-    }
-
-    fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        let is_due = |at: Option<Timestamp>| at.is_some_and(|at| now >= at);
-        let [probe, housekeeping, witness, reopen, announcement, rules, save, _] = self.due().map(is_due);
-        if probe {
-            let is_of_miss = self.answered != LastAnswer::Missing && !self.engine.needs_store();
-            self.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
-            self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
-            self.engine.breaker.pinged();
-            let (in_time, deadline) = self.ping_deadlines();
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping { in_time, deadline }));
-        }
-        if housekeeping {
-            self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
-            self.engine.tick(now);
-        }
-        self.begin_loss_duties(now, witness, reopen, effects);
-        if announcement {
-            self.announce_at = now.plus_ms(INTERVAL_MS);
-            self.announcing = true;
-            self.announced = self.engine.announced_rules();
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Announce(self.announced)));
-        }
-        if rules && self.store_answers() {
-            self.rules_at = now.plus_ms(RULES_INTERVAL_MS);
-            self.reading_rules = true;
-            self.published.read = self.published.told;
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::ReadRules));
-        } else if rules {
-            self.rules_read(now, false);
-        }
-        if save && let Some(agents) = self.agents_to_save() {
-            self.save_at = now.plus_ms(SAVE_INTERVAL_MS);
-            self.saved = Some(agents.clone());
-            effects.push(MaintenanceEffect::SaveAgents(agents));
-        }
-        // A change comes with a notice, which wakes the shell.
-        let emergency = self.engine.emergency();
-        if let Some(switch) = emergency.filter(|_| self.saved_emergency != emergency) {
-            self.saved_emergency = emergency;
-            effects.push(MaintenanceEffect::SaveEmergency(switch));
-        }
-        self.engine.notices.lock().take(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
+        self.shell.iter().for_each(|shell| self.engine.reports.register_maintenance(shell));
+        self.next_due_at().unwrap_or_default().max(now.plus_ms(1))
     }
 
     /// Follows the answer to an announcement. Rules that were published since the last reading are read at once.
@@ -189,10 +111,6 @@ impl Maintenance {
         }
         let is_reachable = is_answered || self.engine.is_bus_connected();
         self.rules_missed = if is_reachable { 0 } else { self.rules_missed + 1 };
-        self.engine.note_rules_source(self.rules_missed < RULES_MISSES_MAX);
-    }
-
-    fn agents_to_save(&self) -> Option<AgentIds> {
-        self.engine.known_agents().filter(|agents| self.saved.as_ref() != Some(agents))
+        self.engine.rules.note_source(self.rules_missed < RULES_MISSES_MAX);
     }
 }

@@ -27,17 +27,17 @@ impl Maintenance {
         let Probe { is_late, ping_took_ms, is_of_miss, .. } = self.probe.take().unwrap_or_default();
         self.answered = LastAnswer::InTime;
         if is_late && self.engine.is_degraded() {
-            self.engine.breaker.answered_late(now, ping_took_ms);
+            self.engine.store.breaker().answered_late(now, ping_took_ms);
             self.answered = LastAnswer::Late;
             return self.pace.missed(now);
         }
         if self.rules_missed > 0 {
             self.rules_at = now;
         }
-        if !is_of_miss || self.engine.needs_store() {
-            self.pace.found(now, self.engine.has_unsynced());
+        if !is_of_miss || self.engine.store.is_needed() {
+            self.pace.found(now, self.engine.store.has_unsynced());
         }
-        self.engine.use_store(now);
+        self.engine.store.reached(now);
     }
 
     /// Returns true if the store answers requests without a caller.
@@ -52,7 +52,7 @@ impl Maintenance {
     /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the
     /// store, it has their deadline, so that its miss counts like theirs.
     pub(super) fn ping_deadlines(&self) -> (Duration, Duration) {
-        let in_time = self.engine.breaker.deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
+        let in_time = self.engine.store.breaker().deadline().unwrap_or(UNATTENDED_DEADLINE).min(UNATTENDED_DEADLINE);
         (in_time, if self.engine.is_degraded() { UNATTENDED_DEADLINE } else { in_time })
     }
 
@@ -64,7 +64,7 @@ impl Maintenance {
             return self.engine.metrics().store_error(error);
         }
         let deadline = self.ping_deadlines().1;
-        self.engine.unanswered(sent, deadline, now, error);
+        self.engine.store.unanswered(sent, deadline, now, error);
         // Until the breaker is open, calls are denied meanwhile.
         if error == StoreError::TimedOut && !self.engine.is_degraded() {
             self.pace.probe_at = now;

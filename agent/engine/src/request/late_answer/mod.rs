@@ -20,10 +20,10 @@ use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::Generation;
 
 use crate::call::{Adjustment, CallRow, PlannedCall, PlannedCalls, Sending, grant, signed};
-use crate::counters::{UnsyncedRefund, ViewEvent};
+use crate::counters::{Pending, ViewEvent};
 use crate::engine::{Context, Engine};
 use crate::report::LateOutcome;
-use crate::request::store_request::{Pending, PendingRequest, StoreRequest};
+use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
 use crate::rules::{ActiveRules, MatchedRule};
 use crate::store::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
 
@@ -36,13 +36,13 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let PendingRequest { active, calls, charges, carried, sent, is_deferred, mut pending, .. } = *request.0;
-        self.note_time_of(sent.at, now, &answer);
+        let AskedRequest { active, calls, charges, carried, sent, is_deferred, mut pending, .. } = *request.0;
+        self.store.note_time_of(sent.at, now, &answer);
         let (carried, charges) = charges.split_at(carried);
         let answer = answer.map(|results| self.learn(sent.at, carried, charges, &pending, results));
         let generation = active.order;
         let outcome = match &mut pending {
-            Pending::Check(planned) => {
+            AskedOperation::Check(planned) => {
                 self.give_back_left(generation, planned);
                 let context = Context { now, bounds: self.store_time(now), active: &active };
                 let matched = planned.iter().flat_map(|planned| &planned.matched);
@@ -52,23 +52,23 @@ impl Engine {
                 }
                 self.late_check(now, &active, planned, charges, &answer, sent)
             }
-            Pending::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
-            Pending::Reset(reset) => {
+            AskedOperation::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
+            AskedOperation::Reset(reset) => {
                 // The operator knows that the store did not confirm the reset.
                 let context = Context { now, bounds: self.store_time(now), active: &active };
                 let _ = self.finish_reset(&context, &calls[0], reset, &answer);
                 return;
             }
             // The units are sent again: under their ids, or to counters that have them already.
-            Pending::Backfill(_) | Pending::Reopen(_) => return,
+            AskedOperation::Backfill(_) | AskedOperation::Reopen(_) => return,
         };
         if !is_deferred {
-            self.metrics.late_answer(outcome);
+            self.reports.metrics().late_answer(outcome);
         } else if let Err(error) = answer {
-            self.metrics.store_error(error);
+            self.reports.metrics().store_error(error);
             if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
                 // The server of the next connection may have lost the leased units.
-                self.end_leases();
+                self.store.end_leases();
             }
         }
     }
@@ -112,7 +112,7 @@ impl Engine {
                     };
                     if lacking > 0 {
                         let unsynced = self.unsynced_of(planned, planned.at, lacking);
-                        self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
+                        self.store.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
                     }
                     if let Ok(Some(result)) = result {
                         self.answered_late(active, matched, result);
@@ -127,8 +127,8 @@ impl Engine {
                 Fate::Lease => self.take_lease(matched, grant),
                 Fate::Strand => grant.strand(),
                 Fate::Refund => {
-                    let refund = UnsyncedRefund { at: result.at, units: charge.cost, request: None, whole: None };
-                    self.update_counter(matched, generation, ViewEvent::UnsyncedRefund(refund));
+                    let refund = Pending::returned(result.at, charge.cost);
+                    self.store.update_counter(matched, generation, ViewEvent::Returned(refund));
                     outcome = LateOutcome::Refunded;
                     continue;
                 }
@@ -174,7 +174,7 @@ impl Engine {
                     let row = CallRow::new(planned.number, at, -signed(units), Outcome::Corrected, Source::Store);
                     self.publish(context, call, Some(matched.charged_counter()), row, None);
                     let event = ViewEvent::Refunded { at, units, slots_of: None, by_store: false };
-                    self.update_counter(matched, context.active.order, event);
+                    self.store.update_counter(matched, context.active.order, event);
                 }
             }
         }
@@ -189,7 +189,7 @@ impl Engine {
             // The units were entered with the decision.
             let (round, acknowledged, is_demand) = (None, None, false);
             let event = ViewEvent::Answered { result, units: 0, round, acknowledged, is_demand };
-            self.update_counter(matched, active.order, event);
+            self.store.update_counter(matched, active.order, event);
         }
     }
 
@@ -208,7 +208,7 @@ impl Engine {
                 && fate == Fate::Backfill
             {
                 let unsynced = self.unsynced_units(adjustment.number, adjustment.request, at, charge.cost);
-                self.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
+                self.store.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
             }
         }
         outcome_of(answer)

@@ -157,7 +157,7 @@ fn unspent_units_are_counted_soon_after_their_sub_window() {
     let mut tick_until = |end: Timestamp| {
         while world.now < end {
             world.now = world.now.plus_ms(100);
-            world.engine.tick(world.now);
+            world.engine.keep_house(world.now);
         }
         stranded(&world)
     };
@@ -198,7 +198,7 @@ fn a_lease_ends_with_each_of_its_conditions() {
             "the store lost its data",
             Box::new(|world| {
                 let now = store_time(world.now);
-                world.engine.note_loss(WitnessedLoss { proven: now.minus_ms(1_000), noticed: now });
+                world.engine.store.note_loss(WitnessedLoss { proven: now.minus_ms(1_000), noticed: now });
             }),
             false,
         ),
@@ -300,7 +300,7 @@ fn units_of_a_denied_call_return_to_their_lease() {
     world.now = world.now.plus_ms(300);
     let request = begin(&world);
     // Meanwhile the lease ends.
-    world.engine.end_leases();
+    world.engine.store.end_leases();
     assert!(!finish(&mut world, request).allowed);
     assert_eq!(stranded(&world), before + 1);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate_core::call::Call;
 use tollgate_core::counter::{ChargeResults, StoreError};
-use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
+use tollgate_core::messages::presence::{AnnouncedRules, INTERVAL_MS, PresenceSet};
 use tollgate_core::rules::{Numbering, OnFailure, Rule, RuleSet};
 
 use super::*;

@@ -68,7 +68,7 @@ fn unsynced_units_are_backfilled_before_the_breaker_closes() {
         fixture.poll(22, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
     }
     assert_eq!(backfills, 4, "a hundred counters in steps of 32");
-    assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
+    assert!(!fixture.engine.is_degraded() && !fixture.engine.store.has_unsynced());
 }
 
 /// Calls at full load make units without the store as fast as the backfill removes them.
@@ -88,10 +88,10 @@ fn calls_that_go_on_without_the_store_keep_the_breaker_open_for_a_second_only() 
         fixture.poll(now_ms, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
     }
     assert_eq!(now_ms, 1_021);
-    assert!(!fixture.engine.is_degraded() && fixture.engine.has_unsynced(), "the rest is sent by the next probe");
+    assert!(!fixture.engine.is_degraded() && fixture.engine.store.has_unsynced(), "the rest is sent by the next probe");
     fixture.tick(1_200);
     fixture.answer_all(1_201);
-    assert!(!fixture.engine.has_unsynced());
+    assert!(!fixture.engine.store.has_unsynced());
 }
 
 #[test]
@@ -104,11 +104,11 @@ fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
     fixture.poll(21, pinged(Ok(START.plus_ms(21))));
     let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() else { panic!("a backfill") };
     fixture.poll(22, MaintenanceInput::Backfilled(request, Err(StoreError::Unreachable)));
-    assert!(fixture.engine.is_degraded() && fixture.engine.has_unsynced());
+    assert!(fixture.engine.is_degraded() && fixture.engine.store.has_unsynced());
     assert_eq!(fixture.wake_ms(22), 32, "the next probe");
     fixture.tick(32);
     fixture.answer_all(33);
-    assert!(!fixture.engine.is_degraded() && !fixture.engine.has_unsynced());
+    assert!(!fixture.engine.is_degraded() && !fixture.engine.store.has_unsynced());
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
         fixture.requests.clear();
         fixture.poll(ms + 20, MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms)), is_late: true });
         fixture.answer_all(ms + 21);
-        assert!(fixture.engine.is_degraded() && !fixture.engine.has_unsynced(), "{ms}");
+        assert!(fixture.engine.is_degraded() && !fixture.engine.store.has_unsynced(), "{ms}");
     }
     fixture.tick(180);
     fixture.answer_all(181);

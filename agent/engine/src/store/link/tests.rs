@@ -3,13 +3,14 @@
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{ChargeMode, ChargeResults, StoreError};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Rule, RuleSet};
 
-use super::*;
 use crate::counters::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
+use crate::engine::Engine;
 use crate::engine_settings::EngineSettings;
-use crate::store::UNSYNCED_COUNTERS_MAX;
+use crate::store::{BACKFILL_CHARGES_MAX, UNSYNCED_COUNTERS_MAX};
 use crate::{Operation, Output, Progress, StoreRequest};
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -48,7 +49,7 @@ fn past_the_cap_the_oldest_counter_is_forgotten_and_counted() {
     }
     let metrics = engine.metrics();
     assert_eq!((metrics.unsynced_forgotten.get(), metrics.unsynced_units.get()), (2, UNSYNCED_COUNTERS_MAX as u64));
-    assert_eq!(engine.unsynced.len(), UNSYNCED_COUNTERS_MAX);
+    assert_eq!(engine.held().unsynced_counters, UNSYNCED_COUNTERS_MAX);
 }
 
 fn backfill(engine: &Engine) -> Option<StoreRequest> {
@@ -81,7 +82,7 @@ fn a_counter_is_not_swept_while_it_is_queued_or_backfilled() {
     let engine = engine();
     let decided = admit(&engine, 0, "k");
     assert!(release(&engine, "k", &decided).is_none());
-    let sweep = |ms| (0..64).for_each(|_| engine.tick(START.plus_ms(ms)));
+    let sweep = |ms| (0..64).for_each(|_| engine.keep_house(START.plus_ms(ms)));
     sweep(HOUR_MS);
     admit(&engine, HOUR_MS, "k");
     assert_eq!((engine.held().counters, engine.held().unsynced_counters), (1, 1));

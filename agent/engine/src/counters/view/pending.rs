@@ -1,4 +1,4 @@
-//! Unsynced units: units of one counter that were admitted without the store and must be backfilled, and units that the
+//! Pending charges of one counter: units that were admitted without the store and must be backfilled, and units that the
 //! store charged for calls that were denied before its late answer, which must be refunded.
 //!
 //! A view holds them while the counter is in the queue of unsynced counters, or in a backfill request. Units to
@@ -51,29 +51,31 @@ pub(crate) struct Unsynced {
     pub(crate) has_room: bool,
 }
 
-/// Units that the store charges as one.
+/// A charge that the store has not confirmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnsyncedEntry {
-    /// Instant of the last admission in store time; never too early.
+pub(crate) struct Pending {
+    /// Identifier under which the store makes the charge once. A refund without one is sent once.
+    pub(crate) id: Option<RequestId>,
+    /// Instant of the last of the units in store time; never too early.
     pub(crate) at: Timestamp,
     pub(crate) units: u64,
-    /// Identifier under which the store charges them once.
-    pub(crate) id: RequestId,
+    pub(crate) kind: PendingKind,
 }
 
-/// Units that the store has charged or will be told of, and must give back.
+/// Effect of a pending charge on the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct UnsyncedRefund {
-    pub(crate) at: Timestamp,
-    pub(crate) units: u64,
-    /// Request by which the store makes a correction of a call once.
-    pub(crate) request: Option<RequestId>,
-    /// Kind of this correction, if it leaves nothing of the charge of a call with an id.
-    pub(crate) whole: Option<CallCorrection>,
+pub(crate) enum PendingKind {
+    /// The store must charge units that were admitted without it.
+    Admitted,
+    /// The store must give back units that it has charged or will be told of.
+    Returned {
+        /// Kind of this correction, if it leaves nothing of the charge of a call with an id.
+        whole: Option<CallCorrection>,
+    },
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct UnsyncedSize {
+pub(crate) struct PendingSize {
     /// Number of units to backfill.
     pub(crate) units: u64,
     pub(crate) entries: usize,
@@ -83,16 +85,16 @@ pub(crate) struct UnsyncedSize {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnsyncedUnits {
+pub(super) struct PendingCharges {
     /// Entries that were sent, which the store may have charged as they are, and those of calls with an id; oldest first.
-    closed: VecDeque<UnsyncedEntry>,
+    closed: VecDeque<Pending>,
     /// Entries that further units may join, oldest first.
-    open: VecDeque<UnsyncedEntry>,
+    open: VecDeque<Pending>,
     /// Sum of the units of all entries.
     units: u64,
     /// Number of calls with an id that are part of an open entry.
     joined: u64,
-    refunds: Vec<UnsyncedRefund>,
+    returned: Vec<Pending>,
     /// Calls that hold unsynced slots, oldest first. Calls of one instant share an entry, and each is released alone.
     slots: Vec<UnsyncedSlots>,
     forgotten: u64,
@@ -107,14 +109,25 @@ struct UnsyncedSlots {
     units: u64,
 }
 
-impl UnsyncedUnits {
-    pub(super) fn is_empty(&self) -> bool {
-        !self.has_units() && self.refunds.is_empty()
+impl Pending {
+    pub(crate) fn admitted(at: Timestamp, units: u64, id: RequestId) -> Self {
+        Self { id: Some(id), at, units, kind: PendingKind::Admitted }
     }
 
-    pub(super) fn size(&self) -> UnsyncedSize {
+    /// Creates the refund of units that the store has charged for a call without a correction of its own.
+    pub(crate) fn returned(at: Timestamp, units: u64) -> Self {
+        Self { id: None, at, units, kind: PendingKind::Returned { whole: None } }
+    }
+}
+
+impl PendingCharges {
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_units() && self.returned.is_empty()
+    }
+
+    pub(super) fn size(&self) -> PendingSize {
         let Self { units, joined, forgotten, .. } = *self;
-        UnsyncedSize { units, entries: self.len(), joined, forgotten_refund_units: forgotten }
+        PendingSize { units, entries: self.len(), joined, forgotten_refund_units: forgotten }
     }
 
     fn len(&self) -> usize {
@@ -142,7 +155,7 @@ impl UnsyncedUnits {
             self.drop_past(new.at, ageing);
         }
         if let Some(id) = request.filter(|_| has_room && self.closed.len() < CLOSED_LEN_MAX) {
-            self.closed.push_back(UnsyncedEntry { at, units, id });
+            self.closed.push_back(Pending::admitted(at, units, id));
             return id;
         }
         self.joined += u64::from(request.is_some());
@@ -152,7 +165,7 @@ impl UnsyncedUnits {
                 newest.at = newest.at.max(at);
                 newest.units = newest.units.saturating_add(units);
             }
-            _ => self.open.push_back(UnsyncedEntry { at, units, id: own_id }),
+            _ => self.open.push_back(Pending::admitted(at, units, own_id)),
         }
         if self.open.len() > OPEN_LEN_MAX
             && let Some(oldest) = self.open.pop_front()
@@ -160,9 +173,11 @@ impl UnsyncedUnits {
         {
             next.units = next.units.saturating_add(oldest.units);
             next.at = next.at.max(oldest.at);
-            self.slots.iter_mut().filter(|slots| slots.entry == oldest.id).for_each(|slots| slots.entry = next.id);
+            self.slots.iter_mut().filter(|slots| Some(slots.entry) == oldest.id).for_each(|slots| {
+                slots.entry = next.id.unwrap_or(slots.entry);
+            });
         }
-        self.open.back().map_or(own_id, |newest| newest.id)
+        self.open.back().and_then(|newest| newest.id).unwrap_or(own_id)
     }
 
     /// Enters the slots of a call, which are found again by the identifier of its units.
@@ -182,22 +197,22 @@ impl UnsyncedUnits {
                 entries.pop_front();
             }
         }
-        self.refunds.retain(|refund| !ageing.is_past(refund.at, now));
+        self.returned.retain(|refund| !ageing.is_past(refund.at, now));
     }
 
     /// Enters units that the store must give back. Those of one instant become one, unless the store knows them by a
     /// request.
-    pub(super) fn add_refund(&mut self, new: UnsyncedRefund) {
-        let is_same = |known: &&mut UnsyncedRefund| (known.at, known.request, new.request) == (new.at, None, None);
-        if let Some(known) = self.refunds.iter_mut().find(is_same) {
+    pub(super) fn add_refund(&mut self, new: Pending) {
+        let is_same = |known: &&mut Pending| (known.at, known.id, new.id) == (new.at, None, None);
+        if let Some(known) = self.returned.iter_mut().find(is_same) {
             known.units = known.units.saturating_add(new.units);
             return;
         }
-        self.refunds.push(new);
-        if self.refunds.len() > REFUNDS_LEN_MAX
-            && let Some((oldest, _)) = self.refunds.iter().enumerate().min_by_key(|(_, refund)| refund.at)
+        self.returned.push(new);
+        if self.returned.len() > REFUNDS_LEN_MAX
+            && let Some((oldest, _)) = self.returned.iter().enumerate().min_by_key(|(_, refund)| refund.at)
         {
-            self.forgotten = self.forgotten.saturating_add(self.refunds.remove(oldest).units);
+            self.forgotten = self.forgotten.saturating_add(self.returned.remove(oldest).units);
         }
     }
 
@@ -205,7 +220,7 @@ impl UnsyncedUnits {
     pub(super) fn remove_slots(&mut self, call: RequestId) {
         // A request with an id may have been admitted more than once, as one charge.
         for slots in self.slots.extract_if(.., |slots| slots.call == call) {
-            let holds = |entry: &UnsyncedEntry| entry.id == slots.entry && entry.units >= slots.units;
+            let holds = |entry: &Pending| entry.id == Some(slots.entry) && entry.units >= slots.units;
             for entries in [&mut self.open, &mut self.closed] {
                 let Some(position) = entries.iter().position(holds) else { continue };
                 entries[position].units -= slots.units;
@@ -219,7 +234,7 @@ impl UnsyncedUnits {
     }
 
     pub(super) fn holds_unsent_slots(&self, call: RequestId) -> bool {
-        let is_unsent = |id| self.open.iter().any(|entry| entry.id == id);
+        let is_unsent = |id| self.open.iter().any(|entry| entry.id == Some(id));
         self.slots.iter().any(|slots| slots.call == call && is_unsent(slots.entry))
     }
 
@@ -230,7 +245,7 @@ impl UnsyncedUnits {
 
     /// Returns the entries that a call carries, which are sent now: the newest ones, `len_max` at most. The maintenance
     /// sends the oldest first.
-    pub(super) fn send(&mut self, len_max: usize) -> impl Iterator<Item = &UnsyncedEntry> {
+    pub(super) fn send(&mut self, len_max: usize) -> impl Iterator<Item = &Pending> {
         self.closed.extend(self.open.drain(..));
         self.closed.iter().skip(self.closed.len().saturating_sub(len_max))
     }
@@ -238,28 +253,28 @@ impl UnsyncedUnits {
     /// Returns the next entries of the maintenance, `len_max` at most: those that are closed, else the open ones. Units
     /// that are admitted while a store does not answer thus stay in few entries. Refunds follow all entries, since the
     /// units that they refund may be there.
-    pub(super) fn send_next(&mut self, len_max: usize) -> (Vec<UnsyncedEntry>, Vec<UnsyncedRefund>) {
+    pub(super) fn send_next(&mut self, len_max: usize) -> Vec<Pending> {
         if self.closed.is_empty() {
             self.closed.extend(self.open.drain(..));
         }
-        let entries: Vec<_> = self.closed.iter().take(len_max).copied().collect();
-        let are_all_sent = entries.len() == self.len();
-        let refunds = if are_all_sent { len_max - entries.len() } else { 0 };
-        (entries, self.refunds.drain(..refunds.min(self.refunds.len())).collect())
+        let mut sent: Vec<_> = self.closed.iter().take(len_max).copied().collect();
+        let returned = if sent.len() == self.len() { len_max - sent.len() } else { 0 };
+        sent.extend(self.returned.drain(..returned.min(self.returned.len())));
+        sent
     }
 
     /// Drops what was admitted or refunded by `at`.
     pub(super) fn forget_until(&mut self, at: Timestamp) {
         self.closed.retain(|entry| entry.at > at);
         self.open.retain(|entry| entry.at > at);
-        self.refunds.retain(|refund| refund.at > at);
+        self.returned.retain(|refund| refund.at > at);
         self.units = self.closed.iter().chain(&self.open).map(|entry| entry.units).sum();
     }
 
     /// Drops an entry that was sent under an id; returns its units.
     pub(super) fn end(&mut self, id: RequestId) -> u64 {
         // The oldest are sent first.
-        let position = self.closed.iter().position(|entry| entry.id == id);
+        let position = self.closed.iter().position(|entry| entry.id == Some(id));
         let units = position.and_then(|position| self.closed.remove(position)).map_or(0, |ended| ended.units);
         self.units = self.units.saturating_sub(units);
         self.slots.retain(|slots| slots.entry != id);

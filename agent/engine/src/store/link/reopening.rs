@@ -17,24 +17,19 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, ChargeResult, ChargeResults, StoreError};
 use tollgate_core::rules::Generation;
 
+use super::state::StoreLink;
 use crate::counters::{Acknowledgement, Authority, CounterView, LostUnits, reopening};
-use crate::engine::Engine;
-use crate::report::Notice;
 use crate::rules::{Charges, MatchedRule};
-use crate::store::{LostCounter, NOTICE_INTERVAL_MS, WitnessedLoss};
+use crate::store::outbox::{LostCounter, Turn};
 
+/// Time after a loss of the whole store in which lost counters have no notice of their own, in ms.
+const WHOLE_LOSS_MS: u64 = 60_000;
 const REQUEST_COUNTERS_MAX: usize = 32;
 /// Number of charges after which a request gets no further counter, so that it does not delay others in the store.
 const REQUEST_CHARGES_LEN: usize = 256;
 
-impl Engine {
-    pub(crate) fn note_loss(&self, loss: WitnessedLoss) {
-        self.losses.note(loss);
-        self.end_leases();
-        self.metrics.store_losses.add(1);
-        self.notify(Notice::StoreLost);
-    }
-
+impl StoreLink {
+    /// Returns the facts in an answer by which the store's losses show.
     pub(crate) fn acknowledgement(
         &self,
         now: Timestamp,
@@ -50,7 +45,7 @@ impl Engine {
         };
         let is_new = born > loss.proven;
         let partition = matched.counter.partition(self.settings.partitions);
-        let threshold = match self.signals.authority(partition, now, self.store_time(now)) {
+        let threshold = match self.bus.signals().authority(partition, now, self.time(now)) {
             Authority::Signals(fresh) if is_new => fresh.threshold_permille,
             _ => 0,
         };
@@ -58,39 +53,37 @@ impl Engine {
         Acknowledgement { at, born, previous, proves_after, own_proves_after, lost_before: loss.noticed, floor }
     }
 
-    pub(crate) fn counter_lost(&self, matched: &MatchedRule<'_>, generation: Generation, lost: LostUnits) {
-        self.metrics.store_lost.add(1);
+    pub(super) fn counter_lost(&self, matched: &MatchedRule<'_>, generation: Generation, lost: LostUnits) {
+        self.reports.metrics().store_lost.add(1);
         let whole_store = self.losses.noticed();
         let floor = (whole_store, lost.floor);
-        if !self.losses.add(LostCounter {
+        if !self.outbox.add_lost(LostCounter {
             matched: matched.clone().into_owned(),
             generation,
             floor,
             second_pass_at: None,
         }) {
-            self.metrics.lost_forgotten.add(1);
+            self.reports.metrics().lost_forgotten.add(1);
         }
         // A loss of the whole store has a notice of its own.
-        let is_known = whole_store.plus_ms(NOTICE_INTERVAL_MS) > lost.noticed;
-        if !is_known && self.losses.takes_notice(lost.noticed) {
-            self.notify(Notice::CountersLost);
+        let is_known = whole_store.plus_ms(WHOLE_LOSS_MS) > lost.noticed;
+        if !is_known {
+            self.reports.note_lost_counter(lost.noticed);
         }
-        self.maintenance_waker.wake();
+        self.reports.wake_maintenance();
     }
 
     /// Begins to open the next few counters again; there are no charges if none can be opened now.
     pub(crate) fn begin_reopening(&self, now: Timestamp) -> (Charges, Vec<LostCounter>) {
         let (mut counters, mut unsynced, mut charges) = (Vec::new(), Vec::new(), Charges::new());
-        let at = self.store_time(now).latest;
-        let counters_max = if self.losses.is_next_alone() { 1 } else { REQUEST_COUNTERS_MAX };
-        while counters.len() < counters_max && charges.len() < REQUEST_CHARGES_LEN {
-            let Some(counter) = self.losses.next(now) else { break };
+        let at = self.time(now).latest;
+        self.outbox.take_lost(now, |counter| {
             let LostCounter { matched, generation, floor, .. } = &counter;
             let look = |view: &mut CounterView| (view.has_unsynced(), view.known_units(&matched.policy, at));
-            let (has_unsynced, known) = self.table.with(matched.counter, look);
+            let (has_unsynced, known) = self.counters.with(matched.counter, look);
             if has_unsynced {
                 unsynced.push(counter);
-                continue;
+                return true;
             }
             let known = known.map(|known| reopening(&matched.policy, &known, at)).unwrap_or_default();
             let floor = Some(*floor).filter(|(at, units)| {
@@ -101,8 +94,9 @@ impl Engine {
             let reopen = |(at, units)| matched.charge(*generation, units, ChargeMode::Reopen { at });
             charges.extend(known.into_iter().chain(floor).map(reopen));
             counters.push(counter);
-        }
-        self.losses.put_back(unsynced, false);
+            counters.len() < REQUEST_COUNTERS_MAX && charges.len() < REQUEST_CHARGES_LEN
+        });
+        self.outbox.put_back_lost(unsynced, Turn::First);
         (charges, counters)
     }
 
@@ -115,14 +109,14 @@ impl Engine {
         answer: &Result<ChargeResults, StoreError>,
     ) -> Result<(), StoreError> {
         let Err(error) = answer else {
-            self.losses.opened(now, counters);
+            self.outbox.opened(now, counters);
             return Ok(());
         };
         if *error == StoreError::Unreadable && counters.len() == 1 {
-            self.metrics.lost_forgotten.add(1);
+            self.reports.metrics().lost_forgotten.add(1);
             return Ok(());
         }
-        self.losses.put_back(counters, error.is_of_counter());
+        self.outbox.put_back_lost(counters, if error.is_of_counter() { Turn::Alone } else { Turn::First });
         Err(*error)
     }
 }

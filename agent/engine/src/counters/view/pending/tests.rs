@@ -1,4 +1,4 @@
-//! Unsynced units of one counter, without an engine.
+//! Pending charges of one counter, without an engine.
 
 use super::*;
 
@@ -22,16 +22,16 @@ const fn id(ms: u64) -> RequestId {
 }
 
 /// The ids of the entries that the maintenance sends next.
-fn sent(unsynced: &mut UnsyncedUnits, len_max: usize) -> Vec<RequestId> {
-    unsynced.send_next(len_max).0.iter().map(|entry| entry.id).collect()
+fn sent(unsynced: &mut PendingCharges, len_max: usize) -> Vec<RequestId> {
+    unsynced.send_next(len_max).iter().filter_map(|entry| entry.id).collect()
 }
 
 #[test]
 fn units_are_unsynced_until_the_store_has_confirmed_them() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     unsynced.add(new(10, 2), AGEING);
     unsynced.add(new(10, 1), AGEING);
-    let first = UnsyncedEntry { at: at(10), units: 3, id: id(10) };
+    let first = Pending::admitted(at(10), 3, id(10));
     assert_eq!(unsynced.send(9).collect::<Vec<_>>(), [&first], "units of one instant are one entry");
     unsynced.add(new(20, 4), AGEING);
     assert!(unsynced.holds_unsent(at(20), 4) && !unsynced.holds_unsent(at(20), 5));
@@ -45,14 +45,18 @@ fn units_are_unsynced_until_the_store_has_confirmed_them() {
 }
 
 /// The ids of the entries and their units.
-fn left(unsynced: &UnsyncedUnits) -> Vec<(RequestId, u64)> {
-    unsynced.closed.iter().chain(&unsynced.open).map(|entry| (entry.id, entry.units)).collect()
+fn left(unsynced: &PendingCharges) -> Vec<(RequestId, u64)> {
+    unsynced.closed.iter().chain(&unsynced.open).filter_map(|entry| Some((entry.id?, entry.units))).collect()
+}
+
+fn refund(ms: u64, units: u64, id: Option<RequestId>) -> Pending {
+    Pending { id, ..Pending::returned(at(ms), units) }
 }
 
 /// C6: calls of one instant are told apart, whether their slots were sent or not.
 #[test]
 fn a_release_removes_the_slots_of_its_own_call() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     let call = |number| Unsynced { own_id: id(number), ..new(10, 1) };
     unsynced.add_slots(call(1), AGEING);
     assert_eq!(unsynced.send(9).count(), 1);
@@ -76,18 +80,18 @@ fn a_release_removes_the_slots_of_its_own_call() {
 /// All decisions on a request with an id are one charge.
 #[test]
 fn the_release_of_a_request_removes_the_slots_of_all_its_decisions() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     for ms in [10, 20] {
         unsynced.add_slots(Unsynced { request: Some(id(1)), ..new(ms, 1) }, AGEING);
     }
     unsynced.remove_slots(id(1));
-    assert!(unsynced.is_empty() && unsynced.size() == UnsyncedSize::default());
+    assert!(unsynced.is_empty() && unsynced.size() == PendingSize::default());
 }
 
 /// capped: past the cap, the slot of the oldest call is no longer found, and stays in its entry.
 #[test]
 fn slots_that_are_too_many_are_backfilled() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     let calls = SLOTS_LEN_MAX as u64 + 1;
     (0..calls).for_each(|number| unsynced.add_slots(new(number, 1), Ageing { sub_window_ms: 1, ..AGEING }));
     (0..calls).for_each(|number| unsynced.remove_slots(id(number)));
@@ -102,18 +106,17 @@ fn slots_that_are_too_many_are_backfilled() {
 /// refund; one that the store knows by its request stays apart.
 #[test]
 fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
-    let mut unsynced = UnsyncedUnits::default();
-    let refund = |ms, units, request| UnsyncedRefund { at: at(ms), units, request, whole: None };
+    let mut unsynced = PendingCharges::default();
     (0..10_000).for_each(|_| unsynced.add_refund(refund(5, 1, None)));
     unsynced.add_refund(refund(5, 2, Some(id(1))));
     unsynced.add_refund(refund(5, 3, Some(id(2))));
-    assert_eq!((unsynced.refunds.len(), unsynced.forgotten), (3, 0));
+    assert_eq!((unsynced.returned.len(), unsynced.forgotten), (3, 0));
     let later = REFUNDS_LEN_MAX as u64;
     (0..later).rev().for_each(|ms| unsynced.add_refund(refund(10 + ms, 1, None)));
-    assert_eq!((unsynced.refunds.len(), unsynced.size().forgotten_refund_units), (REFUNDS_LEN_MAX, 10_005));
+    assert_eq!((unsynced.returned.len(), unsynced.size().forgotten_refund_units), (REFUNDS_LEN_MAX, 10_005));
     let mut left = 0;
     while !unsynced.is_empty() {
-        let sent = unsynced.send_next(128).1;
+        let sent = unsynced.send_next(128);
         assert!(sent.len() <= 128 && sent.iter().all(|refund| refund.at >= at(10)), "{sent:?}");
         left += sent.iter().map(|refund| refund.units).sum::<u64>();
     }
@@ -122,7 +125,7 @@ fn past_the_cap_the_oldest_refund_is_forgotten_and_counted() {
 
 #[test]
 fn a_long_outage_needs_few_entries_and_a_call_carries_few() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     for ms in 0..10_000 {
         unsynced.add(new(ms, 1), Ageing { sub_window_ms: 1_000, ..AGEING });
     }
@@ -133,7 +136,7 @@ fn a_long_outage_needs_few_entries_and_a_call_carries_few() {
 /// capped, I12: a burst, and then calls that are far apart: entries become one, and no unit is lost.
 #[test]
 fn past_the_cap_no_unit_is_lost() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     let bursts = OPEN_LEN_MAX as u64 + 2;
     (0..bursts).for_each(|ms| unsynced.add(new(ms, 1), Ageing { sub_window_ms: 1, ..AGEING }));
     (1..=20).for_each(|calls| unsynced.add(new(calls * 6_000, 1), Ageing { sub_window_ms: 5_000, ..AGEING }));
@@ -144,10 +147,10 @@ fn past_the_cap_no_unit_is_lost() {
 /// capped: calls with an id past the cap are backfilled with others, under an id that no call has.
 #[test]
 fn calls_with_an_id_are_capped_and_no_unit_is_lost() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     let calls = 3 * CLOSED_LEN_MAX as u64;
     (0..calls).for_each(|ms| unsynced.add(named(ms), AGEING));
-    let UnsyncedSize { units, entries, joined, .. } = unsynced.size();
+    let PendingSize { units, entries, joined, .. } = unsynced.size();
     assert!(entries <= UNSYNCED_ENTRIES_OF_COUNTER_MAX, "{entries}");
     assert_eq!((units, joined), (calls, calls - CLOSED_LEN_MAX as u64));
     let mut ended = 0;
@@ -162,7 +165,7 @@ fn calls_with_an_id_are_capped_and_no_unit_is_lost() {
 /// Two attempts of a call have one id; the store charges one of them.
 #[test]
 fn entries_of_one_id_end_one_by_one() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     let twice = [named(10), Unsynced { at: at(20), ..named(10) }];
     for new in twice {
         unsynced.add(new, AGEING);
@@ -175,28 +178,27 @@ fn entries_of_one_id_end_one_by_one() {
 /// capped: units that no window holds, and their refunds, make room for others.
 #[test]
 fn past_the_cap_units_that_have_left_their_window_are_dropped() {
-    let mut unsynced = UnsyncedUnits::default();
+    let mut unsynced = PendingCharges::default();
     (0..CLOSED_LEN_MAX as u64).for_each(|ms| unsynced.add(named(ms), AGEING));
-    unsynced.add_refund(UnsyncedRefund { at: at(10), units: 1, request: None, whole: None });
+    unsynced.add_refund(refund(10, 1, None));
     let later = 60_000 + CLOSED_LEN_MAX as u64;
     unsynced.add(named(later), AGEING);
-    assert_eq!(unsynced.size(), UnsyncedSize { units: 1, entries: 1, ..UnsyncedSize::default() });
-    assert_eq!(unsynced.send_next(9).1, vec![], "nor is their refund");
+    assert_eq!(unsynced.size(), PendingSize { units: 1, entries: 1, ..PendingSize::default() });
+    assert_eq!(sent(&mut unsynced, 9), [named(later).request.unwrap()], "nor is their refund");
 }
 
 /// A refund that overtakes its units would find none in the store.
 #[test]
 fn a_refund_is_sent_once_and_with_or_after_its_units() {
-    let mut unsynced = UnsyncedUnits::default();
-    let refund = UnsyncedRefund { at: at(10), units: 2, request: None, whole: None };
+    let mut unsynced = PendingCharges::default();
+    let refund = refund(10, 2, None);
     for ms in [10, 20] {
         unsynced.add(named(ms), AGEING);
     }
     unsynced.add_refund(refund);
-    let (first, refunds) = unsynced.send_next(1);
-    assert_eq!((first.len(), refunds), (1, vec![]));
-    let (both, refunds) = unsynced.send_next(3);
-    assert_eq!((both.len(), refunds), (2, vec![refund]));
-    let ended: u64 = both.iter().map(|entry| unsynced.end(entry.id)).sum();
+    assert_eq!(sent(&mut unsynced, 1).len(), 1);
+    let all = unsynced.send_next(3);
+    assert_eq!((all.len(), all[2]), (3, refund));
+    let ended: u64 = all.iter().filter_map(|entry| entry.id).map(|id| unsynced.end(id)).sum();
     assert_eq!((ended, unsynced.is_empty()), (2, true));
 }

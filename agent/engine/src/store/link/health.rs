@@ -6,55 +6,76 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-
-use crate::engine::Engine;
-use crate::report::Notice;
-use crate::time::{ClockStepMs, TimeBounds};
 use tollgate_core::counter::{ChargeResults, StoreError};
+
+use super::state::StoreLink;
+use crate::report::Notice;
+use crate::store::breaker::Breaker;
+use crate::store::losses::WitnessedLoss;
+use crate::store::outbox::Outbox;
+use crate::time::{ClockStepMs, LeaseEpoch, TimeBounds};
 
 /// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
 const OWN_DELAY_DEADLINES: u64 = 2;
 
-impl Engine {
+impl StoreLink {
     /// Returns the interval in which the store's time lies.
-    #[must_use]
     #[inline]
-    pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        if self.settings.owns_table { TimeBounds::exactly(now) } else { self.store_clock.read().at(now) }
+    pub(crate) fn time(&self, now: Timestamp) -> TimeBounds {
+        if self.settings.owns_table { TimeBounds::exactly(now) } else { self.clock.read().at(now) }
     }
 
-    pub(crate) fn has_store(&self) -> bool {
+    /// Returns true if the counts are in a store outside of the agent.
+    pub(crate) fn is_used(&self) -> bool {
         !self.settings.owns_table && !self.settings.lacks_store
     }
 
-    /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least
-    /// for it.
-    #[must_use]
     #[inline]
-    pub fn is_degraded(&self) -> bool {
-        self.breaker.is_open()
+    pub(crate) fn breaker(&self) -> &Breaker {
+        &self.breaker
+    }
+
+    pub(crate) fn outbox(&self) -> &Outbox {
+        &self.outbox
     }
 
     /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
-    #[must_use]
     #[inline]
-    pub fn needs_store(&self) -> bool {
-        self.is_degraded() || self.has_unsynced()
+    pub(crate) fn is_needed(&self) -> bool {
+        self.breaker.is_open() || self.has_unsynced()
     }
 
     /// Returns true if the store has answered a ping in this life, or the counts are in the engine's own table.
-    #[must_use]
-    pub fn has_reached_store(&self) -> bool {
-        self.settings.owns_table || self.reached_store.load(Ordering::Relaxed)
+    pub(crate) fn is_reached(&self) -> bool {
+        self.settings.owns_table || self.is_reached.load(Ordering::Relaxed)
+    }
+
+    /// Returns the epoch of leases that are asked for now.
+    #[inline]
+    pub(crate) fn lease_epoch(&self) -> LeaseEpoch {
+        self.lease_epochs.current()
+    }
+
+    /// Ends all leases, because they may not be charged any more or the store's time is not known.
+    pub(crate) fn end_leases(&self) {
+        self.lease_epochs.end();
+    }
+
+    /// Records a loss of units of the whole store.
+    pub(crate) fn note_loss(&self, loss: WitnessedLoss) {
+        self.losses.note(loss);
+        self.end_leases();
+        self.reports.metrics().store_losses.add(1);
+        self.reports.notify(Notice::StoreLost);
     }
 
     /// Records the store's time in an answer, which was sent for and received by this agent's clock. Each answer shows
     /// a step of the store's clock, whatever it is about.
-    pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        if self.store_clock.read().updated(sent, received, store_now).is_none() {
+    pub(crate) fn note_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        if self.clock.read().updated(sent, received, store_now).is_none() {
             return;
         }
-        let mut clock = self.store_clock.write();
+        let mut clock = self.clock.write();
         // Another answer may have narrowed the bounds meanwhile.
         let Some((updated, step)) = clock.updated(sent, received, store_now) else { return };
         let contradicts = clock.contradicts(sent, received, store_now);
@@ -81,29 +102,33 @@ impl Engine {
             Err(_) => None,
         };
         if let Some(store_now) = store_now {
-            self.note_store_time(sent, received, store_now);
+            self.note_time(sent, received, store_now);
         }
     }
 
     /// Drops or re-bases what is cached in store time, and reports the step.
     fn store_clock_stepped(&self, by_ms: ClockStepMs, store_now: Timestamp) {
-        self.metrics.store_clock_steps.add(1);
+        self.reports.metrics().store_clock_steps.add(1);
         let size_ms = by_ms.unsigned_abs();
         if by_ms < 0 {
-            self.table.rebase(size_ms, store_now);
+            self.counters.rebase(size_ms, store_now);
         }
         self.losses.clock_was_set();
-        self.resets.lock().clock_was_set();
+        self.resets.clock_was_set();
         let size = Duration::from_millis(size_ms);
         let is_back = by_ms < 0;
-        self.notify(if is_back { Notice::StoreClockSteppedBack(size) } else { Notice::StoreClockSteppedForward(size) });
+        self.reports.notify(if is_back {
+            Notice::StoreClockSteppedBack(size)
+        } else {
+            Notice::StoreClockSteppedForward(size)
+        });
     }
 
     /// Closes the breaker: the store has answered a ping and received the unsynced units.
-    pub(crate) fn use_store(&self, now: Timestamp) {
-        self.reached_store.store(true, Ordering::Relaxed);
+    pub(crate) fn reached(&self, now: Timestamp) {
+        self.is_reached.store(true, Ordering::Relaxed);
         if self.breaker.close(now) {
-            self.notify(Notice::StoreRecovered);
+            self.reports.notify(Notice::StoreRecovered);
         }
     }
 
@@ -113,7 +138,7 @@ impl Engine {
         let deadline_ms = u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX);
         let is_own_delay = now.ms_since(sent) > deadline_ms.saturating_mul(OWN_DELAY_DEADLINES);
         if is_own_delay && error.is_late() {
-            self.metrics.store_error(error);
+            self.reports.metrics().store_error(error);
         } else {
             if error.is_late() {
                 self.breaker.missed_deadline(deadline);
@@ -124,35 +149,24 @@ impl Engine {
 
     /// Records a request that the store did not answer within this deadline.
     pub(crate) fn unanswered(&self, sent: Timestamp, deadline: Duration, now: Timestamp, error: StoreError) {
-        self.metrics.store_error(error);
+        self.reports.metrics().store_error(error);
         if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
             // The server of the next connection may have lost the leased units.
             self.end_leases();
         }
         if self.breaker.missed(sent, deadline, now, error) {
-            self.notify(Notice::StoreUnavailable(error));
+            self.reports.notify(Notice::StoreUnavailable(error));
         } else if self.breaker.is_suspected() {
-            self.maintenance_waker.wake();
+            self.reports.wake_maintenance();
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn lose_store(&self) {
-        let now = Timestamp::default();
-        self.unanswered(now, Duration::ZERO, now, StoreError::Unreachable);
     }
 
     /// Records that the connection to the store was lost. A ping makes the next one.
     pub(crate) fn lost_connection(&self, error: StoreError) {
-        self.metrics.store_error(error);
+        self.reports.metrics().store_error(error);
         // The server of the next connection may have lost the leased units.
         self.end_leases();
         self.breaker.suspect();
-        self.maintenance_waker.wake();
-    }
-
-    pub(crate) fn notify(&self, notice: Notice) {
-        self.notices.lock().push(notice);
-        self.maintenance_waker.wake();
+        self.reports.wake_maintenance();
     }
 }

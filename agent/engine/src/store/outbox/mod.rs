@@ -1,0 +1,170 @@
+//! Outbox: the counters whose pending charges wait for the store, in the order in which they are sent.
+//!
+//! The charges themselves are in the views of the counters ([`crate::counters::view`]). A counter waits in one of two lanes. In the
+//! first are counters with units to backfill, and refunds of them; calls carry such units, too. In the second are counters that
+//! the store has lost and that are opened again. The first lane goes first: a counter with units that the store does not know is
+//! not opened before they are there. [`StoreLink`](super::StoreLink) makes requests of what waits.
+
+mod lane;
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::CounterId;
+use tollgate_core::rules::Generation;
+
+use crate::report::Amount;
+use crate::rules::MatchedRule;
+use lane::Lane;
+pub(crate) use lane::Turn;
+
+/// Maximum number of counters with unsynced units. Past the cap, the units of the oldest counter are dropped.
+pub const UNSYNCED_COUNTERS_MAX: usize = 100_000;
+/// Maximum number of lost counters that wait to be opened again. Past the cap, further ones are counted as forgotten.
+const LOST_COUNTERS_MAX: usize = 100_000;
+/// Maximum number of entries of unsynced units of all counters. Past the cap, a call with an id gets no entry of its own.
+const UNSYNCED_ENTRIES_MAX: u64 = 1_000_000;
+/// Time after which an opened counter is compared with the signals once more, in ms. By then, the signals contain the
+/// calls that were decided before it was open, and the backfill of other agents.
+const SECOND_PASS_MS: u64 = 2_000;
+
+/// Counters with pending charges.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    units: Mutex<Lane<UnsyncedCounter>>,
+    lost: Mutex<Lane<LostCounter>>,
+    /// True if a counter with units waits, or is in a request. Every call reads it.
+    has_units: AtomicBool,
+    entries: Amount,
+    /// Largest number of entries that a counter has had.
+    entries_most: AtomicUsize,
+}
+
+/// A counter with unsynced units.
+#[derive(Debug)]
+pub(crate) struct UnsyncedCounter {
+    pub(crate) matched: MatchedRule<'static>,
+    pub(crate) generation: Generation,
+}
+
+/// A counter of which the store has lost units.
+#[derive(Debug)]
+pub(crate) struct LostCounter {
+    pub(crate) matched: MatchedRule<'static>,
+    pub(crate) generation: Generation,
+    /// Count with which it opens at least, and the instant of these units.
+    pub(crate) floor: (Timestamp, u64),
+    /// Agent's own time from which it is opened a second time; nothing before the first.
+    pub(crate) second_pass_at: Option<Timestamp>,
+}
+
+impl Outbox {
+    /// Returns true if no counter with units waits or is in a request.
+    #[inline]
+    pub(crate) fn has_no_units(&self) -> bool {
+        !self.has_units.load(Ordering::Relaxed)
+    }
+
+    /// Returns true if a call with an id may have an entry of its own.
+    pub(crate) fn has_room(&self) -> bool {
+        self.entries.get() < UNSYNCED_ENTRIES_MAX
+    }
+
+    pub(crate) fn note_entries(&self, before: usize, after: usize) {
+        self.entries.follow(before as u64, after as u64);
+        if after > self.entries_most() {
+            self.entries_most.fetch_max(after, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn entries_most(&self) -> usize {
+        self.entries_most.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn unsynced_counters(&self) -> usize {
+        self.units.lock().len()
+    }
+
+    pub(crate) fn lost_counters(&self) -> usize {
+        self.lost.lock().len()
+    }
+
+    /// Adds a counter with units; returns the oldest if there are too many.
+    pub(crate) fn add_unsynced(&self, counter: UnsyncedCounter) -> Option<UnsyncedCounter> {
+        let mut units = self.units.lock();
+        self.has_units.store(true, Ordering::Relaxed);
+        units.push(counter);
+        if units.len() <= UNSYNCED_COUNTERS_MAX { None } else { units.pop_oldest() }
+    }
+
+    /// Adds a counter that is lost; returns false if there are too many.
+    pub(crate) fn add_lost(&self, counter: LostCounter) -> bool {
+        let mut lost = self.lost.lock();
+        let has_room = lost.len() < LOST_COUNTERS_MAX;
+        if has_room {
+            lost.push(counter);
+        }
+        has_room
+    }
+
+    /// Takes the next counters with units, as long as the request has room for one more. There are none once the round is over.
+    pub(crate) fn take_unsynced(&self, mut add: impl FnMut(UnsyncedCounter) -> bool) {
+        let is_alone = self.units.lock().is_next_alone();
+        loop {
+            let next = self.units.lock().pop();
+            let Some(counter) = next else { return };
+            if !add(counter) || is_alone {
+                return;
+            }
+        }
+    }
+
+    /// Ends a round of units: the counters that wait for the next one may be sent.
+    pub(crate) fn end_round(&self) {
+        let mut units = self.units.lock();
+        units.end_round();
+        self.has_units.store(units.len() > 0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn put_back_unsynced(&self, counters: Vec<UnsyncedCounter>, turn: Turn) {
+        let mut units = self.units.lock();
+        units.put_back(counters, turn);
+        self.has_units.store(units.len() > 0, Ordering::Relaxed);
+    }
+
+    /// Returns the agent's own time from which a lost counter is to be opened, if there is one.
+    pub(crate) fn reopening_due_at(&self) -> Option<Timestamp> {
+        let lost = self.lost.lock();
+        lost.next().map(|counter| counter.second_pass_at.unwrap_or_default())
+    }
+
+    /// Takes the next lost counters, as long as the request has room for one more.
+    pub(crate) fn take_lost(&self, now: Timestamp, mut add: impl FnMut(LostCounter) -> bool) {
+        let is_alone = self.lost.lock().is_next_alone();
+        loop {
+            let next = self.lost.lock().pop_if(|counter| counter.second_pass_at.is_none_or(|at| now >= at));
+            let Some(counter) = next else { return };
+            if !add(counter) || is_alone {
+                return;
+            }
+        }
+    }
+
+    pub(crate) fn put_back_lost(&self, counters: Vec<LostCounter>, turn: Turn) {
+        self.lost.lock().put_back(counters, turn);
+    }
+
+    /// Records that counters are open. Each is due once more, unless it was the second time.
+    pub(crate) fn opened(&self, now: Timestamp, counters: Vec<LostCounter>) {
+        let second_pass_at = Some(now.plus_ms(SECOND_PASS_MS));
+        let first_pass = counters.into_iter().filter(|counter| counter.second_pass_at.is_none());
+        let again = first_pass.map(|counter| LostCounter { second_pass_at, ..counter }).collect();
+        self.lost.lock().put_back(again, Turn::NextRound);
+    }
+
+    /// Drops a counter that waits to be opened, because it was emptied.
+    pub(crate) fn forget_lost(&self, counter: CounterId) {
+        self.lost.lock().retain(|lost| lost.matched.counter != counter);
+    }
+}
