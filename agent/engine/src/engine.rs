@@ -161,6 +161,13 @@ impl Engine {
         self.store.breaker().is_open()
     }
 
+    /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
+    #[must_use]
+    #[inline]
+    pub fn needs_store(&self) -> bool {
+        self.store.is_needed()
+    }
+
     /// Returns true if units were admitted without the store and are not charged yet.
     #[must_use]
     #[inline]

@@ -21,7 +21,7 @@ mod request;
 mod housekeeping;
 
 pub use bus::IgnoredRecord;
-pub use call::{CallerReset, Decisions, ResetEffect, ResetRule};
+pub use call::{CallerReset, Decisions, FoundRule, ResetEffect, ResetRule};
 #[doc(hidden)]
 pub use counters::AgentTable;
 pub use counters::{COUNTERS_MAX_RANGE, SKETCH_BYTES_RANGE, UNSYNCED_ENTRIES_OF_COUNTER_MAX};

@@ -1,7 +1,7 @@
 //! Checks: the decision of a call as an [`Admission`] or a [`Denial`].
 //!
 //! A known call is decided at once by [`Engine::decide`](tollgate_engine::Engine::decide), which makes the answer in
-//! its place. Every other one goes through [`Engine::begin`](tollgate_engine::Engine::begin), and waits for the store
+//! its place. Every other one goes through [`Engine::begin_found`](tollgate_engine::Engine::begin_found), and waits for the store
 //! if it must.
 
 use std::slice;
@@ -10,7 +10,7 @@ use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::MatchScope;
-use tollgate_engine::{Operation, Progress};
+use tollgate_engine::{FoundRule, Operation};
 
 use super::answer::{answer_of, sole_decision};
 use super::check_future::CheckFuture;
@@ -30,7 +30,7 @@ impl<S: ChargeStore> Agent<S> {
             self.shared.metrics.check.at_once();
             Some(answer_of(decision))
         };
-        engine.decide(now, call, answer, || self.try_check_generally(now, call))
+        engine.decide(now, call, answer, |found| self.try_check_generally(now, call, found))
     }
 
     #[cold]
@@ -38,16 +38,18 @@ impl<S: ChargeStore> Agent<S> {
         clippy::result_large_err,
         reason = "a denial is as frequent as an admission, and a box would cost an allocation"
     )]
-    fn try_check_generally(&self, now: Timestamp, call: &Call<'_>) -> Option<Result<Admission, Denial>> {
+    fn try_check_generally(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        found: Option<FoundRule>,
+    ) -> Option<Result<Admission, Denial>> {
         let Shared { engine, store, .. } = &*self.shared;
         let charges_at_once = store.as_ref().is_some_and(|store| store.try_charge(&[]).is_some());
-        let output = match engine.try_begin(now, call, charges_at_once)? {
-            Progress::Done(output) => output,
-            Progress::Deferred(output, request) => {
-                self.shared.charge_afterwards(request);
-                output
-            }
-            Progress::NeedsStore(mut request) => {
+        let progress = engine.try_begin(now, call, found.as_ref(), charges_at_once)?;
+        let output = match self.shared.without_wait(progress) {
+            Ok(output) => output,
+            Err(mut request) => {
                 let answer = ask_store::try_charge(&**store.as_ref()?, &request)?;
                 engine.finish(now, &mut request, answer)
             }
@@ -77,12 +79,16 @@ impl<S: ChargeStore> Agent<S> {
     #[doc(hidden)]
     pub async fn decide(&self, call: &Call<'_>) -> Decision {
         let now = self.shared.clock.now();
-        if let Some(decision) = self.shared.engine.decide(now, call, Some, || None) {
-            #[cfg(feature = "metrics")]
-            self.shared.metrics.check.at_once();
-            return decision;
-        }
-        let output = match self.shared.run_at_once(now, Operation::check(call)) {
+        let engine = &self.shared.engine;
+        let found = match engine.decide(now, call, Ok, Err) {
+            Ok(decision) => {
+                #[cfg(feature = "metrics")]
+                self.shared.metrics.check.at_once();
+                return decision;
+            }
+            Err(found) => found,
+        };
+        let output = match self.shared.checked_at_once(engine.begin_found(now, call, found.as_ref())) {
             Ok(output) => output,
             Err(request) => self.shared.ask_store_timed(request, slice::from_ref(call)).await,
         };
@@ -102,7 +108,8 @@ impl<S: ChargeStore> Agent<S> {
     #[doc(hidden)]
     pub async fn decide_all(&self, calls: &[Call<'_>], scope: MatchScope<'_>) -> Vec<Decision> {
         let now = self.shared.clock.now();
-        let output = match self.shared.run_at_once(now, Operation::Check { calls, scope }) {
+        let output = match self.shared.checked_at_once(self.shared.engine.begin(now, Operation::Check { calls, scope }))
+        {
             Ok(output) => output,
             Err(request) => self.shared.ask_store_timed(request, calls).await,
         };

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_engine::{Operation, Output};
+use tollgate_engine::{FoundRule, Output};
 
 use super::answer::{answer_of, sole_decision};
 use super::shared::Agent;
@@ -30,8 +30,14 @@ impl<'a, 'c, S: ChargeStore> CheckFuture<'a, 'c, S> {
     }
 
     #[cold]
-    fn poll_generally(&mut self, now: Timestamp, context: &mut Context<'_>) -> Poll<Result<Admission, Denial>> {
-        match self.agent.shared.run_at_once(now, Operation::check(self.call)) {
+    fn poll_generally(
+        &mut self,
+        now: Timestamp,
+        found: Option<FoundRule>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<Admission, Denial>> {
+        let shared = &self.agent.shared;
+        match shared.checked_at_once(shared.engine.begin_found(now, self.call, found.as_ref())) {
             Ok(output) => Poll::Ready(self.answer(output)),
             Err(request) => {
                 let waiting =
@@ -64,6 +70,6 @@ impl<S: ChargeStore> Future for CheckFuture<'_, '_, S> {
             shared.metrics.check.at_once();
             Poll::Ready(answer_of(decision))
         };
-        shared.engine.decide(now, check.call, answer, || check.poll_generally(now, context))
+        shared.engine.decide(now, check.call, answer, |found| check.poll_generally(now, found, context))
     }
 }

@@ -3,7 +3,6 @@
 use std::pin::Pin;
 
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
 use tollgate_engine::{Operation, Output, Progress, StoreRequest};
 
 use super::asked_decision::ObservedRequest;
@@ -11,22 +10,27 @@ use super::shared::Shared;
 use crate::store::ChargeStore;
 
 impl<S: ChargeStore> Shared<S> {
-    /// Runs a check that waits for no store and counts it; else returns the request to the store.
-    pub(super) fn run_at_once(&self, now: Timestamp, operation: Operation<'_, '_>) -> Result<Output, StoreRequest> {
-        match self.engine.begin(now, operation) {
-            Progress::Done(output) => {
-                #[cfg(feature = "metrics")]
-                self.metrics.check.at_once();
-                Ok(output)
-            }
+    /// Returns the output of an operation that waits for no store; else the request to the store. A charge that follows the decision
+    /// is sent.
+    pub(super) fn without_wait(&self, progress: Progress) -> Result<Output, StoreRequest> {
+        match progress {
+            Progress::Done(output) => Ok(output),
             Progress::Deferred(output, request) => {
-                #[cfg(feature = "metrics")]
-                self.metrics.check.at_once();
                 self.charge_afterwards(request);
                 Ok(output)
             }
             Progress::NeedsStore(request) => Err(request),
         }
+    }
+
+    /// Returns the output of a check that waits for no store, and counts it; else the request to the store.
+    pub(super) fn checked_at_once(&self, progress: Progress) -> Result<Output, StoreRequest> {
+        let output = self.without_wait(progress);
+        #[cfg(feature = "metrics")]
+        if output.is_ok() {
+            self.metrics.check.at_once();
+        }
+        output
     }
 
     /// Finishes the check of these calls with the answer of the store, and observes its duration. The future is boxed because it
@@ -53,13 +57,9 @@ impl<S: ChargeStore> Shared<S> {
 
     /// Runs an operation; waits for the store no longer than the operation's deadline.
     pub(super) async fn run(&self, operation: Operation<'_, '_>) -> Output {
-        match self.engine.begin(self.clock.now(), operation) {
-            Progress::Done(output) => output,
-            Progress::Deferred(output, request) => {
-                self.charge_afterwards(request);
-                output
-            }
-            Progress::NeedsStore(request) => self.ask_store(request).await.0,
+        match self.without_wait(self.engine.begin(self.clock.now(), operation)) {
+            Ok(output) => output,
+            Err(request) => self.ask_store(request).await.0,
         }
     }
 }

@@ -117,7 +117,7 @@ impl Subject {
 
     fn run_alone(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
         if let (true, Operation::Check { calls: [call], .. }) = (self.is_fast, operation)
-            && let Some(decision) = self.engine.decide(now, call, Some, || None)
+            && let Some(decision) = self.engine.decide(now, call, Some, |_| None)
         {
             return Output::Decisions([decision].into_iter().collect());
         }

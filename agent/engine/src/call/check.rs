@@ -14,10 +14,10 @@ use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchScope, Positions};
 
 use crate::call::decide::verdicts_of;
-use crate::call::joint_charge::part_of;
+use crate::call::known_calls::FoundRule;
 use crate::call::leases::Sending;
 use crate::call::leases::payments::Payments;
-use crate::call::planned_call::{PlannedCall, Verdicts, allow_over_quota};
+use crate::call::planned_call::{PlannedCall, StepAnswer, StepResults, Verdicts, allow_over_quota};
 use crate::counters::{LockedTable, StoreAccess};
 use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, Charges, MatchedRule};
@@ -35,6 +35,24 @@ pub(crate) enum CheckedAlone<'a> {
     /// The call is decided, and is charged afterwards.
     Deferred(Decision, PlannedCall<'a>),
     AsksStore(PlannedCall<'a>),
+    /// The call was tried, and what the sketch or the signals would enter could not be given back. Nothing has happened.
+    NotBegun,
+}
+
+/// Way in which the check of one call begins.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Beginning<'f> {
+    /// Rule of the call, if it was found before.
+    pub(crate) found: Option<&'f FoundRule>,
+    /// True if the call is decided at once or not at all.
+    pub(crate) is_tried: bool,
+    /// True if a request to the store is sent. Else the views do not note that the store is asked.
+    pub(crate) may_ask: bool,
+}
+
+impl Beginning<'_> {
+    /// Check that waits for the store if it must.
+    pub(crate) const WAITING: Self = Self { found: None, is_tried: false, may_ask: true };
 }
 
 impl Engine {
@@ -45,12 +63,14 @@ impl Engine {
         context: &Context<'a>,
         call: &Call<'_>,
         scope: MatchScope<'_>,
-        may_ask: bool,
+        beginning: Beginning<'_>,
     ) -> CheckedAlone<'a> {
         let mut planned = self.unplanned(context, call, scope);
         // A request that may have been charged asks the store.
         let may_lease = planned.request.is_none() && !self.settings.owns_table;
-        let mut table = self.plan_call(context, call, scope, &mut planned, may_lease, may_ask);
+        let Some(mut table) = self.plan_call(context, call, scope, &mut planned, may_lease, beginning) else {
+            return CheckedAlone::NotBegun;
+        };
         if planned.asks_store() {
             if !self.settings.owns_table {
                 return CheckedAlone::AsksStore(planned);
@@ -58,11 +78,13 @@ impl Engine {
             let mut charges = Charges::new();
             self.add_charges(context, &planned, false, Self::expiry(context, &planned).1, &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
-            let whole = |(charge, result): (&Charge, &ChargeResult)| part_of(result, charge, 0, charge.cost);
-            let mut applied = charges.iter().zip(&results).map(whole);
-            let result = |matched: &MatchedRule<'_>| matched.own_result(context.now).or_else(|| applied.next());
-            planned.results = planned.matched.iter().filter_map(result).collect();
-            planned.set_verdicts(context.bounds, verdicts_of(&planned.matched, &planned.results));
+            let share = |(charge, result): (&Charge, &ChargeResult)| result.share(charge, 0, charge.cost);
+            let mut applied = charges.iter().zip(&results).map(share);
+            let result = |matched: &MatchedRule<'_>| matched.own_verdict().is_none().then(|| applied.next()).flatten();
+            let results: StepResults = planned.matched.iter().map(result).collect();
+            let verdicts = verdicts_of(&planned.matched, &results);
+            planned.answer = Some(StepAnswer { at: context.now, results });
+            planned.set_verdicts(context.bounds, verdicts);
         }
         drop(table);
         allow_over_quota(slice::from_mut(&mut planned));
@@ -82,7 +104,7 @@ impl Engine {
         let plan = |call| {
             let mut planned = self.unplanned(context, call, scope);
             // Another call of the request may hold back this one, so it spends no lease.
-            drop(self.plan_call(context, call, scope, &mut planned, false, true));
+            drop(self.plan_call(context, call, scope, &mut planned, false, Beginning::WAITING));
             planned
         };
         calls.iter().map(plan).collect()
@@ -112,18 +134,19 @@ impl Engine {
             let verdicts = match answer {
                 Ok(results) => {
                     let at = results.first().map_or(at, |result| result.at);
-                    let part = |matched: &MatchedRule<'_>| {
-                        if let Some(result) = matched.own_result(at) {
-                            return Some(result);
+                    let share = |matched: &MatchedRule<'_>| {
+                        if matched.own_verdict().is_some() {
+                            return None;
                         }
                         let mut evaluated = charges.iter().zip(results).zip(&mut before);
                         let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
-                        let result = part_of(result, charge, *before, matched.unpaid());
+                        let result = result.share(charge, *before, matched.unpaid());
                         *before = before.saturating_add(matched.unpaid());
                         Some(result)
                     };
-                    planned.results = planned.matched.iter().filter_map(part).collect();
-                    let mut verdicts = verdicts_of(&planned.matched, &planned.results);
+                    let shares: StepResults = planned.matched.iter().map(share).collect();
+                    let mut verdicts = verdicts_of(&planned.matched, &shares);
+                    planned.answer = Some(StepAnswer { at, results: shares });
                     if may_lease {
                         self.pay_denied(context, planned, &mut verdicts);
                     }
@@ -180,8 +203,7 @@ impl Engine {
     }
 
     /// Plans one call, and returns the locked shards of its counters. The store may not be asked while the breaker is
-    /// open, nor about a counter that lacks more units than the call can carry to it. If the request may not be sent,
-    /// the views do not note that the store is asked.
+    /// open, nor about a counter that lacks more units than the call can carry to it. None if the call is not begun.
     fn plan_call<'a>(
         &self,
         context: &Context<'a>,
@@ -189,14 +211,16 @@ impl Engine {
         scope: MatchScope<'_>,
         planned: &mut PlannedCall<'a>,
         may_lease: bool,
-        may_ask: bool,
-    ) -> LockedTable<'_> {
+        beginning: Beginning<'_>,
+    ) -> Option<LockedTable<'_>> {
         let PlannedCall { matched, shadowed, .. } = planned;
-        if let Err(rejection) = self.match_call(context, call, scope, false, matched, shadowed) {
+        if let Some(found) = beginning.found.and_then(|found| found.matched(context, call)) {
+            matched.push(found);
+        } else if let Err(rejection) = self.match_call(context, call, scope, false, matched, shadowed) {
             planned.matched.clear();
             planned.rejection = Some(rejection);
         }
-        let mut table = self.place(context, &mut planned.matched);
+        let mut table = self.place(context, &mut planned.matched, beginning.is_tried)?;
         let is_open = || self.store.breaker().is_open_for(Self::expiry(context, planned).0);
         let store = if self.is_degraded() && is_open() || !self.can_carry(&planned.matched, &mut table) {
             StoreAccess::Closed
@@ -213,7 +237,7 @@ impl Engine {
             payments = self.payments(context, &planned.matched, &mut table, Some(step_until));
             self.note_demand(&mut planned.matched, &mut table);
         }
-        let asks = !self.settings.owns_table && may_ask;
+        let asks = !self.settings.owns_table && beginning.may_ask;
         let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest, &payments);
         // If the request is not sent, the views note nothing.
         if verdicts.as_ref().map_or(asks, is_admitted) {
@@ -236,7 +260,7 @@ impl Engine {
             Self::show_known_denials(context, planned, &mut table);
         }
         planned.set_instant(latest);
-        table
+        Some(table)
     }
 
     /// Returns a call before its plan: its number and its request.

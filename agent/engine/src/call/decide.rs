@@ -40,9 +40,9 @@ impl Engine {
         planned: &PlannedCall<'_>,
         held_back: bool,
     ) -> Decision {
-        let PlannedCall { number, matched, rejection, bounds, at, verdicts, combined, results, .. } = planned;
+        let PlannedCall { number, matched, rejection, bounds, verdicts, combined, .. } = planned;
         let Combined { allowed, shown, source, by } = *combined;
-        let at = planned.within_leases(results.first().map_or(*at, |result| result.at));
+        let at = planned.decided_at();
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
             (None, Some(shown)) => (Some(&*shown.rule.name), &context.active.counts[shown.index]),
@@ -60,8 +60,7 @@ impl Engine {
         let is_shadow_denied = planned.is_shadow_denied();
         let mut home = Some(CallHome { decider, shadow_denied: is_shadow_denied, denied, remaining });
         for (position, matched) in matched.iter().enumerate() {
-            let eventual = matched.eventual.as_deref();
-            let result = results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
+            let result = planned.result(position);
             let stands = planned.stands(position, held_back);
             self.resolve_payment(context, matched, stands);
             let counts = &context.active.counts[matched.index];
@@ -115,7 +114,7 @@ impl Engine {
             self.publish(context, call, None, row, home);
         }
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
-        let from = results.first().map_or(bounds.earliest, |result| result.at);
+        let from = planned.answer.as_ref().map_or(bounds.earliest, |answer| answer.at);
         let shown = shown.or_else(|| combine(verdicts).shown);
         let status_of = |place: usize| {
             let (matched, verdict) = (matched.get(place)?, planned.told(place)?);
@@ -223,15 +222,13 @@ impl Engine {
     }
 }
 
-pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[ChargeResult]) -> Verdicts {
-    let verdict_of = |(matched, result): (&MatchedRule<'_>, &ChargeResult)| {
-        if matched.is_paid() {
-            return matched.own_verdict();
-        }
+/// Returns the verdicts of the rules of a call by the results of the store, and by what the agent itself has answered.
+pub(crate) fn verdicts_of(matched: &[MatchedRule<'_>], results: &[Option<ChargeResult>]) -> Verdicts {
+    let verdict_of = |(matched, result): (&MatchedRule<'_>, &Option<ChargeResult>)| {
+        let Some(result) = result else { return matched.own_verdict() };
         let admitted = result.verdict.admitted || matched.never_denies();
         let verdict = Verdict { admitted, ..result.verdict };
-        let source = matched.own_verdict().map_or(Source::Store, |own| own.source);
-        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, source))
+        Some(RuleVerdict::new(&matched.policy, verdict, result.limit, Source::Store))
     };
     matched.iter().zip(results).map(verdict_of).collect()
 }

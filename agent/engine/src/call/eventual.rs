@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn a_call_that_would_wait_for_the_store_enters_nothing() {
         let engine = engine(false);
-        assert!(engine.try_begin(START, &Call::new().with("api_key", "k").with("ip", "i"), false).is_none());
+        assert!(engine.try_begin(START, &Call::new().with("api_key", "k").with("ip", "i"), None, false).is_none());
         assert_eq!(left(&engine), 10);
     }
 

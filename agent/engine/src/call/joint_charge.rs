@@ -1,7 +1,6 @@
 //! Joint charges: calls of one request that share a counter are charged once, with the sum of their costs.
 
-use tollgate_core::algorithm::Verdict;
-use tollgate_core::counter::{Charge, ChargeResult, DigestKey};
+use tollgate_core::counter::{Charge, DigestKey};
 
 /// Adds a charge to another one on the same counter. The smaller limit decides both. Different request ids become one id of
 /// all of them, by which the store recognises a retry of the whole request.
@@ -20,33 +19,11 @@ pub(crate) fn join(known: &mut Charge, charge: &Charge, key: &DigestKey) {
     }
 }
 
-/// Returns the result of a part of a charge that costs `cost`, as if the parts had been charged one after the other. The
-/// earlier parts cost `before`.
-pub(crate) fn part_of(result: &ChargeResult, charge: &Charge, before: u64, cost: u64) -> ChargeResult {
-    if result.repeated {
-        return *result;
-    }
-    let verdict = result.verdict;
-    // Room before anything of the request was charged.
-    let room = verdict.remaining.saturating_add(if verdict.admitted { charge.cost } else { 0 });
-    let through = before.saturating_add(cost);
-    let admitted = verdict.admitted || through < charge.cost && through <= room;
-    let remaining = if result.charged { room.saturating_sub(through) } else { room };
-    let retry_at = if admitted { result.at } else { verdict.retry_at };
-    // A charge past the limit was evaluated before it counted; its units stay for the rest of the window.
-    let window = charge.limit.window;
-    let is_past_limit = result.charged && !verdict.admitted;
-    let window_ends = if is_past_limit { window.start_of(window.sub_window(result.at) + 1) } else { result.at };
-    let reset_at = verdict.reset_at.max(window_ends);
-    let verdict = Verdict { admitted, remaining, retry_at, reset_at, ..verdict };
-    ChargeResult { verdict, ..*result }
-}
-
 #[cfg(test)]
 mod tests {
     use tollgate_core::algorithm::{Algorithm, CounterState, Limit};
     use tollgate_core::clock::Timestamp;
-    use tollgate_core::counter::CounterId;
+    use tollgate_core::counter::{ChargeResult, CounterId};
     use tollgate_core::window::{Estimate, Window};
 
     use super::*;
@@ -87,7 +64,7 @@ mod tests {
             };
             let mut before = 0;
             let parts = costs.iter().map(|cost| {
-                let part = part_of(&result, &joint, before, *cost).verdict;
+                let part = result.share(&joint, before, *cost).verdict;
                 before += cost;
                 part
             });

@@ -71,6 +71,15 @@ pub(crate) struct SoleRule {
     pub(crate) has_own_policy: bool,
 }
 
+/// The only rule that applies to a call, as [`Engine::decide`](crate::Engine::decide) has found it, for
+/// [`Engine::begin_found`](crate::Engine::begin_found).
+#[derive(Clone, Copy, Debug)]
+pub struct FoundRule {
+    pub(super) sole: SoleRule,
+    /// Number of the rules.
+    pub(super) rules: u32,
+}
+
 /// A cached denial of the counter. The default never holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct KnownDenial {

@@ -15,6 +15,7 @@ use tollgate_core::name::Name;
 use tollgate_core::own_answer::OwnAnswer;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
+use crate::call::known_calls::{FoundRule, SoleRule};
 use crate::counters::{Authority, Enforcement, Facts, LockedTable, RuleVerdict, SketchCharge};
 use crate::engine::{Context, Engine};
 use crate::report::{Notice, RuleCounts};
@@ -42,6 +43,25 @@ impl Rejection {
         (status.reset_ms, status.retry_after_ms) = (REJECTED_RETRY_MS, REJECTED_RETRY_MS);
         status.own_answer.clone_from(&self.own_answer);
         status
+    }
+}
+
+impl FoundRule {
+    /// Returns the rule as it applies to its call; none if other rules are in force, or if a hash slot
+    /// depends on the call.
+    pub(crate) fn matched<'a>(&self, context: &Context<'a>, call: &Call<'_>) -> Option<MatchedRule<'a>> {
+        let active = context.active;
+        let FoundRule { sole: SoleRule { index, has_own_policy, counter, cost, .. }, rules } = *self;
+        if rules != active.number || active.set.slot_by.is_some() {
+            return None;
+        }
+        let rule = &active.set.rules[index as usize];
+        let policy = match &rule.policy {
+            Some(policy) if has_own_policy => Cow::Borrowed(policy),
+            _ => rule.policy_for(&active.set.resolved(call)).0?,
+        };
+        let (index, slot) = (index as usize, HashSlotId::of(counter));
+        Some(MatchedRule::new(Cow::Borrowed(rule), policy, index, (counter, slot), cost.into(), Enforcement::Normal))
     }
 }
 
@@ -92,52 +112,44 @@ impl Engine {
             // The aggregator finds the limit of a global counter by the counter alone.
             let has_own = policy.global_quota.is_some();
             let shared = slot.as_ref().filter(|(name, _)| !has_own && rule.per.contains(name));
-            matched.push(MatchedRule {
-                rule: Cow::Borrowed(rule),
-                policy,
-                index,
-                counter,
-                sketched: None,
-                eventual: None,
-                slot: shared.map_or_else(|| HashSlotId::of(counter), |(_, slot)| *slot),
-                // A call of cost 0 asks, whatever the rule charges for others.
-                cost: if call.cost() == 0 { 0 } else { rule.cost_of(&resolved, call.cost()) },
-                enforcement: enforcement(rule, exempt, call.id().is_some(), is_alone),
-                wanted: None,
-                is_demand: false,
-                paid: None,
-                is_unasked: false,
-                follows: false,
-            });
+            let slot = shared.map_or_else(|| HashSlotId::of(counter), |(_, slot)| *slot);
+            // A call of cost 0 asks, whatever the rule charges for others.
+            let cost = if call.cost() == 0 { 0 } else { rule.cost_of(&resolved, call.cost()) };
+            let enforcement = enforcement(rule, exempt, call.id().is_some(), is_alone);
+            let (rule, counter) = (Cow::Borrowed(rule), (counter, slot));
+            matched.push(MatchedRule::new(rule, policy, index, counter, cost, enforcement));
         }
         Ok(())
     }
 
     /// Finds a place in the table for each counter of a call, and returns their shards, locked. The sketch decides for a
-    /// counter without a place.
-    pub(crate) fn place(&self, context: &Context<'_>, matched: &mut [MatchedRule<'_>]) -> LockedTable<'_> {
+    /// counter without a place. If `is_tried`, a call that the sketch or the signals decide for one of its counters, and that asks
+    /// the store about another one, gets none: what they have entered could not be given back.
+    pub(crate) fn place(
+        &self,
+        context: &Context<'_>,
+        matched: &mut [MatchedRule<'_>],
+        is_tried: bool,
+    ) -> Option<LockedTable<'_>> {
         let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
-        for matched in matched {
-            if !has_place(context, &mut table, matched) {
+        let have_places: SmallVec<[bool; 8]> =
+            matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
+        if is_tried && !self.settings.owns_table {
+            let asks =
+                |(matched, has_place): &(&MatchedRule<'_>, &bool)| **has_place && !self.is_eventual(&matched.policy);
+            let asking = matched.iter().zip(&have_places).filter(asks).count();
+            if asking > 0 && asking < matched.len() {
+                return None;
+            }
+        }
+        for (matched, has_place) in matched.iter_mut().zip(have_places) {
+            if !has_place {
                 let (verdict, limit) = self.charge_sketch(context, matched, matched.cost, matched.never_denies());
                 let verdict = RuleVerdict::new(&matched.policy, verdict, limit, Source::Local);
                 matched.sketched = Some(Box::new(verdict));
             }
         }
-        table
-    }
-
-    /// Returns true if the store may have to be asked about a call that the sketch or the signals decide, too.
-    pub(crate) fn is_partly_local(&self, context: &Context<'_>, call: &Call<'_>) -> bool {
-        let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
-        let rejected = self.match_call(context, call, MatchScope::default(), false, &mut matched, &mut shadowed);
-        let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
-        let mut asking = 0;
-        for matched in &matched {
-            let has_place = has_place(context, &mut table, matched);
-            asking += usize::from(has_place && !self.is_eventual(&matched.policy));
-        }
-        rejected.is_ok() && asking > 0 && asking < matched.len()
+        Some(table)
     }
 
     /// Returns true if a call can carry the units of its counters that the store does not know.

@@ -19,7 +19,8 @@ mod check_sole;
 mod local_answers;
 
 pub use check::Decisions;
-pub(crate) use check::{CheckedAlone, PlannedCalls};
+pub(crate) use check::{Beginning, CheckedAlone, PlannedCalls};
+pub use known_calls::FoundRule;
 pub(crate) use leases::{Sending, grant};
 pub(crate) use planned_call::PlannedCall;
 #[cfg(test)]

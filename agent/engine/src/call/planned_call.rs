@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, ChargeResults, RequestId, StoreError};
+use tollgate_core::counter::{ChargeResult, RequestId, StoreError};
 use tollgate_core::decision::Source;
 
 use crate::call::match_rules::{Rejection, ShadowedRules};
@@ -15,6 +15,17 @@ use crate::time::TimeBounds;
 
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
 pub(crate) type Verdicts = SmallVec<[Option<RuleVerdict>; 2]>;
+
+/// Result of the store for each rule of a call; none for a rule that the agent itself answers.
+pub(crate) type StepResults = SmallVec<[Option<ChargeResult>; 2]>;
+
+/// Answer of the store to the step of a call.
+#[derive(Debug)]
+pub(crate) struct StepAnswer {
+    /// Instant of the step.
+    pub(crate) at: Timestamp,
+    pub(crate) results: StepResults,
+}
 
 #[derive(Debug)]
 pub(crate) struct PlannedCall<'a> {
@@ -34,8 +45,8 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) unevaluated: Option<Box<RuleVerdict>>,
     /// True if the call is allowed although rules in quota mode deny it.
     pub(crate) is_over_quota: bool,
-    /// Results of the store for each rule; empty if it was not asked or did not answer.
-    pub(crate) results: ChargeResults,
+    /// Answer of the store; none if it was not asked or did not answer.
+    pub(crate) answer: Option<StepAnswer>,
     /// Reason for which the store did not answer, if it was asked.
     pub(crate) error: Option<StoreError>,
     /// Identifier of the call, if it has one and is alone in its request.
@@ -48,7 +59,7 @@ pub(crate) struct PlannedCall<'a> {
 
 impl PlannedCall<'_> {
     pub(crate) fn new(number: u64, bounds: TimeBounds) -> Self {
-        let (matched, verdicts, results) = (MatchedRules::new(), Verdicts::new(), ChargeResults::new());
+        let (matched, verdicts) = (MatchedRules::new(), Verdicts::new());
         let (shadowed, combined) = (ShadowedRules::new(), combine(&[]));
         Self {
             number,
@@ -61,7 +72,7 @@ impl PlannedCall<'_> {
             combined,
             unevaluated: None,
             is_over_quota: false,
-            results,
+            answer: None,
             error: None,
             request: None,
             is_deferred: false,
@@ -125,9 +136,18 @@ impl PlannedCall<'_> {
         if !matched.rule.shadow {
             return false;
         }
-        let eventual = matched.eventual.as_deref();
-        let result = self.results.get(position).filter(|_| eventual.is_none() && !matched.is_paid());
-        eventual.is_some_and(|eventual| eventual.would_deny) || result.is_some_and(|result| !result.verdict.admitted)
+        let would_deny = matched.eventual.as_deref().is_some_and(|eventual| eventual.would_deny);
+        would_deny || self.result(position).is_some_and(|result| !result.verdict.admitted)
+    }
+
+    /// Returns what the store has charged for the rule at a position; none if it was not asked or did not answer.
+    pub(crate) fn result(&self, position: usize) -> Option<&ChargeResult> {
+        self.answer.as_ref()?.results.get(position)?.as_ref().filter(|_| !self.matched[position].is_paid())
+    }
+
+    /// Returns the instant at which the call was decided: that of the step, or the one of its plan.
+    pub(crate) fn decided_at(&self) -> Timestamp {
+        self.within_leases(self.answer.as_ref().map_or(self.at, |answer| answer.at))
     }
 
     /// Returns true if the call may take units of leases. A call with an id may have been charged before. One that passes over a quota

@@ -88,7 +88,7 @@ mod tests {
             NOW,
             &call,
             |decision| decision.allowed,
-            || match engine.begin(NOW, Operation::check(&call)) {
+            |_| match engine.begin(NOW, Operation::check(&call)) {
                 Progress::Done(output) => output.into_decisions()[0].allowed,
                 Progress::Deferred(..) | Progress::NeedsStore(_) => unreachable!("the table is its own"),
             },

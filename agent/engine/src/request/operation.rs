@@ -23,7 +23,8 @@ use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
 use crate::call::{
-    CallerReset, CheckedAlone, Correction, Decisions, PlannedCall, RESET_DEADLINE, Sending, ThreadRules,
+    Beginning, CallerReset, CheckedAlone, Correction, Decisions, FoundRule, PlannedCall, RESET_DEADLINE, Sending,
+    ThreadRules,
 };
 use crate::engine::{Context, Engine};
 use crate::request::renewed_request::results_of;
@@ -126,20 +127,35 @@ impl Engine {
     /// Begins an operation.
     #[must_use]
     pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.begin_under(ThreadRules::of(self.rules.in_force()).load().0, now, operation, true)
+        self.begin_waiting(now, operation, None)
+    }
+
+    /// Begins the check of one call, of whose rule [`Engine::decide`] has found this.
+    #[must_use]
+    pub fn begin_found(&self, now: Timestamp, call: &Call<'_>, found: Option<&FoundRule>) -> Progress {
+        self.begin_waiting(now, Operation::check(call), found)
     }
 
     /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and
     /// that the sketch or the signals decide for another of its counters, is not begun: what they have entered could
     /// not be given back. If the store does not charge at once, the request is dropped, and the views note nothing of it.
     #[must_use]
-    pub fn try_begin(&self, now: Timestamp, call: &Call<'_>, charges_at_once: bool) -> Option<Progress> {
+    pub fn try_begin(
+        &self,
+        now: Timestamp,
+        call: &Call<'_>,
+        found: Option<&FoundRule>,
+        charges_at_once: bool,
+    ) -> Option<Progress> {
+        let beginning = Beginning { found, is_tried: true, may_ask: charges_at_once };
         let mut rules = ThreadRules::of(self.rules.in_force());
-        let active = rules.load().0;
-        let context = Context { now, bounds: self.store_time(now), active };
-        let may_ask = !self.settings.owns_table && active.emergency.is_none();
-        let begins = !may_ask || !self.is_partly_local(&context, call);
-        begins.then(|| self.begin_under(active, now, Operation::check(call), charges_at_once))
+        self.begin_under(rules.load().0, now, Operation::check(call), beginning)
+    }
+
+    fn begin_waiting(&self, now: Timestamp, operation: Operation<'_, '_>, found: Option<&FoundRule>) -> Progress {
+        let beginning = Beginning { found, ..Beginning::WAITING };
+        let mut rules = ThreadRules::of(self.rules.in_force());
+        self.begin_under(rules.load().0, now, operation, beginning).expect("only a call that is tried is not begun")
     }
 
     fn begin_under(
@@ -147,20 +163,21 @@ impl Engine {
         active: &Arc<ActiveRules>,
         now: Timestamp,
         operation: Operation<'_, '_>,
-        may_ask: bool,
-    ) -> Progress {
+        beginning: Beginning<'_>,
+    ) -> Option<Progress> {
         let context = Context { now, bounds: self.store_time(now), active };
         let mut deferred: Option<Decisions> = None;
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
                 if let Some(limit) = &active.emergency {
                     let decisions = self.decide_in_emergency(&context, limit, calls, scope);
-                    return Progress::Done(Output::Decisions(decisions));
+                    return Some(Progress::Done(Output::Decisions(decisions)));
                 }
                 let planned = match calls {
-                    [call] => match self.check_alone(&context, call, scope, may_ask) {
+                    [call] => match self.check_alone(&context, call, scope, beginning) {
+                        CheckedAlone::NotBegun => return None,
                         CheckedAlone::Decided(decision) => {
-                            return Progress::Done(Output::Decisions(smallvec![decision]));
+                            return Some(Progress::Done(Output::Decisions(smallvec![decision])));
                         }
                         CheckedAlone::Deferred(decision, planned) => {
                             deferred = Some(smallvec![decision]);
@@ -201,7 +218,7 @@ impl Engine {
         if charges.is_empty() || self.settings.owns_table {
             let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
             let sent = Sending { at: now, epoch: self.store.lease_epoch() };
-            return Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results)));
+            return Some(Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results))));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
         let mut request = AskedRequest {
@@ -221,10 +238,10 @@ impl Engine {
             request.charges.insert_many(0, carried);
         }
         let request = StoreRequest(Box::new(request));
-        match deferred {
+        Some(match deferred {
             Some(decisions) => Progress::Deferred(Output::Decisions(decisions), request),
             None => Progress::NeedsStore(request),
-        }
+        })
     }
 
     fn begin_correction<'a, 'o, 'c>(

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId, HashSlotId};
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, HashSlotId};
 use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, LocalAnswer, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule};
@@ -74,6 +74,35 @@ pub(crate) struct EventualVerdict {
     pub(crate) would_deny: bool,
 }
 
+impl<'a> MatchedRule<'a> {
+    /// Creates a rule that nothing has decided or paid yet. `counter` is its counter, and the hash slot of it.
+    pub(crate) fn new(
+        rule: Cow<'a, Arc<Rule>>,
+        policy: Cow<'a, LimitPolicy>,
+        index: usize,
+        (counter, slot): (CounterId, HashSlotId),
+        cost: u64,
+        enforcement: Enforcement,
+    ) -> Self {
+        Self {
+            rule,
+            policy,
+            index,
+            counter,
+            sketched: None,
+            eventual: None,
+            slot,
+            cost,
+            enforcement,
+            wanted: None,
+            is_demand: false,
+            paid: None,
+            is_unasked: false,
+            follows: false,
+        }
+    }
+}
+
 impl MatchedRule<'_> {
     pub(crate) fn into_owned(self) -> MatchedRule<'static> {
         let (rule, policy) = (Cow::Owned(self.rule.into_owned()), Cow::Owned(self.policy.into_owned()));
@@ -95,23 +124,6 @@ impl MatchedRule<'_> {
     /// Returns true if a lease pays the whole cost.
     pub(crate) fn is_paid(&self) -> bool {
         self.paid.as_deref().is_some_and(|paid| paid.rule.is_some())
-    }
-
-    /// Returns that verdict as if the store had given it at an instant.
-    pub(crate) fn own_result(&self, at: Timestamp) -> Option<ChargeResult> {
-        let RuleVerdict { verdict, limit, .. } = self.own_verdict()?;
-        let charged = verdict.admitted;
-        Some(ChargeResult {
-            verdict,
-            charged,
-            repeated: false,
-            leased: 0,
-            at,
-            limit,
-            limit_until: None,
-            born: at,
-            previous: at,
-        })
     }
 
     pub(crate) fn never_denies(&self) -> bool {

@@ -133,6 +133,41 @@ impl Charge {
     }
 }
 
+impl ChargeResult {
+    /// Returns the share of one call in the result of a charge that several calls made together, as if they had come one after
+    /// the other: the call costs `cost`, and the earlier ones cost `before`. Units that were charged beyond the cost of the charge
+    /// are of later calls. All units of a repeated charge were charged before.
+    #[must_use]
+    pub fn share(&self, charge: &Charge, before: u64, cost: u64) -> Self {
+        if self.repeated {
+            return *self;
+        }
+        let verdict = self.verdict;
+        let (through, total) = (before.saturating_add(cost), charge.cost.saturating_add(self.leased));
+        // Room before anything of the charge was made.
+        let room = verdict.remaining.saturating_add(if verdict.admitted { charge.cost } else { 0 });
+        let is_of_total = verdict.admitted && through <= total;
+        let admitted = is_of_total || through < charge.cost && through <= room;
+        let charged = self.charged && (is_of_total || !verdict.admitted);
+        let taken = if charged {
+            through
+        } else if self.charged {
+            total
+        } else {
+            0
+        };
+        let remaining = room.saturating_sub(taken);
+        let retry_at = if admitted && remaining >= cost { self.at } else { verdict.retry_at };
+        // A charge past the limit was evaluated before it counted; its units stay for the rest of the window.
+        let window = charge.limit.window;
+        let is_past_limit = self.charged && !verdict.admitted;
+        let window_ends = if is_past_limit { window.start_of(window.sub_window(self.at) + 1) } else { self.at };
+        let reset_at = verdict.reset_at.max(window_ends);
+        let verdict = Verdict { admitted, remaining, retry_at, reset_at, ..verdict };
+        Self { verdict, charged, leased: 0, ..*self }
+    }
+}
+
 impl ChargeMode {
     /// Returns the instant in store time after which the charge has expired, if there is one.
     #[must_use]

@@ -51,14 +51,20 @@ impl<'c> AgentLife<'c> {
             [call] => self.memory.altered(bug, self.now(env), generation, call),
             _ => None,
         };
-        let decided = env.bug.and_then(altered).and_then(|(now, call)| self.engine.decide(now, &call, Some, || None));
-        let decided =
-            decided.or_else(|| call.and_then(|[call]| self.engine.decide(self.now(env), call, Some, || None)));
-        let progress = if let Some(decision) = decided {
-            Progress::Done(Output::Decisions(Decisions::from_iter([decision])))
-        } else {
-            let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
-            self.engine.begin(self.now(env), operation)
+        let of_bug = env.bug.and_then(altered).and_then(|(now, call)| self.engine.decide(now, &call, Some, |_| None));
+        let now = self.now(env);
+        let decided = match (of_bug, call) {
+            (Some(decision), _) => Ok(decision),
+            (None, Some([call])) => self.engine.decide(now, call, Ok, |found| Err(Some((call, found)))),
+            (None, None) => Err(None),
+        };
+        let progress = match decided {
+            Ok(decision) => Progress::Done(Output::Decisions(Decisions::from_iter([decision]))),
+            Err(Some((call, found))) => self.engine.begin_found(now, call, found.as_ref()),
+            Err(None) => {
+                let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
+                self.engine.begin(now, operation)
+            }
         };
         let asked = AskedCalls { calls, generation, arrived: env.now() };
         match progress {

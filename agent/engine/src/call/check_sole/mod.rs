@@ -19,7 +19,7 @@ use tollgate_core::decision::{Decision, LocalAnswer, Source};
 use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
 
-use crate::call::known_calls::{KnownCall, SoleRule};
+use crate::call::known_calls::{FoundRule, KnownCall, SoleRule};
 use crate::call::record::{CallHome, CallRow, signed};
 use crate::call::thread_rules::ThreadRules;
 use crate::counters::{
@@ -46,7 +46,7 @@ impl Found {
 
 impl Engine {
     /// Decides a call at once and makes the caller's answer of the decision, if one rule applies and a look at its
-    /// counter is enough; else nothing has happened, and `otherwise` decides, by [`Engine::begin`].
+    /// counter is enough; else nothing has happened, and `otherwise` decides, by [`Engine::begin_found`] with the rule that was found.
     ///
     /// The answer is made in its place. To move a decision that was just written takes as long as all other steps together:
     /// the processor must wait until the writes have ended.
@@ -57,21 +57,28 @@ impl Engine {
         now: Timestamp,
         call: &Call<'_>,
         answer: impl FnOnce(Decision) -> R,
-        otherwise: impl FnOnce() -> R,
+        otherwise: impl FnOnce(Option<FoundRule>) -> R,
     ) -> R {
+        let mut found = None;
         // A request that may have been charged, and a store that lacks units, need more.
         if call.id().is_none() && !self.store.is_needed() {
             let mut thread_rules = ThreadRules::of(self.rules.in_force());
-            if let Some(sole) = self.check_sole(&mut thread_rules, now, call) {
+            if let Some(sole) = self.check_sole(&mut thread_rules, now, call, &mut found) {
                 return answer(sole);
             }
         }
-        otherwise()
+        otherwise(found)
     }
 
     #[expect(clippy::inline_always, reason = "as for `decide`")]
     #[inline(always)]
-    fn check_sole(&self, thread_rules: &mut ThreadRules, now: Timestamp, call: &Call<'_>) -> Option<Decision> {
+    fn check_sole(
+        &self,
+        thread_rules: &mut ThreadRules,
+        now: Timestamp,
+        call: &Call<'_>,
+        found: &mut Option<FoundRule>,
+    ) -> Option<Decision> {
         let (active, known) = thread_rules.load();
         let bounds = self.store_time(now);
         let mut known = known.place(active.number, call);
@@ -95,7 +102,12 @@ impl Engine {
             Found::new(RuleVerdict::local(&policy, denial, policy.quota.units(), LocalAnswer::CachedDenial))
         } else {
             let known = known.as_mut().map(|known| &mut *known.call);
-            self.decide_by_counter(&context, &policy, &mut sole, known)?
+            let decided = self.decide_by_counter(&context, &policy, &mut sole, known);
+            let Some(decided) = decided else {
+                *found = Some(FoundRule { sole, rules: active.number });
+                return None;
+            };
+            decided
         };
         let (number, source, by, allowed) = (self.ids.next(), decided.source, decided.by, decided.verdict.admitted);
         active.counts[index].decided(source, allowed);

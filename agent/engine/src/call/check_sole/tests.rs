@@ -76,7 +76,7 @@ fn check_generally(engine: &Engine, now: Timestamp, call: &Call<'_>) -> Decision
 }
 
 fn check(engine: &Engine, now: Timestamp, call: &Call<'_>) -> Decision {
-    engine.decide(now, call, |decision| decision, || check_generally(engine, now, call))
+    engine.decide(now, call, |decision| decision, |_| check_generally(engine, now, call))
 }
 
 proptest! {
@@ -166,8 +166,8 @@ fn a_denial_that_a_thread_remembers_ends_when_the_clock_has_stepped_back() {
     let _ = engine.finish(START, &mut request, Ok(ChargeResults::from_iter([result])));
     let now = START.plus_ms(100);
     for _ in 0..3 {
-        assert_eq!(engine.decide(now, &call, Some, || None).expect("a denial").source, Source::Local);
+        assert_eq!(engine.decide(now, &call, Some, |_| None).expect("a denial").source, Source::Local);
     }
     engine.note_store_time(now, now, START.minus_ms(30_000));
-    assert!(engine.decide(now, &call, Some, || None).is_none(), "the store is asked");
+    assert!(engine.decide(now, &call, Some, |_| None).is_none(), "the store is asked");
 }

@@ -203,7 +203,8 @@ impl Engine {
         for result in results.iter_mut().filter(|result| !result.verdict.admitted) {
             result.verdict.remaining = 0;
         }
-        let verdicts = verdicts_of(matched, &results);
+        let answered: SmallVec<[_; 2]> = results.iter().copied().map(Some).collect();
+        let verdicts = verdicts_of(matched, &answered);
         let status = |shown: usize| {
             Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
         };

@@ -116,7 +116,7 @@ fn rows_of_known_calls_are_whole_and_in_order() {
         let mut decided = Vec::new();
         for (key, cost) in callers.into_iter().cycle().zip([1, 1, 2, 2, 600].into_iter().cycle()).take(200) {
             let call = Call::new().with("key", key).costing(cost);
-            let decision = publisher.engine.decide(publisher.now, &call, Some, || None);
+            let decision = publisher.engine.decide(publisher.now, &call, Some, |_| None);
             let decision = decision.or_else(|| {
                 let progress = publisher.engine.begin(publisher.now, Operation::check(&call));
                 let Progress::Done(output) = progress else { panic!("an own table is not asked") };
@@ -156,7 +156,7 @@ fn rows_of_several_threads_are_published_once() {
         let check = |thread: usize| {
             let call = Call::new().with("key", thread.to_string());
             let is_known =
-                |call: &Call<'_>| thread.is_multiple_of(2) && engine.decide(START, call, Some, || None).is_some();
+                |call: &Call<'_>| thread.is_multiple_of(2) && engine.decide(START, call, Some, |_| None).is_some();
             let check = |call: &Call<'_>| {
                 is_known(call) || matches!(engine.begin(START, Operation::check(call)), Progress::Done(_))
             };
@@ -186,7 +186,7 @@ fn a_sampled_call_has_its_trace_in_the_record() {
         if number % 2 == 1 {
             call.set_trace(trace(number));
         }
-        let _ = publisher.engine.decide(publisher.now, &call, Some, || {
+        let _ = publisher.engine.decide(publisher.now, &call, Some, |_| {
             let Progress::Done(output) = publisher.engine.begin(publisher.now, Operation::check(&call)) else {
                 return None;
             };

@@ -146,12 +146,18 @@ impl<T> GatheredStep<T> {
 
     /// Divides the answer of the store among the callers.
     pub fn split(self, answer: &Result<ChargeResults, StoreError>) -> Vec<CallerAnswer<T>> {
-        let (is_alone, cost) = (self.callers.len() == 1, self.charges.first().map_or(0, |charge| charge.cost));
-        let part = |(place, caller)| {
-            let part = |result: &ChargeResult| if is_alone { *result } else { part_of(result, place, cost) };
-            (caller, answer.as_ref().map(|results| results.iter().map(part).collect()).map_err(|error| *error))
+        let Self { charges, callers } = self;
+        // Callers that share a step ask for the same charge.
+        let is_shared = callers.len() > 1;
+        let share = |(place, caller): (usize, T)| {
+            let share = |(result, charge): (&ChargeResult, &Charge)| {
+                let before = u64::try_from(place).unwrap_or(u64::MAX).saturating_mul(charge.cost);
+                if is_shared { result.share(charge, before, charge.cost) } else { *result }
+            };
+            let shares = answer.as_ref().map(|results| results.iter().zip(&charges).map(share).collect());
+            (caller, shares.map_err(|error| *error))
         };
-        self.callers.into_iter().enumerate().map(part).collect()
+        callers.into_iter().enumerate().map(share).collect()
     }
 
     /// Returns the charge if other calls can share it. They can if it is the only one of its step, the store can charge
@@ -174,20 +180,4 @@ impl<T> GatheredStep<T> {
             && spread_ms <= EXPIRY_SPREAD_MS
             && self.callers.len() < COALESCED_LEN_MAX
     }
-}
-
-/// Returns the result for the call at this place of those that share a charge. The step before this one on the counter is
-/// the same for all of them.
-fn part_of(result: &ChargeResult, place: usize, cost: u64) -> ChargeResult {
-    let mut part = ChargeResult { leased: 0, ..*result };
-    if part.charged {
-        let before = u64::try_from(place).unwrap_or(u64::MAX).saturating_mul(cost);
-        let has_room = before <= result.leased;
-        part.verdict.remaining = part.verdict.remaining.saturating_sub(before.min(result.leased));
-        (part.charged, part.verdict.admitted) = (has_room, has_room);
-        if has_room && part.verdict.remaining >= cost {
-            part.verdict.retry_at = part.at;
-        }
-    }
-    part
 }

@@ -32,7 +32,7 @@ fn a_lease_ends_with_the_term_of_granted_units() {
         world.granted = (4_800, store_time(START.plus_ms(end_ms)));
         world.until_leased(&call());
         world.now = START.plus_ms(at_ms);
-        let decision = world.engine.decide(world.now, &call(), Some, || None);
+        let decision = world.engine.decide(world.now, &call(), Some, |_| None);
         let seen = decision.map(|decision| (decision.by, limit(&decision)));
         assert_eq!(seen, is_leased.then_some((Some(LocalAnswer::Lease), 6_000)), "{name}");
         world.now = START.plus_ms(end_ms);

@@ -73,7 +73,7 @@ impl World {
 
     /// Makes a call, by the fast way if it decides.
     fn check(&mut self, call: &Call<'_>) -> Decision {
-        if let Some(decision) = self.engine.decide(self.now, call, Some, || None) {
+        if let Some(decision) = self.engine.decide(self.now, call, Some, |_| None) {
             return decision;
         }
         let mut request = match self.engine.begin(self.now, Operation::check(call)) {
@@ -219,7 +219,7 @@ fn a_lease_ends_with_each_of_its_conditions() {
         let mut world = World::new([per_key("6000/min")]);
         world.until_leased(&call());
         happens(&mut world);
-        let is_leased = world.engine.decide(world.now, &call(), Some, || None).map(|decision| decision.by);
+        let is_leased = world.engine.decide(world.now, &call(), Some, |_| None).map(|decision| decision.by);
         let expected = still_leased.then_some(Some(LocalAnswer::Lease));
         assert_eq!(is_leased, expected, "{name}");
     }
