@@ -54,11 +54,12 @@ impl Engine {
         let saved = settings.saved_agents.take();
         let settings = Arc::new(settings);
         let EngineSettings { node, epoch, agents_expected, counters_max, sketch_bytes, partitions, .. } = &*settings;
+        let published = settings.publishes.then_some(*partitions);
         let reports = Arc::new(Reports::default());
         let counters = Arc::new(AgentTable::with_sketch(*counters_max, *sketch_bytes));
         let bus = Arc::new(BusLink::new(*partitions));
         Self {
-            ids: CallIds::new(&settings),
+            ids: CallIds::new(node, *epoch, &settings.digest_key, published),
             rules: AgentRules::new(&settings, rules, reports.clone()),
             fleet: Fleet::new(node.clone(), *epoch, *agents_expected, saved),
             store: StoreLink::new(settings.clone(), reports.clone(), counters.clone(), bus.clone()),

@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::call::Call;
-use tollgate_core::counter::{Charge, ChargeResult, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchScope, Positions};
 
 use crate::call::decide::verdicts_of;
 use crate::call::known_calls::FoundRule;
-use crate::call::leases::Sending;
 use crate::call::leases::payments::Payments;
 use crate::call::planned_call::{PlannedCall, StepAnswer, StepResults, Verdicts, allow_over_quota};
 use crate::counters::{LockedTable, StoreAccess};
@@ -29,14 +28,12 @@ pub(crate) type PlannedCalls<'a> = SmallVec<[PlannedCall<'a>; 1]>;
 /// Decisions of the calls of one request, in their order.
 pub type Decisions = SmallVec<[Decision; 1]>;
 
-/// Decision on the only call of a request, as far as it needs no store.
-pub(crate) enum CheckedAlone<'a> {
-    Decided(Decision),
-    /// The call is decided, and is charged afterwards.
-    Deferred(Decision, PlannedCall<'a>),
-    AsksStore(PlannedCall<'a>),
-    /// The call was tried, and what the sketch or the signals would enter could not be given back. Nothing has happened.
-    NotBegun,
+/// Calls of a request, as far as they need no store.
+pub(crate) enum BegunCalls<'a> {
+    Decided(Decisions),
+    /// The calls are decided, and are charged afterwards.
+    Deferred(Decisions, PlannedCalls<'a>),
+    AskStore(PlannedCalls<'a>),
 }
 
 /// Way in which the check of one call begins.
@@ -56,24 +53,46 @@ impl Beginning<'_> {
 }
 
 impl Engine {
+    /// Decides the calls of a request, unless the store must be asked. None if a call that is only tried is not begun, because what
+    /// the sketch or the signals would enter could not be given back: nothing has happened then.
+    pub(crate) fn begin_calls<'a>(
+        &self,
+        context: &Context<'a>,
+        calls: &[Call<'_>],
+        scope: MatchScope<'_>,
+        beginning: Beginning<'_>,
+    ) -> Option<BegunCalls<'a>> {
+        if let Some(limit) = &context.active.emergency {
+            return Some(BegunCalls::Decided(self.decide_in_emergency(context, limit, calls, scope)));
+        }
+        if let [call] = calls {
+            return self.check_alone(context, call, scope, beginning);
+        }
+        let mut planned = self.plan_calls(context, calls, scope);
+        let defers = !planned.iter().any(PlannedCall::asks_store) && planned.iter().any(|planned| planned.is_deferred);
+        Some(if defers {
+            BegunCalls::Deferred(self.answer_all(context, calls, &mut planned), planned)
+        } else {
+            BegunCalls::AskStore(planned)
+        })
+    }
+
     /// Decides the only call of a request, unless the store must be asked. With counts in the own table, the call is
     /// charged in the same step, so that each of its counters is locked once.
-    pub(crate) fn check_alone<'a>(
+    fn check_alone<'a>(
         &self,
         context: &Context<'a>,
         call: &Call<'_>,
         scope: MatchScope<'_>,
         beginning: Beginning<'_>,
-    ) -> CheckedAlone<'a> {
+    ) -> Option<BegunCalls<'a>> {
         let mut planned = self.unplanned(context, call, scope);
         // A request that may have been charged asks the store.
         let may_lease = planned.request.is_none() && !self.settings.owns_table;
-        let Some(mut table) = self.plan_call(context, call, scope, &mut planned, may_lease, beginning) else {
-            return CheckedAlone::NotBegun;
-        };
+        let mut table = self.plan_call(context, call, scope, &mut planned, may_lease, beginning)?;
         if planned.asks_store() {
             if !self.settings.owns_table {
-                return CheckedAlone::AsksStore(planned);
+                return Some(BegunCalls::AskStore(smallvec![planned]));
             }
             let mut charges = Charges::new();
             self.add_charges(context, &planned, false, Self::expiry(context, &planned).1, &mut charges);
@@ -90,15 +109,15 @@ impl Engine {
         allow_over_quota(slice::from_mut(&mut planned));
         let decision = self.answer(context, call, &planned, false);
         planned.decided();
-        if planned.is_deferred { CheckedAlone::Deferred(decision, planned) } else { CheckedAlone::Decided(decision) }
+        let decisions = smallvec![decision];
+        Some(if planned.is_deferred {
+            BegunCalls::Deferred(decisions, smallvec![planned])
+        } else {
+            BegunCalls::Decided(decisions)
+        })
     }
 
-    pub(crate) fn plan_calls<'a>(
-        &self,
-        context: &Context<'a>,
-        calls: &[Call<'_>],
-        scope: MatchScope<'_>,
-    ) -> PlannedCalls<'a> {
+    fn plan_calls<'a>(&self, context: &Context<'a>, calls: &[Call<'_>], scope: MatchScope<'_>) -> PlannedCalls<'a> {
         let excluded = excluded(context.active, calls, scope);
         let scope = MatchScope { excluded: &excluded, ..scope };
         let plan = |call| {
@@ -108,83 +127,6 @@ impl Engine {
             planned
         };
         calls.iter().map(plan).collect()
-    }
-
-    /// Decides the calls of a request as if one had come after the other.
-    pub(crate) fn finish_check(
-        &self,
-        context: &Context<'_>,
-        calls: &[Call<'_>],
-        planned: &mut [PlannedCall<'_>],
-        charges: &[Charge],
-        sent: Sending,
-        answer: &Result<ChargeResults, StoreError>,
-    ) -> Decisions {
-        let (sent_at, may_lease) = (sent.at, calls.len() == 1 && planned[0].may_lease());
-        if let Ok(results) = answer {
-            self.take_leases(context.now, context.active, planned, charges, results, sent);
-        }
-        // Cost of the earlier calls in each charge.
-        let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
-        if let Err(error) = answer {
-            planned.iter_mut().filter(|planned| planned.is_deferred).for_each(|planned| planned.error = Some(*error));
-        }
-        for planned in planned.iter_mut().filter(|planned| planned.asks_store()) {
-            let mut at = context.bounds.latest;
-            let verdicts = match answer {
-                Ok(results) => {
-                    let at = results.first().map_or(at, |result| result.at);
-                    let share = |matched: &MatchedRule<'_>| {
-                        if matched.own_verdict().is_some() {
-                            return None;
-                        }
-                        let mut evaluated = charges.iter().zip(results).zip(&mut before);
-                        let ((charge, result), before) = evaluated.find(|((charge, _), _)| matched.shares(charge))?;
-                        let result = result.share(charge, *before, matched.unpaid());
-                        *before = before.saturating_add(matched.unpaid());
-                        Some(result)
-                    };
-                    let shares: StepResults = planned.matched.iter().map(share).collect();
-                    let mut verdicts = verdicts_of(&planned.matched, &shares);
-                    planned.answer = Some(StepAnswer { at, results: shares });
-                    if may_lease {
-                        self.pay_denied(context, planned, &mut verdicts);
-                    }
-                    verdicts
-                }
-                Err(error) => {
-                    planned.error = Some(*error);
-                    // The store may have charged the call from its sending on: decided later, it would leave the
-                    // store's window before it leaves that of the decision.
-                    if error.may_have_charged() {
-                        at = context.bounds.earliest.minus_ms(context.now.ms_since(sent_at));
-                    }
-                    let deadline = Self::expiry(context, planned).0;
-                    let is_late = error.may_pass() && !self.store.breaker().is_open_for(deadline);
-                    let store = if is_late { StoreAccess::Late } else { StoreAccess::Closed };
-                    self.end_payments(context, planned);
-                    let matched = &mut planned.matched;
-                    let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
-                    let payments = if is_late && may_lease {
-                        self.payments(context, matched, &mut table, None)
-                    } else {
-                        Payments::new()
-                    };
-                    let verdicts = self.plan(context, matched, &mut table, store, at, &payments).unwrap_or_default();
-                    if is_admitted(&verdicts) {
-                        Self::take_payments(matched, &payments, &mut table);
-                    }
-                    verdicts
-                }
-            };
-            planned.set_verdicts(context.bounds, verdicts);
-            planned.set_instant(at);
-        }
-        let decisions = self.answer_all(context, calls, planned);
-        if let Ok(results) = answer {
-            self.followed_by(context, calls, planned, charges, results);
-        }
-        decisions
     }
 
     /// Returns the decisions of the calls of a request, once each call has its verdicts.
@@ -270,7 +212,7 @@ impl Engine {
     }
 }
 
-fn is_admitted(verdicts: &Verdicts) -> bool {
+pub(super) fn is_admitted(verdicts: &Verdicts) -> bool {
     verdicts.iter().flatten().all(|rule| rule.verdict.admitted)
 }
 

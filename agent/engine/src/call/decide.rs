@@ -40,79 +40,102 @@ impl Engine {
         planned: &PlannedCall<'_>,
         held_back: bool,
     ) -> Decision {
-        let PlannedCall { number, matched, rejection, bounds, verdicts, combined, .. } = planned;
+        let PlannedCall { number, matched, rejection, combined, .. } = planned;
         let Combined { allowed, shown, source, by } = *combined;
-        let at = planned.decided_at();
         let (decider, counts) = match (rejection, shown.map(|shown| &matched[shown])) {
             (Some(rejection), _) => (Some(&*rejection.by), &rejection.counts),
             (None, Some(shown)) => (Some(&*shown.rule.name), &context.active.counts[shown.index]),
             (None, None) => (None, self.rules.unlimited()),
         };
         counts.decided(source, allowed);
-        let charges = allowed && !held_back && call.cost() > 0;
-        if charges && shown.and_then(|shown| planned.told(shown)).is_some_and(|rule| rule.is_near_limit()) {
+        let told = shown.and_then(|shown| planned.told(shown));
+        if allowed && !held_back && call.cost() > 0 && told.is_some_and(|rule| rule.is_near_limit()) {
             counts.came_near_limit();
         }
         planned.count_shadowed(context);
         let denied = (!allowed).then(|| DenialCause::by_rules(rejection.is_some(), source, by));
-        let remaining = shown.and_then(|shown| planned.told(shown)).map(|rule| rule.verdict.remaining);
+        let remaining = told.map(|rule| rule.verdict.remaining);
         // The first row is the home row.
-        let is_shadow_denied = planned.is_shadow_denied();
-        let mut home = Some(CallHome { decider, shadow_denied: is_shadow_denied, denied, remaining });
-        for (position, matched) in matched.iter().enumerate() {
-            let result = planned.result(position);
-            let stands = planned.stands(position, held_back);
-            self.resolve_payment(context, matched, stands);
-            let counts = &context.active.counts[matched.index];
-            match verdicts.get(position).copied().flatten().and_then(|rule| rule.by) {
-                Some(LocalAnswer::Part) if stands => counts.late_part_units.add(matched.unpaid()),
-                Some(LocalAnswer::Late) => {
-                    counts.late_denials.add(1);
-                    self.reports.note_late_denial(context.now);
-                }
-                _ => {}
-            }
-            let taken = matched.paid.as_deref().and_then(|paid| paid.taken);
-            let at = taken.map_or(at, |taken| taken.span.nearest(at));
-            let fate = planned.fate(position, result, stands, call.id().is_some());
-            // The slot of a denied call without an id is held for nobody.
-            let holds_none = matched.is_slot() && !stands && call.id().is_none();
-            // A rule that is counted always may have been charged although the call was denied.
-            let is_charged = |result: &ChargeResult| {
-                result.charged && (result.verdict.admitted || matched.never_denies()) && !holds_none
-            };
-            let by_store = !self.settings.owns_table && matched.sketched.is_none();
-            let is_new = |r: &ChargeResult| is_charged(r) && !r.repeated && r.born > Timestamp::default();
-            let outcome = if by_store && result.is_some_and(is_new) {
-                Outcome::Charged
-            } else if stands || result.is_some_and(is_charged) {
-                Outcome::Admitted
-            } else {
-                denied.filter(|_| shown == Some(position)).map_or(Outcome::Spared, Outcome::Denied)
-            };
-            let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
-            let shadow_denied = planned.is_shadow_denied_by(position);
-            let own = || verdicts.get(position).copied().flatten().map(|rule| rule.source);
-            let source = if home.is_some() { source } else { own().unwrap_or(source) };
-            let charged_at = result.map_or(at, |result| result.at);
-            let row = CallRow { call: *number, at: charged_at, cost, outcome, shadow_denied, source };
-            let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
-            if shadow_denied {
-                counts.shadow_denials.add(1);
-            }
-            if matched.sketched.is_some() {
-                continue;
-            }
-            if let Some(result) = result.filter(|_| fate == Fate::Refund) {
-                self.give_back_slots(context, matched, result.at);
-            }
-            self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, fate });
+        let mut home = Some(CallHome { decider, shadow_denied: planned.is_shadow_denied(), denied, remaining });
+        for position in 0..matched.len() {
+            self.account_for(context, call, planned, position, held_back, &mut home);
         }
         if matched.is_empty() {
             let outcome = denied.map_or(Outcome::Admitted, Outcome::Denied);
-            let row = CallRow::new(*number, at, signed(call.cost()), outcome, source);
+            let row = CallRow::new(*number, planned.decided_at(), signed(call.cost()), outcome, source);
             self.publish(context, call, None, row, home);
         }
+        self.decision(context, call, planned, held_back)
+    }
+
+    /// Accounts for the rule of a call at a position: its row, its counts, its view, and what the call holds or gives back under it.
+    fn account_for(
+        &self,
+        context: &Context<'_>,
+        call: &Call<'_>,
+        planned: &PlannedCall<'_>,
+        position: usize,
+        held_back: bool,
+        home: &mut Option<CallHome<'_>>,
+    ) {
+        let matched = &planned.matched[position];
+        let counts = &context.active.counts[matched.index];
+        let verdict = planned.verdicts.get(position).copied().flatten();
+        let result = planned.result(position);
+        let stands = planned.stands(position, held_back);
+        self.resolve_payment(context, matched, stands);
+        match verdict.and_then(|rule| rule.by) {
+            Some(LocalAnswer::Part) if stands => counts.late_part_units.add(matched.unpaid()),
+            Some(LocalAnswer::Late) => {
+                counts.late_denials.add(1);
+                self.reports.note_late_denial(context.now);
+            }
+            _ => {}
+        }
+        let taken = matched.paid.as_deref().and_then(|paid| paid.taken);
+        let at = taken.map_or(planned.decided_at(), |taken| taken.span.nearest(planned.decided_at()));
+        let fate = planned.fate(position, result, stands, call.id().is_some());
+        // The slot of a denied call without an id is held for nobody.
+        let holds_none = matched.is_slot() && !stands && call.id().is_none();
+        // A rule that is counted always may have been charged although the call was denied.
+        let is_charged = |result: &ChargeResult| {
+            result.charged && (result.verdict.admitted || matched.never_denies()) && !holds_none
+        };
+        let by_store = !self.settings.owns_table && matched.sketched.is_none();
+        let is_new = |r: &ChargeResult| is_charged(r) && !r.repeated && r.born > Timestamp::default();
+        let outcome = if by_store && result.is_some_and(is_new) {
+            Outcome::Charged
+        } else if stands || result.is_some_and(is_charged) {
+            Outcome::Admitted
+        } else {
+            let Combined { allowed, shown, source, by } = planned.combined;
+            let denied = (!allowed && shown == Some(position))
+                .then(|| DenialCause::by_rules(planned.rejection.is_some(), source, by));
+            denied.map_or(Outcome::Spared, Outcome::Denied)
+        };
+        let cost = if result.is_some_and(|result| result.repeated) { 0 } else { signed(matched.cost) };
+        let shadow_denied = planned.is_shadow_denied_by(position);
+        let source = if home.is_some() { None } else { verdict.map(|rule| rule.source) };
+        let source = source.unwrap_or(planned.combined.source);
+        let charged_at = result.map_or(at, |result| result.at);
+        let row = CallRow { call: planned.number, at: charged_at, cost, outcome, shadow_denied, source };
+        let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
+        if shadow_denied {
+            counts.shadow_denials.add(1);
+        }
+        if matched.sketched.is_some() {
+            return;
+        }
+        if let Some(result) = result.filter(|_| fate == Fate::Refund) {
+            self.give_back_slots(context, matched, result.at);
+        }
+        self.update_view(context, planned, position, &AnsweredRule { result, at, round, stands, fate });
+    }
+
+    /// Makes the answer to a call.
+    fn decision(&self, context: &Context<'_>, call: &Call<'_>, planned: &PlannedCall<'_>, held_back: bool) -> Decision {
+        let PlannedCall { number, matched, rejection, bounds, verdicts, combined, .. } = planned;
+        let Combined { allowed, shown, source, by } = *combined;
         // Waits count from the store's step, or from the earliest that the store's time may be: never too short.
         let from = planned.answer.as_ref().map_or(bounds.earliest, |answer| answer.at);
         let shown = shown.or_else(|| combine(verdicts).shown);
@@ -124,18 +147,14 @@ impl Engine {
         // A rule that cannot deny makes no call wait.
         let waits = matched.iter().zip(verdicts).filter(|(matched, _)| !matched.never_denies());
         let delays = waits.filter_map(|(_, rule)| Some(rule.as_ref()?.verdict.delay_ms));
-        let mut decision = Decision::new(
-            allowed,
-            source,
-            at,
-            self.ids.decision(*number, matched.first().map(|matched| matched.charged_counter().id)),
-        );
+        let id = self.ids.decision(*number, matched.first().map(|matched| matched.counter));
+        let mut decision = Decision::new(allowed, source, planned.decided_at(), id);
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         if planned.tells_all {
             decision.others = (0..matched.len()).filter(|place| shown != Some(*place)).filter_map(status_of).collect();
         }
-        (decision.is_over_quota, decision.is_shadow_denied) = (planned.is_over_quota, is_shadow_denied);
+        (decision.is_over_quota, decision.is_shadow_denied) = (planned.is_over_quota, planned.is_shadow_denied());
         if let (true, Some(status)) = (planned.is_over_quota, &mut decision.status) {
             status.retry_after_ms = 0;
         }

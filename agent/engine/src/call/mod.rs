@@ -11,6 +11,7 @@ mod decide;
 mod joint_charge;
 mod check_charges;
 mod check;
+mod finish_check;
 mod eventual;
 mod emergency;
 mod settle_release;
@@ -19,7 +20,7 @@ mod check_sole;
 mod local_answers;
 
 pub use check::Decisions;
-pub(crate) use check::{Beginning, CheckedAlone, PlannedCalls};
+pub(crate) use check::{Beginning, BegunCalls, PlannedCalls};
 pub use known_calls::FoundRule;
 pub(crate) use leases::{Sending, grant};
 pub(crate) use planned_call::PlannedCall;

@@ -1,11 +1,11 @@
 //! Identity of the calls of one life of an agent: their numbers, and the ids of their decisions and unsynced units.
 
-use tollgate_core::counter::{CounterId, RequestId};
+use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, DigestKey, RequestId};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision_id::DecisionId;
 use tollgate_core::name::Name;
 
-use crate::engine_settings::EngineSettings;
 use crate::report::stripes::CallNumbers;
 
 /// Source of the numbers and ids of calls.
@@ -20,13 +20,13 @@ pub(crate) struct CallIds {
 }
 
 impl CallIds {
-    pub(crate) fn new(settings: &EngineSettings) -> Self {
-        let EngineSettings { node, epoch, digest_key, .. } = settings;
+    /// Creates the source of a life of this agent that begins at `epoch`.
+    pub(crate) fn new(node: &str, epoch: Timestamp, key: &DigestKey, partitions: Option<u32>) -> Self {
         Self {
             life: format!("{node}-{:x}", epoch.as_ms()).as_str().into(),
             numbers: CallNumbers::default(),
-            partitions: settings.publishes.then_some(settings.partitions),
-            backfill: digest_key.backfill(node, *epoch),
+            partitions,
+            backfill: key.backfill(node, epoch),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Requests: the life of an operation, from its begin over the answer of the store to an answer that comes late.
 
 mod store_request;
+mod operation;
 mod renewed_request;
 mod charge_results;
-mod operation;
+mod life_cycle;
 mod late_answer;
 
 pub use late_answer::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX};

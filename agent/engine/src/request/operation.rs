@@ -1,35 +1,18 @@
-//! The life cycle of an operation: begun, applied by the store if necessary, finished.
+//! Operations: everything that needs a decision or a request to the store, and what becomes of it.
 //!
-//! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the
-//! answer is a [`StoreRequest`], it sends the charges to the store, waits at most the request's deadline, and calls
-//! [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps the calls and the rules under which
-//! they were matched. With counts in the engine's own table the charges are applied here, and every operation is done at
-//! once. A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to
-//! [`Engine::late_answer`]. Any other is finished once; if it missed its deadline, its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
-//! ([`StoreRequest::leave`]). The operations are in [`check`](crate::call::check), [`settle_release`](crate::call::settle_release) and
-//! [`backfill`](crate::call::backfill). Each has a first half, which returns charges, and a second half, which takes the answer.
+//! [`life_cycle`](super::life_cycle) runs them.
 
-use std::mem;
 use std::slice;
-use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::smallvec;
 use tollgate_core::call::Call;
-use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, StoreError};
+use tollgate_core::counter::StoreError;
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
-use crate::call::{
-    Beginning, CallerReset, CheckedAlone, Correction, Decisions, FoundRule, PlannedCall, RESET_DEADLINE, Sending,
-    ThreadRules,
-};
-use crate::engine::{Context, Engine};
-use crate::request::renewed_request::results_of;
-use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
-use crate::rules::{ActiveRules, Charges};
+use crate::call::{CallerReset, Decisions};
+use crate::request::store_request::StoreRequest;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
 pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
@@ -120,195 +103,5 @@ impl Output {
     #[must_use]
     pub fn into_decisions(self) -> Decisions {
         if let Self::Decisions(decisions) = self { decisions } else { Decisions::new() }
-    }
-}
-
-impl Engine {
-    /// Begins an operation.
-    #[must_use]
-    pub fn begin(&self, now: Timestamp, operation: Operation<'_, '_>) -> Progress {
-        self.begin_waiting(now, operation, None)
-    }
-
-    /// Begins the check of one call, of whose rule [`Engine::decide`] has found this.
-    #[must_use]
-    pub fn begin_found(&self, now: Timestamp, call: &Call<'_>, found: Option<&FoundRule>) -> Progress {
-        self.begin_waiting(now, Operation::check(call), found)
-    }
-
-    /// Begins the check of a call that is decided at once or not at all. A call that the store may have to decide, and
-    /// that the sketch or the signals decide for another of its counters, is not begun: what they have entered could
-    /// not be given back. If the store does not charge at once, the request is dropped, and the views note nothing of it.
-    #[must_use]
-    pub fn try_begin(
-        &self,
-        now: Timestamp,
-        call: &Call<'_>,
-        found: Option<&FoundRule>,
-        charges_at_once: bool,
-    ) -> Option<Progress> {
-        let beginning = Beginning { found, is_tried: true, may_ask: charges_at_once };
-        let mut rules = ThreadRules::of(self.rules.in_force());
-        self.begin_under(rules.load().0, now, Operation::check(call), beginning)
-    }
-
-    fn begin_waiting(&self, now: Timestamp, operation: Operation<'_, '_>, found: Option<&FoundRule>) -> Progress {
-        let beginning = Beginning { found, ..Beginning::WAITING };
-        let mut rules = ThreadRules::of(self.rules.in_force());
-        self.begin_under(rules.load().0, now, operation, beginning).expect("only a call that is tried is not begun")
-    }
-
-    fn begin_under(
-        &self,
-        active: &Arc<ActiveRules>,
-        now: Timestamp,
-        operation: Operation<'_, '_>,
-        beginning: Beginning<'_>,
-    ) -> Option<Progress> {
-        let context = Context { now, bounds: self.store_time(now), active };
-        let mut deferred: Option<Decisions> = None;
-        let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
-            Operation::Check { calls, scope } => {
-                if let Some(limit) = &active.emergency {
-                    let decisions = self.decide_in_emergency(&context, limit, calls, scope);
-                    return Some(Progress::Done(Output::Decisions(decisions)));
-                }
-                let planned = match calls {
-                    [call] => match self.check_alone(&context, call, scope, beginning) {
-                        CheckedAlone::NotBegun => return None,
-                        CheckedAlone::Decided(decision) => {
-                            return Some(Progress::Done(Output::Decisions(smallvec![decision])));
-                        }
-                        CheckedAlone::Deferred(decision, planned) => {
-                            deferred = Some(smallvec![decision]);
-                            smallvec![planned]
-                        }
-                        CheckedAlone::AsksStore(planned) => smallvec![planned],
-                    },
-                    calls => {
-                        let mut planned = self.plan_calls(&context, calls, scope);
-                        let asks = planned.iter().any(PlannedCall::asks_store);
-                        if !asks && planned.iter().any(|planned| planned.is_deferred) {
-                            deferred = Some(self.answer_all(&context, calls, &mut planned));
-                        }
-                        planned
-                    }
-                };
-                let (charges, deadline) = self.begin_check(&context, &planned);
-                (calls, charges, deadline, AskedOperation::Check(planned))
-            }
-            Operation::Settle { call, units, decided } => {
-                self.begin_correction(&context, call, Correction::Settle(units, decided))
-            }
-            Operation::Refund { call, scope } => self.begin_correction(&context, call, Correction::Refund(scope)),
-            Operation::Release { call, decided } => self.begin_correction(&context, call, Correction::Release(decided)),
-            Operation::Reset { call } => {
-                let (charges, reset) = self.begin_reset(&context, call);
-                (slice::from_ref(call), charges, RESET_DEADLINE, AskedOperation::Reset(reset))
-            }
-            Operation::Backfill => {
-                let (charges, counters) = self.store.begin_backfill();
-                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Backfill(counters))
-            }
-            Operation::Reopen => {
-                let (charges, counters) = self.store.begin_reopening(now);
-                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Reopen(counters))
-            }
-        };
-        if charges.is_empty() || self.settings.owns_table {
-            let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
-            let sent = Sending { at: now, epoch: self.store.lease_epoch() };
-            return Some(Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results))));
-        }
-        let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
-        let mut request = AskedRequest {
-            active,
-            calls,
-            charges,
-            carried: 0,
-            deadline,
-            sent: Sending { at: now, epoch: self.store.lease_epoch() },
-            renewed_after: None,
-            is_deferred: deferred.is_some(),
-            pending: pending.into_owned(),
-        };
-        if self.store.has_unsynced() {
-            let carried = self.carried_by(&request);
-            request.carried = carried.len();
-            request.charges.insert_many(0, carried);
-        }
-        let request = StoreRequest(Box::new(request));
-        Some(match deferred {
-            Some(decisions) => Progress::Deferred(Output::Decisions(decisions), request),
-            None => Progress::NeedsStore(request),
-        })
-    }
-
-    fn begin_correction<'a, 'o, 'c>(
-        &self,
-        context: &Context<'a>,
-        call: &'o Call<'c>,
-        correction: Correction<'_>,
-    ) -> (&'o [Call<'c>], Charges, Duration, AskedOperation<'a>) {
-        let (charges, adjustment) = self.begin_adjustment(context, call, correction);
-        (slice::from_ref(call), charges, UNATTENDED_DEADLINE, AskedOperation::Adjustment(adjustment))
-    }
-
-    /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
-    /// `on_failure`. After a missed deadline, the request is kept for its [late answer](Engine::late_answer).
-    #[must_use]
-    pub fn finish(
-        &self,
-        now: Timestamp,
-        request: &mut StoreRequest,
-        answer: Result<ChargeResults, StoreError>,
-    ) -> Output {
-        let AskedRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending, .. } =
-            &mut *request.0;
-        let sent = *sent;
-        self.store.note_time_of(sent.at, now, &answer);
-        let answer = answer.map(|results| results_of(results, *renewed_after));
-        match (&*pending, &answer) {
-            (AskedOperation::Check(_), Ok(_)) => self.store.breaker().answered(now.ms_since(sent.at)),
-            (AskedOperation::Check(_), Err(error)) => self.store.unanswered_check(sent.at, *deadline, now, *error),
-            (AskedOperation::Adjustment(_) | AskedOperation::Reset(_), Ok(_))
-            | (AskedOperation::Backfill(_) | AskedOperation::Reopen(_), _) => {}
-            (_, Err(error)) => self.store.unanswered(sent.at, *deadline, now, *error),
-        }
-        let (carried, charges) = charges.split_at(*carried);
-        let answer = answer.map(|results| self.learn(sent.at, carried, charges, pending, results));
-        let context = Context { now, bounds: self.store_time(now), active };
-        self.complete(&context, calls, charges, pending, sent, answer)
-    }
-
-    /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
-    pub(crate) fn charge_own_table(&self, now: Timestamp, charges: &[Charge]) -> ChargeResults {
-        self.counters.charge(charges, now).unwrap_or_default()
-    }
-
-    fn complete(
-        &self,
-        context: &Context<'_>,
-        calls: &[Call<'_>],
-        charges: &[Charge],
-        pending: &mut AskedOperation<'_>,
-        sent: Sending,
-        answer: Result<ChargeResults, StoreError>,
-    ) -> Output {
-        match pending {
-            AskedOperation::Check(planned) => {
-                Output::Decisions(self.finish_check(context, calls, planned, charges, sent, &answer))
-            }
-            AskedOperation::Adjustment(adjustment) => {
-                Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
-            }
-            AskedOperation::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, &answer)),
-            AskedOperation::Backfill(counters) => {
-                Output::Backfilled(self.store.finish_backfill(mem::take(counters), charges, &answer))
-            }
-            AskedOperation::Reopen(counters) => {
-                Output::Reopened(self.store.finish_reopening(context.now, mem::take(counters), &answer))
-            }
-        }
     }
 }

@@ -61,6 +61,23 @@ pub(crate) struct Adjustment<'a> {
     decided_at: Timestamp,
 }
 
+impl Correction<'_> {
+    /// Returns the units that a rule is charged or refunded for a call of this cost; 0 if it is not concerned.
+    fn units_of(&self, matched: &MatchedRule<'_>, cost: u64) -> u64 {
+        let quota = matched.policy.units_over_regions();
+        match *self {
+            Self::Release(_) if matched.is_slot() => matched.cost,
+            Self::Release(_) => 0,
+            Self::Settle(..) | Self::Refund(_) if matched.is_slot() || !matched.rule.goes_by_call_cost() => 0,
+            Self::Refund(_) => cost.min(if matched.rule.refunds { quota } else { 0 }),
+            Self::Settle(units, decided) if units.is_negative() => {
+                units.unsigned_abs().min(decided.map_or(0, DecidedCall::units))
+            }
+            Self::Settle(units, _) => units.unsigned_abs().min(quota),
+        }
+    }
+}
+
 impl Engine {
     /// Begins a correction. While the store is unavailable, units that it was never told about are refunded at once.
     /// Otherwise they travel to the store with their refund.
@@ -112,18 +129,8 @@ impl Engine {
         };
         let mut charges = Charges::new();
         for (matched, has_place) in matched.into_iter().zip(have_places) {
-            let is_concerned = match settled {
-                Some(_) => !matched.is_slot() && matched.rule.goes_by_call_cost(),
-                None => matched.is_slot(),
-            };
-            let quota = matched.policy.units_over_regions();
-            let units = match (settled.map(i64::unsigned_abs), correction) {
-                (Some(units), Correction::Refund(_)) => units.min(if matched.rule.refunds { quota } else { 0 }),
-                (Some(units), _) if is_refund => units.min(units_max),
-                (Some(units), _) => units.min(quota),
-                (None, _) => matched.cost,
-            };
-            if !is_concerned || units == 0 {
+            let units = correction.units_of(&matched, call.cost());
+            if units == 0 {
                 continue;
             }
             if !has_place {

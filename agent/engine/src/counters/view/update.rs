@@ -10,6 +10,7 @@ use tollgate_core::messages::signals::Signal;
 use tollgate_core::rules::LimitPolicy;
 use tollgate_core::window::Estimate;
 
+use super::acknowledgement::Acknowledgement;
 use super::ageing::Ageing;
 use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
@@ -33,28 +34,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             }
         }
         ViewEvent::Answered { result, units, round, acknowledged, is_demand } => {
-            let leased = view.lease_or_pace.lease().map_or(0, Lease::unspent);
-            let (local, verdict) = (view.local(policy), &result.verdict);
-            if let Some(answer) = acknowledged {
-                local.acknowledge(&answer);
-            }
-            if units > 0 {
-                local.admit(result.at, units, round);
-            }
-            if is_demand {
-                local.demand.add(policy, result.at, units);
-            }
-            // A global quota is the floor or more; what a lower one in the store leaves out counts as used.
-            let at_once = policy.global_quota.map_or(0, |_| result.limit).max(policy.at_once());
-            let used = at_once.saturating_sub(verdict.remaining);
-            if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
-                local.answered_by_bucket(result.at, used, verdict.reset_at);
-            } else {
-                // A reserve is refilled for longer than its units are in the window.
-                let left_at = result.at.plus_ms(policy.window.width_ms() + policy.window.sub_window_ms());
-                local.answered(policy, result.at, used, leased, verdict.reset_at.min(left_at));
-            }
-            local.answered_by(result.limit);
+            answered(policy, view, result, (units, round), acknowledged, is_demand);
         }
         ViewEvent::Admitted { at, units, is_planned, round, unsynced, acknowledged, is_demand } => {
             let local = view.local(policy);
@@ -116,6 +96,39 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.remote = Some(Box::new(RemoteCount { admitted, newest_at, charged_at, flow, parts }));
         }
     }
+}
+
+/// Enters an answer of the store: its count, and the units that it has charged now.
+fn answered(
+    policy: &LimitPolicy,
+    view: &mut CounterView,
+    result: &ChargeResult,
+    (units, round): (u64, RoundNumber),
+    acknowledged: Option<Acknowledgement>,
+    is_demand: bool,
+) {
+    let leased = view.lease_or_pace.lease().map_or(0, Lease::unspent);
+    let (local, verdict) = (view.local(policy), &result.verdict);
+    if let Some(answer) = acknowledged {
+        local.acknowledge(&answer);
+    }
+    if units > 0 {
+        local.admit(result.at, units, round);
+    }
+    if is_demand {
+        local.demand.add(policy, result.at, units);
+    }
+    // A global quota is the floor or more; what a lower one in the store leaves out counts as used.
+    let at_once = policy.global_quota.map_or(0, |_| result.limit).max(policy.at_once());
+    let used = at_once.saturating_sub(verdict.remaining);
+    if matches!(policy.algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket) {
+        local.answered_by_bucket(result.at, used, verdict.reset_at);
+    } else {
+        // A reserve is refilled for longer than its units are in the window.
+        let left_at = result.at.plus_ms(policy.window.width_ms() + policy.window.sub_window_ms());
+        local.answered(policy, result.at, used, leased, verdict.reset_at.min(left_at));
+    }
+    local.answered_by(result.limit);
 }
 
 /// Changes a view by the result of a charge: keeps a new denial, and drops the older one unless it outlasts the charge. Units that
