@@ -47,5 +47,8 @@ pub use store::{
     BACKFILL_CHARGES_MAX, CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps,
     UNSYNCED_COUNTERS_MAX,
 };
+#[cfg(feature = "planted-mistakes")]
+#[doc(hidden)]
+pub use store::{FateMistake, plant_fate_mistake};
 pub use time::TimeBounds;
 pub use tollgate_core::counter::StoreError;

@@ -10,6 +10,8 @@ use tollgate_core::algorithm::Algorithm;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, RequestId, StoreError};
 
 use crate::rules::MatchedRule;
+#[cfg(feature = "planted-mistakes")]
+use crate::store::fate_mistake::mistaken;
 
 /// Kind of a charge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,13 @@ pub(crate) enum Fate {
 
 /// Returns what becomes of the units of a charge.
 pub(crate) fn fate(kind: ChargeKind, standing: Standing, in_store: InStore, traits: ChargeTraits) -> Fate {
+    let fate = by_table(kind, standing, in_store, traits);
+    #[cfg(feature = "planted-mistakes")]
+    let fate = mistaken(kind, standing, in_store, traits, fate);
+    fate
+}
+
+fn by_table(kind: ChargeKind, standing: Standing, in_store: InStore, traits: ChargeTraits) -> Fate {
     match kind {
         ChargeKind::Backfilled => of_backfill(in_store),
         ChargeKind::Returned => of_refund(in_store, traits),

@@ -2,6 +2,8 @@
 
 mod breaker;
 mod fate;
+#[cfg(feature = "planted-mistakes")]
+mod fate_mistake;
 mod gather;
 mod corrections;
 mod reset_announcements;
@@ -11,6 +13,8 @@ mod outbox;
 mod link;
 
 pub(crate) use fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+#[cfg(feature = "planted-mistakes")]
+pub use fate_mistake::{FateMistake, plant_fate_mistake};
 pub use gather::{CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps};
 pub use link::BACKFILL_CHARGES_MAX;
 pub(crate) use link::StoreLink;

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::scenario::{Plan, Rest, Run, shrink};
 use strum::VariantArray;
+use tollgate_engine::{FateMistake, plant_fate_mistake};
 use tollgate_servers::scaled;
 use tollgate_sim::PlantedBug;
 
@@ -174,10 +175,14 @@ fn one_seed_replays_everything() {
 
 /// Searches the seeds for one in which a planted bug breaks an invariant.
 fn find(bug: PlantedBug, invariant: &str) {
-    let broken = |seed| run(seed, Some(bug)).err().filter(|broken| name_of(broken) == invariant);
-    let found = (0..BUG_SEEDS).find_map(|seed| broken(seed).map(|broken| (seed, broken)));
-    let (seed, broken) = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
+    let (seed, broken) = find_in_seeds(Some(bug), invariant).unwrap_or_else(|| panic!("{bug:?} is not found"));
     println!("{bug:?}: seed {seed}: {broken}");
+}
+
+/// Returns the first seed in which the invariant is broken.
+fn find_in_seeds(bug: Option<PlantedBug>, invariant: &str) -> Option<(u64, String)> {
+    let broken = |seed| run(seed, bug).err().filter(|broken| name_of(broken) == invariant);
+    (0..BUG_SEEDS).find_map(|seed| broken(seed).map(|broken| (seed, broken)))
 }
 
 /// Each planted bug is found within 100 seeds, by the invariant that it breaks. In some seeds, a consequence of it is found first.
@@ -202,6 +207,33 @@ fn each_planted_bug_is_found() {
             mutant => unreachable!("{mutant:?} is a mutant"),
         };
         find(*bug, invariant);
+    }
+}
+
+/// Each mistake about the fate of a charge is found within 100 seeds, by the invariant that it breaks. That of slots of denied
+/// calls is found in `slots`.
+#[test]
+fn each_mistake_about_a_fate_is_found() {
+    let accounts = "backfill and refund";
+    let mistakes = [
+        (FateMistake::RetryRefunded, accounts),
+        (FateMistake::CountedRefunded, accounts),
+        (FateMistake::SlotKept, accounts),
+        (FateMistake::StrandedRefunded, "true-denial"),
+        (FateMistake::UnknownForgotten, accounts),
+        (FateMistake::ExpiredForgotten, accounts),
+        (FateMistake::FailedForgotten, accounts),
+        (FateMistake::OpenBackfilled, accounts),
+        (FateMistake::ChargedBackfilled, accounts),
+        (FateMistake::ResendForgotten, accounts),
+        (FateMistake::RefundResent, accounts),
+    ];
+    for (mistake, invariant) in mistakes {
+        plant_fate_mistake(Some(mistake));
+        let found = find_in_seeds(None, invariant);
+        plant_fate_mistake(None);
+        let (seed, broken) = found.unwrap_or_else(|| panic!("{mistake:?} is not found"));
+        println!("{mistake:?}: seed {seed}: {broken}");
     }
 }
 

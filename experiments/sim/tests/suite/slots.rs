@@ -4,6 +4,7 @@ use tollgate::{Call, DecidedCall};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::decision::{Decision, Source};
+use tollgate_engine::{FateMistake, plant_fate_mistake};
 use tollgate_sim::{Correction, Observation, SimAgentSettings, SimSettings, Simulation, StoreState};
 
 const START: Timestamp = Timestamp::from_ms(1_700_000_000_000);
@@ -85,10 +86,8 @@ rules: [{ name: slots, per: [user], quota: 4/1h, algorithm: concurrency, on_fail
     assert!(fleet.check().allowed);
 }
 
-/// A call is charged under a rule in shadow even if another rule denies it. It has no permit, so the agent gives its
-/// slot back within a second. Denials that are cached ask no store.
-#[test]
-fn a_denied_call_holds_no_slot_of_a_rule_in_shadow() {
+/// Returns the denials by a rule in shadow that has room for six calls, while one at a time holds a slot and another rule denies others.
+fn denials_in_shadow(owns_table: bool) -> u64 {
     const WINDOW_MS: u64 = 10_000;
     let rules = "
 version: 1
@@ -96,21 +95,38 @@ rules:
   - { name: slots, per: [user], quota: 6/1h, algorithm: concurrency, shadow: true }
   - { name: calls, per: [user], quota: 1/10s, algorithm: fixed_window }
 ";
+    let mut fleet = Fleet::new(rules, owns_table);
+    for _ in 0..12 {
+        fleet.pass(WINDOW_MS - fleet.sim.now().as_ms() % WINDOW_MS + 5);
+        let first = fleet.check();
+        let denied = (0..10).filter(|_| {
+            fleet.pass(100);
+            !fleet.check().allowed
+        });
+        assert_eq!((first.allowed, denied.count()), (true, 10));
+        fleet.release(&first);
+    }
+    let engine = fleet.sim.agents()[0].engine().expect("it runs");
+    let counts = engine.metrics().rules();
+    counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum()
+}
+
+/// A call is charged under a rule in shadow even if another rule denies it. It has no permit, so the agent gives its
+/// slot back within a second. Denials that are cached ask no store.
+#[test]
+fn a_denied_call_holds_no_slot_of_a_rule_in_shadow() {
     for owns_table in [true, false] {
-        let mut fleet = Fleet::new(rules, owns_table);
-        for _ in 0..12 {
-            fleet.pass(WINDOW_MS - fleet.sim.now().as_ms() % WINDOW_MS + 5);
-            let first = fleet.check();
-            let denied = (0..10).filter(|_| {
-                fleet.pass(100);
-                !fleet.check().allowed
-            });
-            assert_eq!((first.allowed, denied.count()), (true, 10));
-            fleet.release(&first);
-        }
-        let engine = fleet.sim.agents()[0].engine().expect("it runs");
-        let counts = engine.metrics().rules();
-        let shadow_denials: u64 = counts.iter().map(|(_, counts)| counts.shadow_denials.get()).sum();
-        assert_eq!(shadow_denials, 0, "own table {owns_table}: one call at a time keeps its slot");
+        assert_eq!(denials_in_shadow(owns_table), 0, "own table {owns_table}: one call at a time keeps its slot");
+    }
+}
+
+/// The random world does not balance the slots of denied calls, so this mistake is found here.
+#[test]
+fn a_mistake_by_which_denied_calls_hold_slots_is_found() {
+    for owns_table in [true, false] {
+        plant_fate_mistake(Some(FateMistake::DeniedSlotKept));
+        let denials = denials_in_shadow(owns_table);
+        plant_fate_mistake(None);
+        assert!(denials > 0, "own table {owns_table}");
     }
 }
