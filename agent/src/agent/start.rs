@@ -52,7 +52,7 @@ impl<S: ChargeStore> Builder<S> {
         self.launch(None)
     }
 
-    fn launch(mut self, fleet: Option<Arc<FleetServices>>) -> Result<Agent<S>, StartError> {
+    fn launch(mut self, fleet: Option<Arc<dyn FleetServices>>) -> Result<Agent<S>, StartError> {
         let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
         // A runtime tells nobody what it lacks, until a timer is made.
         catch_unwind(|| drop(sleep(Duration::ZERO))).map_err(|_| StartError::NoTimers)?;

@@ -25,7 +25,7 @@ pub(crate) struct MaintenanceSetup<S> {
     pub(crate) clock: Arc<dyn Clock>,
     /// None if the counts are in the engine's own table.
     pub(crate) store: Option<Arc<S>>,
-    pub(crate) fleet: Option<Arc<FleetServices>>,
+    pub(crate) fleet: Option<Arc<dyn FleetServices>>,
     /// Receives the rules that are published in the store, if the agent follows them.
     pub(crate) rules: Option<RulesListener>,
     pub(crate) state: Option<Arc<StateDir>>,
@@ -34,7 +34,7 @@ pub(crate) struct MaintenanceSetup<S> {
 /// The running maintenance of one agent. It ends when this is dropped.
 pub(crate) struct MaintenanceTask {
     node: Arc<str>,
-    fleet: Option<Arc<FleetServices>>,
+    fleet: Option<Arc<dyn FleetServices>>,
     reached_store: watch::Receiver<bool>,
     task: AbortHandle,
 }

@@ -13,6 +13,7 @@ mod conversion;
 mod steps;
 mod gathered_steps;
 mod multi_slot;
+mod fleet_services;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use tollgate_engine::{ChargeableRules, RuleRanks};
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses, read_limit};
 
 use super::{ChargeStore, FleetServices, StoreError};
+use fleet_services::RedisServices;
 use gathered_steps::GatheredSteps;
 use steps::Steps;
 
@@ -38,7 +40,7 @@ const VIEW_WAIT: Duration = Duration::from_millis(250);
 pub struct RedisStore {
     slots: HashSlots,
     gathered: GatheredSteps,
-    fleet: Arc<FleetServices>,
+    fleet: Arc<RedisServices>,
     /// Ranks in place of the generations of charges, once an agent announces its rules here.
     ranks: Arc<RuleRanks>,
 }
@@ -54,7 +56,7 @@ impl RedisStore {
         let ranks = Arc::new(RuleRanks::default());
         Ok(Self {
             slots: settings.slots,
-            fleet: Arc::new(FleetServices {
+            fleet: Arc::new(RedisServices {
                 registry: FleetRegistry::on(connection.clone(), settings),
                 ranks: ranks.clone(),
                 mirror: RuleMirror::on(connection.clone(), &settings.prefix),
@@ -72,7 +74,7 @@ impl RedisStore {
     }
 
     /// Services of the fleet for an agent, which announces its rules by them.
-    pub(crate) fn fleet_services(&self) -> Arc<FleetServices> {
+    pub(crate) fn fleet_services(&self) -> Arc<dyn FleetServices> {
         self.ranks.begin();
         self.fleet.clone()
     }
