@@ -88,8 +88,16 @@ impl AgentMetrics {
 
 impl Collector for AgentCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let (engine, metrics) = (&self.engine, self.engine.metrics());
-        let rules = metrics.rules();
+        self.encode_rules(&mut encoder)?;
+        self.encode_causes(&mut encoder)?;
+        self.encode_totals(&mut encoder)?;
+        self.encode_gauges(&mut encoder)
+    }
+}
+
+impl AgentCollector {
+    fn encode_rules(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let rules = self.engine.metrics().rules();
         let decisions = rules.iter().flat_map(|(rule, counts)| {
             Source::ALL.into_iter().flat_map(move |source| {
                 let totals = ["denied", "allowed"].into_iter().zip(counts.decisions()[source as usize]);
@@ -100,43 +108,47 @@ impl Collector for AgentCollector {
         let help = format!(
             "Decisions by rule, outcome and source. `{OTHER_RULES}`: of rules past {RULE_COUNTS_LEN_MAX} since the start."
         );
-        encode_family(&mut encoder, "decisions", &help, decisions)?;
+        encode_family(encoder, "decisions", &help, decisions)?;
         let near = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.near_limit()));
         let help = "Calls that were allowed, and left less than a fifth of what may pass at once.";
-        encode_family(&mut encoder, "near_limit", help, near)?;
+        encode_family(encoder, "near_limit", help, near)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.shadow_denials.get()));
-        encode_family(&mut encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
+        encode_family(encoder, "shadow_denials", "Calls that a rule in shadow would have denied.", denials)?;
         let charges = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.sketch_charges.get()));
-        encode_family(&mut encoder, "sketch_charges", "Charges past counters_max, which a sketch counts.", charges)?;
+        encode_family(encoder, "sketch_charges", "Charges past counters_max, which a sketch counts.", charges)?;
         let leased = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.lease_units.get()));
-        encode_family(&mut encoder, "lease_units", "Units that the store has leased to this agent.", leased)?;
+        encode_family(encoder, "lease_units", "Units that the store has leased to this agent.", leased)?;
         let stranded = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.lease_units_stranded.get()));
-        encode_family(&mut encoder, "lease_units_stranded", "Leased units that were not spent in time.", stranded)?;
+        encode_family(encoder, "lease_units_stranded", "Leased units that were not spent in time.", stranded)?;
 
         let parts = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.late_part_units.get()));
-        encode_family(
-            &mut encoder,
-            "late_part_units",
-            "Units admitted by the agent's part while Redis was late.",
-            parts,
-        )?;
+        encode_family(encoder, "late_part_units", "Units admitted by the agent's part while Redis was late.", parts)?;
         let denials = rules.iter().map(|(rule, counts)| ([("rule", &**rule)], counts.late_denials.get()));
-        encode_family(&mut encoder, "late_denials", "Calls denied because Redis was late.", denials)?;
+        encode_family(encoder, "late_denials", "Calls denied because Redis was late.", denials)
+    }
+
+    fn encode_causes(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (engine, metrics) = (&self.engine, self.engine.metrics());
         let letters =
             READ_TOPICS.map(|topic| ([("topic", topic.as_str()), ("reader", "agent")], engine.dead_letters(topic)));
         let help = "Records that changed nothing: undecodable ones, and those that report what cannot be.";
-        encode_family(&mut encoder, "dead_letters", help, letters.into_iter())?;
+        encode_family(encoder, "dead_letters", help, letters.into_iter())?;
         let errors = metrics.store_errors().map(|(error, count)| ([("error", error)], count));
-        encode_family(&mut encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
+        encode_family(encoder, "store_errors", "Requests that the store did not answer, by reason.", errors)?;
         let late = metrics.late_answers().map(|(outcome, count)| ([("outcome", outcome)], count));
         let help = "Requests that missed their deadline, by what their late answer said of the charge.";
-        encode_family(&mut encoder, "late_answers", help, late)?;
+        encode_family(encoder, "late_answers", help, late)?;
         #[cfg(feature = "jwt")]
         {
             let rejected = self.tokens.rejected().map(|(reason, count)| ([("reason", reason)], count));
             let help = "Bearer tokens that the rules ask about and that gave no descriptor.";
-            encode_family(&mut encoder, "jwt_rejected", help, rejected)?;
+            encode_family(encoder, "jwt_rejected", help, rejected)?;
         }
+        Ok(())
+    }
+
+    fn encode_totals(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (engine, metrics) = (&self.engine, self.engine.metrics());
         let totals = [
             (
                 "store_clock_steps",
@@ -175,13 +187,11 @@ impl Collector for AgentCollector {
         let totals = totals.map(|(name, help, total)| (name, help, total.get()));
         let dropped = ("dropped_rows", "Charges that could not be published in this life.", engine.dropped_rows());
         for (name, help, total) in totals.into_iter().chain([dropped]) {
-            encode_metric(&mut encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
+            encode_metric(encoder, MetricName(name, help, None), &ConstCounter::new(total))?;
         }
-        self.encode_gauges(&mut encoder)
+        Ok(())
     }
-}
 
-impl AgentCollector {
     fn encode_gauges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (engine, metrics) = (&self.engine, self.engine.metrics());
         let reloaded = engine.rules_accepted_at().as_ms() / 1_000;

@@ -57,17 +57,7 @@ impl<S: ChargeStore> Builder<S> {
         // A runtime tells nobody what it lacks, until a timer is made.
         catch_unwind(|| drop(sleep(Duration::ZERO))).map_err(|_| StartError::NoTimers)?;
         check_caps(&self.engine)?;
-        let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
-        let state = state.transpose().map_err(StartError::StateDir)?;
-        let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
-        self.engine.epoch = self.clock.now();
-        let ids = |saved: &Vec<String>| saved.iter().map(|id| (&**id).into()).collect();
-        self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
-        self.engine.lacks_store = self.store.is_none() && self.parts.shares_bus;
-        if let Some(store) = &self.store {
-            self.engine.charges = store.chargeable_rules();
-        }
-        self.engine.owns_table = self.store.is_none() && !self.engine.lacks_store;
+        let (state, saved) = self.prepare()?;
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]
         let follows_rules = given_rules.is_none();
@@ -106,20 +96,15 @@ impl<S: ChargeStore> Builder<S> {
         };
         let stop = Arc::new(AtomicBool::new(false));
         #[cfg(any(feature = "rules-file", feature = "jwt"))]
-        let reload = {
-            let (mut watches, reload) = (Vec::new(), Arc::new(AtomicBool::new(false)));
+        let reload = watch_files(
             #[cfg(feature = "rules-file")]
-            if let Some(source) = self.parts.rules_source {
-                watches.push(rules_source::reload_on_change(source, engine.clone(), clock.clone()));
-            }
+            self.parts.rules_source.map(|source| rules_source::reload_on_change(source, engine.clone(), clock.clone())),
             #[cfg(feature = "jwt")]
-            if let Some(path) = self.parts.jwks_file {
-                let node = engine.settings().node.clone();
-                let watch = crate::keys_file::reload_on_change(path, tokens.clone(), node);
-                watches.push(watch.map_err(StartError::Keys)?);
-            }
-            crate::file_watch::watch_files(watches, stop.clone(), reload.clone())?.then_some(reload)
-        };
+            self.parts
+                .jwks_file
+                .map(|path| crate::keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())),
+            &stop,
+        )?;
         let maintenance = MaintenanceTask::start(MaintenanceSetup {
             engine: engine.clone(),
             clock: clock.clone(),
@@ -151,6 +136,22 @@ impl<S: ChargeStore> Builder<S> {
             reload,
         });
         Ok(Agent { shared })
+    }
+
+    /// Completes the settings of the engine by the store and by the state that a former life has saved.
+    fn prepare(&mut self) -> Result<(Option<Arc<StateDir>>, SavedState), StartError> {
+        let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
+        let state = state.transpose().map_err(StartError::StateDir)?;
+        let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
+        self.engine.epoch = self.clock.now();
+        let ids = |saved: &Vec<String>| saved.iter().map(|id| (&**id).into()).collect();
+        self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
+        self.engine.lacks_store = self.store.is_none() && self.parts.shares_bus;
+        if let Some(store) = &self.store {
+            self.engine.charges = store.chargeable_rules();
+        }
+        self.engine.owns_table = self.store.is_none() && !self.engine.lacks_store;
+        Ok((state, saved))
     }
 
     /// Returns these published rules, or none if the agent cannot enforce them.
@@ -232,6 +233,22 @@ fn rules_listener(
         let now = clock.now();
         rules_source::receive_published(&engine, state.as_deref(), now, generation, appended, published);
     })
+}
+
+/// Begins to watch the files with rules and with keys of tokens. Returns the request to read them again; none without files.
+#[cfg(any(feature = "rules-file", feature = "jwt"))]
+fn watch_files(
+    #[cfg(feature = "rules-file")] rules: Option<crate::file_watch::FileWatch>,
+    #[cfg(feature = "jwt")] keys: Option<Result<crate::file_watch::FileWatch, crate::file::FileError>>,
+    stop: &Arc<AtomicBool>,
+) -> Result<Option<Arc<AtomicBool>>, StartError> {
+    let mut watches = Vec::new();
+    #[cfg(feature = "rules-file")]
+    watches.extend(rules);
+    #[cfg(feature = "jwt")]
+    watches.extend(keys.transpose().map_err(StartError::Keys)?);
+    let reload = Arc::new(AtomicBool::new(false));
+    Ok(crate::file_watch::watch_files(watches, stop.clone(), reload.clone())?.then_some(reload))
 }
 
 fn last_published(saved: &SavedState) -> RuleSet {
