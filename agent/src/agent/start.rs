@@ -53,19 +53,12 @@ impl<S: ChargeStore> Builder<S> {
     }
 
     fn launch(mut self, fleet: Option<Arc<dyn FleetServices>>) -> Result<Agent<S>, StartError> {
-        let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
-        // A runtime tells nobody what it lacks, until a timer is made.
-        catch_unwind(|| drop(sleep(Duration::ZERO))).map_err(|_| StartError::NoTimers)?;
-        check_caps(&self.engine)?;
+        let runtime = runtime_with_timers()?;
         let (state, saved) = self.prepare()?;
         let given_rules = self.parts.given_rules(self.engine.epoch)?;
         #[cfg(feature = "rules-file")]
         let follows_rules = given_rules.is_none();
-        let rules = match given_rules {
-            Some(rules) => Unenforceable::of(&self.engine, &rules).map_or(Ok(rules), Err)?,
-            None => self.enforceable(last_published(&saved)),
-        };
-        self.warn_of_gaps(&rules);
+        let rules = self.rules_at_start(given_rules, &saved)?;
         let Self { clock, engine, store, .. } = self;
         let engine = Arc::new(Engine::new(engine, rules));
         if let Some(switch) = saved.emergency.and_then(SavedEmergency::switch) {
@@ -140,6 +133,7 @@ impl<S: ChargeStore> Builder<S> {
 
     /// Completes the settings of the engine by the store and by the state that a former life has saved.
     fn prepare(&mut self) -> Result<(Option<Arc<StateDir>>, SavedState), StartError> {
+        check_caps(&self.engine)?;
         let state = self.parts.state_dir.take().map(|folder| StateDir::open(&folder).map(Arc::new));
         let state = state.transpose().map_err(StartError::StateDir)?;
         let saved = state.as_ref().map(|state| state.saved()).unwrap_or_default();
@@ -152,6 +146,16 @@ impl<S: ChargeStore> Builder<S> {
         }
         self.engine.owns_table = self.store.is_none() && !self.engine.lacks_store;
         Ok((state, saved))
+    }
+
+    /// Returns the rules with which the agent starts: those that are given, or those that were published last.
+    fn rules_at_start(&self, given: Option<RuleSet>, saved: &SavedState) -> Result<RuleSet, StartError> {
+        let rules = match given {
+            Some(rules) => Unenforceable::of(&self.engine, &rules).map_or(Ok(rules), Err)?,
+            None => self.enforceable(last_published(saved)),
+        };
+        self.warn_of_gaps(&rules);
+        Ok(rules)
     }
 
     /// Returns these published rules, or none if the agent cannot enforce them.
@@ -233,6 +237,14 @@ fn rules_listener(
         let now = clock.now();
         rules_source::receive_published(&engine, state.as_deref(), now, generation, appended, published);
     })
+}
+
+/// Returns the runtime of the caller.
+fn runtime_with_timers() -> Result<Handle, StartError> {
+    let runtime = Handle::try_current().map_err(|_| StartError::NoRuntime)?;
+    // A runtime tells nobody what it lacks, until a timer is made.
+    catch_unwind(|| drop(sleep(Duration::ZERO))).map_err(|_| StartError::NoTimers)?;
+    Ok(runtime)
 }
 
 /// Begins to watch the files with rules and with keys of tokens. Returns the request to read them again; none without files.
