@@ -24,7 +24,7 @@ use crate::counters::AgentTable;
 use crate::engine_settings::EngineSettings;
 use crate::fleet::{AgentIds, Fleet, FleetPart};
 use crate::report::{CallIds, EngineMetrics, Notice, Reports};
-use crate::rules::{ActiveRules, AgentRules};
+use crate::rules::{ActiveRules, EngineRules};
 use crate::store::StoreLink;
 use crate::time::TimeBounds;
 
@@ -33,7 +33,7 @@ pub struct Engine {
     pub(crate) settings: Arc<EngineSettings>,
     pub(crate) reports: Arc<Reports>,
     pub(crate) ids: CallIds,
-    pub(crate) rules: AgentRules,
+    pub(crate) rules: EngineRules,
     pub(crate) counters: Arc<AgentTable>,
     pub(crate) fleet: Fleet,
     pub(crate) bus: Arc<BusLink>,
@@ -60,7 +60,7 @@ impl Engine {
         let bus = Arc::new(BusLink::new(*partitions));
         Self {
             ids: CallIds::new(node, *epoch, &settings.digest_key, published),
-            rules: AgentRules::new(&settings, rules, reports.clone()),
+            rules: EngineRules::new(&settings, rules, reports.clone()),
             fleet: Fleet::new(node.clone(), *epoch, *agents_expected, saved),
             store: StoreLink::new(settings.clone(), reports.clone(), counters.clone(), bus.clone()),
             reports,

@@ -2,7 +2,7 @@
 //! data, and the run id of the server that has answered. The script reads the run id: behind a proxy, another command
 //! may reach another server.
 //!
-//! The maintenance of the agent compares both with those before (`agent/engine/src/maintenance/witness.rs`).
+//! The maintenance of the agent compares both with those before (`agent/engine/src/housekeeping/maintenance/witness.rs`).
 
 use std::sync::Arc;
 

@@ -16,7 +16,7 @@ use tollgate_core::rules::{MatchScope, Positions};
 use crate::call::decide::verdicts_of;
 use crate::call::known_calls::FoundRule;
 use crate::call::leases::payments::Payments;
-use crate::call::planned_call::{PlannedCall, StepAnswer, StepResults, Verdicts, allow_over_quota};
+use crate::call::planned_call::{AnsweredStep, PlannedCall, StepResults, Verdicts, allow_over_quota};
 use crate::counters::{LockedTable, StoreAccess};
 use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, Charges, MatchedRule};
@@ -102,7 +102,7 @@ impl Engine {
             let result = |matched: &MatchedRule<'_>| matched.own_verdict().is_none().then(|| applied.next()).flatten();
             let results: StepResults = planned.matched.iter().map(result).collect();
             let verdicts = verdicts_of(&planned.matched, &results);
-            planned.answer = Some(StepAnswer { at: context.now, results });
+            planned.answer = Some(AnsweredStep { at: context.now, results });
             planned.set_verdicts(context.bounds, verdicts);
         }
         drop(table);

@@ -11,7 +11,7 @@ use crate::call::check::{Decisions, is_admitted};
 use crate::call::decide::verdicts_of;
 use crate::call::leases::Sending;
 use crate::call::leases::payments::Payments;
-use crate::call::planned_call::{PlannedCall, StepAnswer, StepResults};
+use crate::call::planned_call::{AnsweredStep, PlannedCall, StepResults};
 use crate::counters::StoreAccess;
 use crate::engine::{Context, Engine};
 use crate::rules::MatchedRule;
@@ -53,7 +53,7 @@ impl Engine {
                     };
                     let shares: StepResults = planned.matched.iter().map(share).collect();
                     let mut verdicts = verdicts_of(&planned.matched, &shares);
-                    planned.answer = Some(StepAnswer { at, results: shares });
+                    planned.answer = Some(AnsweredStep { at, results: shares });
                     if may_lease {
                         self.pay_denied(context, planned, &mut verdicts);
                     }

@@ -10,7 +10,7 @@ use crate::call::match_rules::{Rejection, ShadowedRules};
 use crate::counters::{Combined, RuleVerdict, combine};
 use crate::engine::Context;
 use crate::rules::{MatchedRule, MatchedRules};
-use crate::store::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 use crate::time::TimeBounds;
 
 /// Verdict of each rule of a call; none for a rule that was not evaluated.
@@ -21,7 +21,7 @@ pub(crate) type StepResults = SmallVec<[Option<ChargeResult>; 2]>;
 
 /// Answer of the store to the step of a call.
 #[derive(Debug)]
-pub(crate) struct StepAnswer {
+pub(crate) struct AnsweredStep {
     /// Instant of the step.
     pub(crate) at: Timestamp,
     pub(crate) results: StepResults,
@@ -46,7 +46,7 @@ pub(crate) struct PlannedCall<'a> {
     /// True if the call is allowed although rules in quota mode deny it.
     pub(crate) is_over_quota: bool,
     /// Answer of the store; none if it was not asked or did not answer.
-    pub(crate) answer: Option<StepAnswer>,
+    pub(crate) answer: Option<AnsweredStep>,
     /// Reason for which the store did not answer, if it was asked.
     pub(crate) error: Option<StoreError>,
     /// Identifier of the call, if it has one and is alone in its request.
@@ -120,7 +120,7 @@ impl PlannedCall<'_> {
             (None, Some(error)) if !matched.is_unasked => error.into(),
             _ => InStore::NotAsked,
         };
-        let standing = if stands { Standing::Counts } else { Standing::Void };
+        let standing = if stands { ChargeStanding::Counts } else { ChargeStanding::Void };
         let traits = ChargeTraits { has_id, ..ChargeTraits::default() };
         fate(ChargeKind::of_rule(matched), standing, in_store, traits)
     }

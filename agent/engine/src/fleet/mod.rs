@@ -17,6 +17,8 @@ mod part;
 mod presence_set;
 mod standing;
 mod registry_news;
+mod heard_agents;
+mod state;
 #[cfg(test)]
 mod tests;
 
@@ -28,32 +30,23 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
-use tollgate_core::messages::presence::{GONE_AFTER_MS, INTERVAL_MS, Presence, PresenceSet, Role};
-use tollgate_core::newcomers::{Heard, Newcomers};
+use tollgate_core::messages::presence::{GONE_AFTER_MS, Presence, PresenceSet, Role};
+use tollgate_core::newcomers::Heard;
 use tollgate_core::rendezvous;
 
 use crate::report::Notice;
+use heard_agents::HeardAgents;
 use members::Members;
-use namesake::Namesake;
 pub use part::FleetPart;
 use part::SharedPart;
 use presence_set::BelievedSet;
 pub(crate) use presence_set::newcomers_len_max;
 pub(crate) use registry_news::RegistryNews;
-use standing::Standing;
-use streak::{PresenceSource, SILENT_MS, Streak};
+use state::FleetState;
+use streak::{PresenceSource, SILENT_MS};
 
 /// Number of agents that is assumed without any other number.
 pub const FLEET_EXPECTED_DEFAULT: u32 = 10;
-/// Time between an agent's first heartbeat and the first one that counts, in ms. It is shorter than one interval, and
-/// longer than a repetition of the same record takes.
-const HEARD_MS_MIN: u64 = INTERVAL_MS / 2;
-/// Time between an agent's first heartbeat and the one with which it takes its part, in ms: two heartbeats, less the
-/// difference of their delays. Every other agent has heard it by then.
-const JOINED_AFTER_MS: u64 = 2 * INTERVAL_MS - 200;
-/// Time without an own heartbeat, while others arrive, after which an agent gives its part up, in ms: before the others
-/// remove it.
-const MUTE_MS: u64 = GONE_AFTER_MS - INTERVAL_MS;
 
 /// Ids of agents in ascending order.
 pub type AgentIds = Arc<Vec<Arc<str>>>;
@@ -69,23 +62,8 @@ pub(crate) struct Fleet {
     agents: AtomicU32,
     is_frozen: AtomicBool,
     ids: ArcSwap<Vec<Arc<str>>>,
-    /// Agents that are no members yet, by name.
-    newcomers: Mutex<Newcomers<Arc<str>>>,
+    heard: HeardAgents,
     registry: RegistryNews,
-}
-
-#[derive(Default)]
-struct FleetState {
-    others: Members,
-    /// Own heartbeats, by source.
-    own: [Streak; PresenceSource::LEN],
-    others_on_bus: Streak,
-    standing: Standing,
-    /// True if all members are known, and not only a part of them. It stays true, because members are removed one by
-    /// one.
-    is_known: bool,
-    set: BelievedSet,
-    namesake: Namesake,
 }
 
 impl Fleet {
@@ -112,7 +90,7 @@ impl Fleet {
             agents: AtomicU32::new(0),
             is_frozen: AtomicBool::default(),
             ids: ArcSwap::default(),
-            newcomers: Mutex::new(Newcomers::new(HEARD_MS_MIN, newcomers_len_max(agents_expected))),
+            heard: HeardAgents::new(newcomers_len_max(agents_expected)),
             registry: RegistryNews::default(),
         };
         fleet.tick(epoch);
@@ -141,7 +119,7 @@ impl Fleet {
             || presence.leaving
             || presence.id == self.id
             || self.state.lock().others.knows(&presence.id);
-        if is_known { Heard::Member } else { self.newcomers.lock().hear(appended, &presence.id) }
+        if is_known { Heard::Member } else { self.heard.hear(appended, &presence.id) }
     }
 
     pub(crate) fn registry(&self) -> &RegistryNews {
@@ -245,67 +223,5 @@ impl Fleet {
     /// Returns true while no member is removed, because no own heartbeat comes back.
     pub(crate) fn is_frozen(&self) -> bool {
         self.is_frozen.load(Ordering::Relaxed)
-    }
-}
-
-impl FleetState {
-    fn own_lasted(&self, now: Timestamp, source: PresenceSource, ms: u64) -> bool {
-        self.own[source as usize].lasted_ms(now) >= ms
-    }
-
-    fn own_lasts_anywhere(&self, now: Timestamp, ms: u64) -> bool {
-        PresenceSource::ALL.into_iter().any(|source| self.own_lasted(now, source, ms))
-    }
-
-    fn hears_anyone(&self, now: Timestamp) -> bool {
-        self.own.iter().chain([&self.others_on_bus]).any(|streak| streak.goes_on(now))
-    }
-
-    /// Returns true if the bus delivers heartbeats of others and has long not delivered one of this agent.
-    fn is_mute(&self, now: Timestamp) -> bool {
-        let since = self.own[PresenceSource::Bus as usize].last().max(self.others_on_bus.first());
-        self.others_on_bus.goes_on(now) && now.ms_since(since) >= MUTE_MS
-    }
-
-    /// Returns true if the presence set, which was read lately, names no other agent.
-    fn is_alone_in_set(&self, now: Timestamp) -> bool {
-        self.others.is_empty() && !self.set.is_refused() && self.own[PresenceSource::Store as usize].goes_on(now)
-    }
-
-    fn standing_at(&self, now: Timestamp) -> Standing {
-        if self.is_mute(now) {
-            Standing::Removed
-        } else if self.own_lasts_anywhere(now, JOINED_AFTER_MS) || self.set.is_complete() && self.is_alone_in_set(now) {
-            Standing::Joined
-        } else {
-            self.standing
-        }
-    }
-
-    /// Returns true if every live member has been heard. On the bus, each of them sends as often as this agent. In the
-    /// store, a member that is missing in a young set may not have found it yet.
-    fn knows_all(&self, now: Timestamp) -> bool {
-        self.own_lasted(now, PresenceSource::Bus, JOINED_AFTER_MS)
-            || self.set.is_complete() && self.own[PresenceSource::Store as usize].goes_on(now)
-    }
-
-    /// Returns the own part of so many agents. While nobody could be heard yet, the number of saved members is only an
-    /// expected one.
-    fn part(&self, now: Timestamp, agents: NonZeroU32, expected: NonZeroU32, is_starting: bool) -> FleetPart {
-        let hears_anyone = self.hears_anyone(now);
-        let meets_nobody = self.is_alone_in_set(now) || self.others.is_empty() && expected == NonZeroU32::MIN;
-        match self.standing {
-            Standing::Removed => FleetPart::Nothing,
-            Standing::New if hears_anyone && !meets_nobody => FleetPart::Nothing,
-            Standing::New if !hears_anyone && is_starting => FleetPart::Expected(agents),
-            _ if self.is_known => FleetPart::OneOf(agents),
-            _ => FleetPart::Expected(agents),
-        }
-    }
-
-    /// Returns true if the membership is frozen: after a while without own heartbeats, until several came back.
-    fn is_frozen(&self, now: Timestamp, was_frozen: bool, epoch: Timestamp) -> bool {
-        let is_silent = !self.own.iter().any(|streak| streak.goes_on(now)) && now.ms_since(epoch) > SILENT_MS;
-        self.is_known && (is_silent || was_frozen && !self.own_lasts_anywhere(now, JOINED_AFTER_MS))
     }
 }

@@ -1,5 +1,7 @@
 //! The fleet of one agent, `a`, over heartbeats that arrive or do not.
 
+use tollgate_core::messages::presence::INTERVAL_MS;
+
 use super::*;
 
 pub(super) const START: Timestamp = Timestamp::from_ms(1_000_000);

@@ -15,7 +15,7 @@ use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
 
 use crate::engine::{Context, Engine};
 use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
-use crate::store::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 
 impl Engine {
     /// Prepares a request for another sending if its answer was lost, or says before its deadline that it has expired. Then the
@@ -38,7 +38,7 @@ impl Engine {
         }
         let is_resent = |charge: &Charge| {
             let traits = ChargeTraits::of(charge.request);
-            fate(ChargeKind::of(charge), Standing::Waits, InStore::from(*error), traits) == Fate::Resend
+            fate(ChargeKind::of(charge), ChargeStanding::Waits, InStore::from(*error), traits) == Fate::Resend
         };
         if !charges.iter().all(is_resent) {
             return None;

@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 
-use crate::store::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing};
+use crate::store::fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
 
 thread_local! {
     static PLANTED: Cell<Option<FateMistake>> = const { Cell::new(None) };
@@ -46,26 +46,40 @@ pub fn plant_fate_mistake(mistake: Option<FateMistake>) {
 /// Returns the fate by the planted mistake.
 pub(super) fn mistaken(
     kind: ChargeKind,
-    standing: Standing,
+    standing: ChargeStanding,
     in_store: InStore,
     traits: ChargeTraits,
     right: Fate,
 ) -> Fate {
     let Some(mistake) = PLANTED.get() else { return right };
     match (mistake, kind, standing, in_store, right) {
-        (FateMistake::RetryRefunded, ChargeKind::Enforced, Standing::VoidBefore, _, Fate::KeepForRetry)
-        | (FateMistake::CountedRefunded, ChargeKind::Counted, Standing::VoidBefore, InStore::Charged, Fate::Keep)
-        | (FateMistake::StrandedRefunded, _, Standing::VoidBefore, _, Fate::Strand) => Fate::Refund,
-        (FateMistake::SlotKept, ChargeKind::Slot, Standing::CountedBefore, _, Fate::Refund)
-        | (FateMistake::DeniedSlotKept, ChargeKind::Slot, Standing::Void | Standing::VoidBefore, _, Fate::Refund)
+        (FateMistake::RetryRefunded, ChargeKind::Enforced, ChargeStanding::VoidBefore, _, Fate::KeepForRetry)
+        | (
+            FateMistake::CountedRefunded,
+            ChargeKind::Counted,
+            ChargeStanding::VoidBefore,
+            InStore::Charged,
+            Fate::Keep,
+        )
+        | (FateMistake::StrandedRefunded, _, ChargeStanding::VoidBefore, _, Fate::Strand) => Fate::Refund,
+        (FateMistake::SlotKept, ChargeKind::Slot, ChargeStanding::CountedBefore, _, Fate::Refund)
+        | (
+            FateMistake::DeniedSlotKept,
+            ChargeKind::Slot,
+            ChargeStanding::Void | ChargeStanding::VoidBefore,
+            _,
+            Fate::Refund,
+        )
         | (FateMistake::UnknownForgotten, _, _, InStore::Lost, Fate::Backfill)
         | (FateMistake::ExpiredForgotten, _, _, InStore::Expired, Fate::Backfill)
         | (FateMistake::FailedForgotten, _, _, InStore::Failed | InStore::NotAsked, Fate::Backfill)
         | (FateMistake::ResendForgotten, ChargeKind::Backfilled, _, InStore::Open | InStore::Lost, Fate::Resend) => {
             Fate::Drop
         }
-        (FateMistake::OpenBackfilled, _, Standing::Counts, InStore::Open, Fate::Wait)
-        | (FateMistake::ChargedBackfilled, _, Standing::CountedBefore, InStore::Charged, Fate::Keep) => Fate::Backfill,
+        (FateMistake::OpenBackfilled, _, ChargeStanding::Counts, InStore::Open, Fate::Wait)
+        | (FateMistake::ChargedBackfilled, _, ChargeStanding::CountedBefore, InStore::Charged, Fate::Keep) => {
+            Fate::Backfill
+        }
         (FateMistake::RefundResent, ChargeKind::Returned, _, InStore::Open | InStore::Lost, Fate::Drop)
             if !traits.has_id =>
         {

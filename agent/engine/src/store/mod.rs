@@ -1,9 +1,10 @@
 //! Store: the charges whose fate is open, and the state of the store that decides when they are sent.
 
 mod breaker;
-mod fate;
+mod fate_facts;
 #[cfg(feature = "planted-mistakes")]
 mod fate_mistake;
+mod fate;
 mod gather;
 mod corrections;
 mod reset_announcements;
@@ -12,7 +13,8 @@ mod losses;
 mod outbox;
 mod link;
 
-pub(crate) use fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+pub(crate) use fate::fate;
+pub(crate) use fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
 #[cfg(feature = "planted-mistakes")]
 pub use fate_mistake::{FateMistake, plant_fate_mistake};
 pub use gather::{CallerAnswer, GATHER_MAX, GatheredStep, Gatherer, PipelineNumber, PipelineSteps};

@@ -24,7 +24,7 @@ use crate::counters::{Enforcement, LeaseFacts, LeaseGrant, LeaseNumber, LockedTa
 use crate::engine::{Context, Engine};
 use crate::engine_settings::ChargeableRules;
 use crate::rules::{ActiveRules, MatchedRule};
-use crate::store::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 use crate::time::LeaseEpoch;
 
 #[derive(Clone, Copy, Debug)]
@@ -68,7 +68,7 @@ impl Engine {
                 // Units beside a call stand for none. Where such units exist, none comes back.
                 let may_lease = self.is_lease_live(now, matched, &grant);
                 let traits = ChargeTraits { may_lease, keeps_units: true, ..ChargeTraits::default() };
-                match fate(ChargeKind::Enforced, Standing::VoidBefore, InStore::Charged, traits) {
+                match fate(ChargeKind::Enforced, ChargeStanding::VoidBefore, InStore::Charged, traits) {
                     Fate::Lease => self.take_lease(matched, grant),
                     _ => grant.strand(),
                 }

@@ -31,7 +31,7 @@ use crate::call::record::{CallRow, signed};
 use crate::counters::{Pending, PendingKind, ViewEvent, update};
 use crate::engine::{Context, Engine};
 use crate::rules::{Charges, MatchedRule, MatchedRules};
-use crate::store::{ChargeKind, ChargeTraits, Fate, Standing, fate};
+use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, fate};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Correction<'c> {
@@ -166,8 +166,9 @@ impl Engine {
         answer: Result<ChargeResults, StoreError>,
     ) -> Result<Option<LimitStatus>, StoreError> {
         let Adjustment { matched, is_refund, at, request, decided_at, .. } = adjustment;
-        let fate_of =
-            |error: StoreError| fate(ChargeKind::Counted, Standing::Counts, error.into(), ChargeTraits::of(*request));
+        let fate_of = |error: StoreError| {
+            fate(ChargeKind::Counted, ChargeStanding::Counts, error.into(), ChargeTraits::of(*request))
+        };
         let is_unsynced = answer.as_ref().is_err_and(|error| fate_of(*error) == Fate::Backfill);
         if answer.is_err() && !is_refund {
             self.store.note_corrected(*request, *decided_at);

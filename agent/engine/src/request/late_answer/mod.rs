@@ -25,7 +25,7 @@ use crate::engine::{Context, Engine};
 use crate::report::LateOutcome;
 use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
 use crate::rules::{ActiveRules, MatchedRule};
-use crate::store::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 
 /// Maximum number of requests of one agent that wait for their late answers. Past the cap, a request counts as lost.
 pub const LATE_REQUESTS_MAX: usize = 10_000;
@@ -92,7 +92,7 @@ impl Engine {
             let result = answer.as_ref().map(|results| results.get(place));
             let (kind, in_store) = (ChargeKind::of(charge), InStore::of(result.map_err(|error| *error)));
             let traits = ChargeTraits::of(charge.request);
-            let (mut standing, mut rule) = (Standing::VoidBefore, None);
+            let (mut standing, mut rule) = (ChargeStanding::VoidBefore, None);
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
                 for (place, matched) in planned.matched.iter().enumerate().filter(|(_, matched)| matched.shares(charge))
                 {
@@ -101,7 +101,7 @@ impl Engine {
                     if !planned.stands(place, is_held_back) || matched.is_paid() {
                         continue;
                     }
-                    standing = Standing::CountedBefore;
+                    standing = ChargeStanding::CountedBefore;
                     let lacking = match fate(kind, standing, in_store, traits) {
                         Fate::Backfill => matched.unpaid(),
                         // A lease that paid a part may have ended since.
@@ -202,7 +202,7 @@ impl Engine {
     ) -> LateOutcome {
         let Err(error) = answer else { return outcome_of(answer) };
         let traits = ChargeTraits::of(adjustment.request);
-        let fate = fate(ChargeKind::Counted, Standing::CountedBefore, (*error).into(), traits);
+        let fate = fate(ChargeKind::Counted, ChargeStanding::CountedBefore, (*error).into(), traits);
         for (matched, charge) in adjustment.matched.iter().zip(charges) {
             if let ChargeMode::Backfill { at } = charge.mode
                 && fate == Fate::Backfill

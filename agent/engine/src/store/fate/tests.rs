@@ -1,5 +1,7 @@
 //! The whole table of fates.
 
+use tollgate_core::counter::StoreError;
+
 use super::*;
 
 /// Columns of the table.
@@ -17,8 +19,13 @@ const COLUMNS: [InStore; 9] = [
 
 const KINDS: [ChargeKind; 5] =
     [ChargeKind::Enforced, ChargeKind::Counted, ChargeKind::Slot, ChargeKind::Backfilled, ChargeKind::Returned];
-const STANDINGS: [Standing; 5] =
-    [Standing::Waits, Standing::Counts, Standing::CountedBefore, Standing::Void, Standing::VoidBefore];
+const STANDINGS: [ChargeStanding; 5] = [
+    ChargeStanding::Waits,
+    ChargeStanding::Counts,
+    ChargeStanding::CountedBefore,
+    ChargeStanding::Void,
+    ChargeStanding::VoidBefore,
+];
 
 fn all_traits() -> impl Iterator<Item = ChargeTraits> {
     (0..8).map(|bits| ChargeTraits { has_id: bits & 1 > 0, may_lease: bits & 2 > 0, keeps_units: bits & 4 > 0 })
@@ -27,7 +34,7 @@ fn all_traits() -> impl Iterator<Item = ChargeTraits> {
 /// Returns the fate that the table has for a charge, by a letter: keep, keep for the (r)etry, (b)ackfill, re(s)end, (w)ait, (l)ease,
 /// re(f)und, s(t)rand; a point if nothing follows.
 #[expect(clippy::match_same_arms, reason = "a table")]
-fn expected(kind: ChargeKind, standing: Standing, traits: ChargeTraits) -> &'static str {
+fn expected(kind: ChargeKind, standing: ChargeStanding, traits: ChargeTraits) -> &'static str {
     let ChargeTraits { has_id, may_lease, keeps_units } = traits;
     // NotAsked, Charged, Repeated, NotCharged, Open, Lost, Expired, Failed, Unreadable
     match (kind, standing) {
@@ -36,24 +43,24 @@ fn expected(kind: ChargeKind, standing: Standing, traits: ChargeTraits) -> &'sta
         (ChargeKind::Returned, _) if has_id => "skkkssss.",
         (ChargeKind::Returned, _) => "skkk..ss.",
         // A call that waits: its request is sent once more if that charges nothing twice.
-        (ChargeKind::Enforced | ChargeKind::Counted, Standing::Waits) => "wwwwwssww",
-        (ChargeKind::Slot, Standing::Waits) if has_id => "wwwwwssww",
-        (ChargeKind::Slot, Standing::Waits) => "wwwwwwsww",
+        (ChargeKind::Enforced | ChargeKind::Counted, ChargeStanding::Waits) => "wwwwwssww",
+        (ChargeKind::Slot, ChargeStanding::Waits) if has_id => "wwwwwssww",
+        (ChargeKind::Slot, ChargeStanding::Waits) => "wwwwwwsww",
         // An admitted call, and units that are counted anyway.
-        (ChargeKind::Enforced | ChargeKind::Counted, Standing::Counts) => "bk..wbbb.",
-        (ChargeKind::Slot, Standing::Counts) => "bk..bbbbb",
-        (ChargeKind::Enforced | ChargeKind::Counted, Standing::CountedBefore) => "bkkbbbbb.",
-        (ChargeKind::Slot, Standing::CountedBefore) if has_id => ".........",
-        (ChargeKind::Slot, Standing::CountedBefore) => ".f.......",
+        (ChargeKind::Enforced | ChargeKind::Counted, ChargeStanding::Counts) => "bk..wbbb.",
+        (ChargeKind::Slot, ChargeStanding::Counts) => "bk..bbbbb",
+        (ChargeKind::Enforced | ChargeKind::Counted, ChargeStanding::CountedBefore) => "bkkbbbbb.",
+        (ChargeKind::Slot, ChargeStanding::CountedBefore) if has_id => ".........",
+        (ChargeKind::Slot, ChargeStanding::CountedBefore) => ".f.......",
         // A denied call, one that is held back, and one that a lease has paid.
-        (ChargeKind::Enforced | ChargeKind::Counted, Standing::Void) => ".k..w....",
-        (ChargeKind::Slot, Standing::Void) if has_id => ".r..w....",
-        (ChargeKind::Slot, Standing::Void) => ".f..w....",
-        (ChargeKind::Counted, Standing::VoidBefore) => ".k.......",
-        (_, Standing::VoidBefore) if has_id => ".r.......",
-        (_, Standing::VoidBefore) if may_lease => ".l.......",
-        (_, Standing::VoidBefore) if keeps_units => ".t.......",
-        (ChargeKind::Enforced | ChargeKind::Slot, Standing::VoidBefore) => ".f.......",
+        (ChargeKind::Enforced | ChargeKind::Counted, ChargeStanding::Void) => ".k..w....",
+        (ChargeKind::Slot, ChargeStanding::Void) if has_id => ".r..w....",
+        (ChargeKind::Slot, ChargeStanding::Void) => ".f..w....",
+        (ChargeKind::Counted, ChargeStanding::VoidBefore) => ".k.......",
+        (_, ChargeStanding::VoidBefore) if has_id => ".r.......",
+        (_, ChargeStanding::VoidBefore) if may_lease => ".l.......",
+        (_, ChargeStanding::VoidBefore) if keeps_units => ".t.......",
+        (ChargeKind::Enforced | ChargeKind::Slot, ChargeStanding::VoidBefore) => ".f.......",
     }
 }
 

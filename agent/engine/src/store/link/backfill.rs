@@ -13,7 +13,8 @@ use super::pending_units::{BACKFILL_CHARGES_MAX, charge_of};
 use super::state::StoreLink;
 use crate::counters::{Pending, PendingKind, ViewEvent, end_denial, send_pending, update};
 use crate::rules::Charges;
-use crate::store::fate::{ChargeKind, ChargeTraits, Fate, InStore, Standing, fate};
+use crate::store::fate::fate;
+use crate::store::fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
 use crate::store::outbox::{Turn, UnsyncedCounter};
 
 impl StoreLink {
@@ -65,7 +66,7 @@ impl StoreLink {
         };
         for charge in charges {
             let traits = ChargeTraits::of(charge.request);
-            match (charge.mode, fate(ChargeKind::of(charge), Standing::Counts, in_store, traits)) {
+            match (charge.mode, fate(ChargeKind::of(charge), ChargeStanding::Counts, in_store, traits)) {
                 (ChargeMode::Backfill { .. }, Fate::Keep | Fate::Drop) => self.backfill_ended(charge),
                 (ChargeMode::Refund { .. }, Fate::Keep) => self.counters.with(charge.counter, end_denial),
                 (ChargeMode::Refund { at, whole }, Fate::Resend) => {

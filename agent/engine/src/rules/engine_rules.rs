@@ -23,7 +23,7 @@ use crate::rules::emergency_limit::EmergencyLimit;
 const AHEAD_MS_MAX: u64 = 3_600_000;
 
 /// Rules of one agent, and what stands in their place.
-pub(crate) struct AgentRules {
+pub(crate) struct EngineRules {
     reports: Arc<Reports>,
     in_force: RulesInForce,
     /// Latest change of the emergency switch. A thread holds the lock while it puts rules in force.
@@ -46,7 +46,7 @@ struct LearnedEmergency {
     is_refused: bool,
 }
 
-impl AgentRules {
+impl EngineRules {
     /// Creates the rules of an agent that starts with this set, as its settings enforce it.
     pub(crate) fn new(settings: &EngineSettings, rules: RuleSet, reports: Arc<Reports>) -> Self {
         let rules = settings.enforced(rules);
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_change_of_the_far_future_is_refused_with_one_line() {
         let reports = Arc::new(Reports::default());
-        let rules = AgentRules::new(&EngineSettings::new("a", START), RuleSet::none_yet(), reports.clone());
+        let rules = EngineRules::new(&EngineSettings::new("a", START), RuleSet::none_yet(), reports.clone());
         let quota = "10/s".parse().ok();
         for ahead_ms in [AHEAD_MS_MAX + 1, AHEAD_MS_MAX + 2] {
             rules.learn_emergency(START, EmergencySwitch { quota, changed_at: START.plus_ms(ahead_ms) });
