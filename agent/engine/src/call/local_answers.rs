@@ -35,7 +35,7 @@ impl Engine {
                 if may_lease && view.leased(&leases, cost).is_some_and(|leased| leased.units == cost) {
                     Some(LocalAnswer::Lease)
                 } else {
-                    view.denial.as_ref().filter(holds).map(|_| LocalAnswer::CachedDenial)
+                    view.denial().filter(holds).map(|_| LocalAnswer::CachedDenial)
                 }
             })
         })

@@ -193,7 +193,7 @@ impl Engine {
             return false;
         }
         let view = table.view(signal.counter);
-        let known = view.remote.as_ref().map(|remote| remote.newest_at);
+        let known = view.signalled_through();
         update(policy, view, ViewEvent::Signal { signal, flow, latest: now.latest });
         known.is_none_or(|known| known < signal.newest_at)
     }

@@ -197,7 +197,7 @@ impl Engine {
             };
             if let Some(known) = &mut known
                 && policy.global_quota.is_none()
-                && let Some(denial) = &entry.view.denial
+                && let Some(denial) = entry.view.denial()
                 && !denial.is_asked()
                 && denial.holds(policy, generation, cost, now, bounds)
             {

@@ -137,7 +137,7 @@ impl Engine {
         let event = ViewEvent::LeaseGranted(grant);
         let is_denied = self.counters.with(matched.counter, |view| {
             update(&matched.policy, view, event);
-            view.denial.is_some()
+            view.denial().is_some()
         });
         // The units are for calls whose cost the store has denied before, too.
         if is_denied {

@@ -110,7 +110,7 @@ impl Engine {
         let event = if stands { ViewEvent::TakenSpent(taken) } else { ViewEvent::TakenReturned(taken, facts, counts) };
         let is_denied = self.counters.with(matched.counter, |view| {
             update(&matched.policy, view, event);
-            view.denial.is_some()
+            view.denial().is_some()
         });
         if is_denied && !stands {
             self.counters.end_denials(matched.counter);

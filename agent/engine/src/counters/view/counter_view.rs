@@ -23,18 +23,18 @@ use crate::time::TimeBounds;
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterView {
-    pub(crate) denial: Option<CachedDenial>,
-    pub(crate) local: Option<Box<LocalUsage>>,
+    pub(in crate::counters) denial: Option<CachedDenial>,
+    pub(in crate::counters) local: Option<Box<LocalUsage>>,
     /// Lease of a limit without a burst. The first pace of other rules ends it.
     pub(super) lease: Option<Box<Lease>>,
     /// Meter of the units that the agent admitted from a burst while the store was away. The first request for a lease by other
     /// rules ends it; the answer to an earlier one does not, because the meter holds the agent to its part.
-    pub(crate) pace: Option<Box<CounterState>>,
+    pub(in crate::counters) pace: Option<Box<CounterState>>,
     /// Units that the store does not know, and units that it must give back. They are kept as long as the counter is in
     /// the queue of unsynced counters or in a backfill request. They are empty if all were confirmed or refunded
     /// meanwhile.
     pub(super) pending: Option<Box<PendingCharges>>,
-    pub(crate) remote: Option<Box<RemoteCount>>,
+    pub(in crate::counters) remote: Option<Box<RemoteCount>>,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +76,15 @@ impl CounterView {
     pub(crate) fn quota(&self, policy: &LimitPolicy) -> u64 {
         let answered = policy.global_quota.and(self.local.as_deref()).map(LocalUsage::limit);
         answered.unwrap_or_else(|| policy.quota.units())
+    }
+
+    pub(crate) fn denial(&self) -> Option<&CachedDenial> {
+        self.denial.as_ref()
+    }
+
+    /// Returns the instant of the newest charge that the last signal counts.
+    pub(crate) fn signalled_through(&self) -> Option<Timestamp> {
+        self.remote.as_ref().map(|remote| remote.newest_at)
     }
 
     /// Returns the units of the store's last answer that are still in the window.
