@@ -2,13 +2,16 @@
 //!
 //! All methods may be called from many threads at once. They are of five kinds, in the order in which a shell calls them:
 //!
-//! * **rules** (here): [`set_rules`](Engine::set_rules), [`reject_rules`](Engine::reject_rules), whenever a source has new ones;
-//! * **one operation** ([`call`](crate::call), [`request`](crate::request)): [`decide`](Engine::decide) for a check of one call, else
-//!   [`begin`](Engine::begin); if the store must be asked, [`renew`](Engine::renew) after an answer that calls for another sending,
+//! * **rules and switch** (here): [`set_rules`](Engine::set_rules), [`reject_rules`](Engine::reject_rules) and
+//!   [`learn_emergency`](Engine::learn_emergency), whenever a source has news;
+//! * **one operation** ([`call`](crate::call), [`request`](crate::request)): [`decide`](Engine::decide) for a check of one call, then
+//!   [`begin_found`](Engine::begin_found) or [`try_begin`](Engine::try_begin) with the rule that was found; [`begin`](Engine::begin) for
+//!   any other operation. If the store must be asked, [`renew`](Engine::renew) after an answer that calls for another sending,
 //!   [`finish`](Engine::finish) with the answer or at the deadline, and [`late_answer`](Engine::late_answer) once it comes after all;
 //! * **the bus** ([`housekeeping`](crate::housekeeping)): [`receive`](Engine::receive) for each record,
 //!   [`set_bus_error`](Engine::set_bus_error) for each change of its state. [`Exchange`](crate::Exchange) sends;
 //! * **the store** ([`housekeeping`](crate::housekeeping)): [`Maintenance`](crate::Maintenance) does all of it;
+//!   [`note_store_time`](Engine::note_store_time) takes the time of an answer that comes another way;
 //! * **questions** (here and in [`housekeeping`](crate::housekeeping)): they change nothing, and may be asked at any time.
 
 use std::num::NonZeroU32;

@@ -69,12 +69,12 @@ impl Engine {
             return self.check_alone(context, call, scope, beginning);
         }
         let mut planned = self.plan_calls(context, calls, scope);
-        let defers = !planned.iter().any(PlannedCall::asks_store) && planned.iter().any(|planned| planned.is_deferred);
-        Some(if defers {
-            BegunCalls::Deferred(self.answer_all(context, calls, &mut planned), planned)
-        } else {
-            BegunCalls::AskStore(planned)
-        })
+        if planned.iter().any(PlannedCall::asks_store) {
+            return Some(BegunCalls::AskStore(planned));
+        }
+        let decisions = self.answer_all(context, calls, &mut planned);
+        let is_deferred = planned.iter().any(|planned| planned.is_deferred);
+        Some(if is_deferred { BegunCalls::Deferred(decisions, planned) } else { BegunCalls::Decided(decisions) })
     }
 
     /// Decides the only call of a request, unless the store must be asked. With counts in the own table, the call is

@@ -1,7 +1,7 @@
 //! From verdicts to a decision: plan, combine, publish, update the views, and make the answer.
 //!
 //! Every call comes here, so that it is published, counted and answered in the same way whoever decided it. The
-//! decision of a single counter is in [`enforce`](crate::counters::enforce).
+//! decision of a single counter is in `enforce`.
 
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
@@ -103,6 +103,7 @@ impl Engine {
         };
         let by_store = !self.settings.owns_table && matched.sketched.is_none();
         let is_new = |r: &ChargeResult| is_charged(r) && !r.repeated && r.born > Timestamp::default();
+        // Units that a sketch keeps of a denied call are of no call in the log.
         let outcome = if by_store && result.is_some_and(is_new) {
             Outcome::Charged
         } else if stands || result.is_some_and(is_charged) {

@@ -2,7 +2,7 @@
 //!
 //! A plan enters an admission in the view at once, so that concurrent calls cannot use the same unit. If another rule
 //! of the call asks the store, the admission waits there for the decision, and is given back if it does not stand.
-//! Nothing is unsynced, and nothing is backfilled. The verdict itself is in [`enforce`](crate::counters::enforce), and
+//! Nothing is unsynced, and nothing is backfilled. The verdict itself is in `enforce`, and
 //! corrections are in [`settle_release`](crate::call::settle_release). In an agent that keeps its own table, such a rule is
 //! counted there like any other.
 //!

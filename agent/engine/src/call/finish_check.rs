@@ -52,6 +52,8 @@ impl Engine {
                         Some(result)
                     };
                     let shares: StepResults = planned.matched.iter().map(share).collect();
+                    // Another slot may have been charged at another instant.
+                    let at = shares.iter().flatten().next().map_or(at, |result| result.at);
                     let mut verdicts = verdicts_of(&planned.matched, &shares);
                     planned.answer = Some(AnsweredStep { at, results: shares });
                     if may_lease {
@@ -92,5 +94,35 @@ impl Engine {
             self.followed_by(context, calls, planned, charges, results);
         }
         decisions
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::Algorithm;
+    use tollgate_core::clock::Timestamp;
+    use tollgate_core::counter::StoredCounter;
+    use tollgate_core::rules::{MatchScope, Rule, RuleSet};
+
+    use super::*;
+    use crate::engine_settings::EngineSettings;
+    use crate::request::{Operation, Progress};
+
+    const START: Timestamp = Timestamp::from_ms(1_000_000);
+
+    /// The slots of a call are released by the instant of its decision. Another primary may have charged them at another instant.
+    #[test]
+    fn a_call_of_a_request_has_the_instant_of_its_own_step() {
+        let rule = Rule::per("slots", &["api_key"], "9/min".parse().expect("a quota"));
+        let rule = rule.with(|policy| policy.algorithm = Algorithm::Concurrency);
+        let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
+        let calls = ["a", "b"].map(|key| Call::new().with("api_key", key));
+        let operation = Operation::Check { calls: &calls, scope: MatchScope::default() };
+        let Progress::NeedsStore(mut request) = engine.begin(START, operation) else { panic!("the store decides") };
+        let charged = |(charge, ms): (&Charge, u64)| StoredCounter::new(charge).evaluate(charge, START.plus_ms(ms));
+        let results: ChargeResults = request.charges().iter().zip([3, 7]).map(charged).collect();
+        let decisions = engine.finish(START.plus_ms(8), &mut request, Ok(results)).into_decisions();
+        let instants: Vec<_> = decisions.iter().map(|decision| decision.at.ms_since(START)).collect();
+        assert_eq!(instants, [3, 7]);
     }
 }

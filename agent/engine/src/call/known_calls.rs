@@ -4,7 +4,7 @@
 //! denial that holds is given again without a look at the counter: threads that deny the same caller share no memory then.
 //!
 //! A known call ends with its rules. The place of its rows' subject ends with the call, or with a list that is full:
-//! [`crate::bus::known_rows`]. Its denial ends
+//! `bus/known_rows`. Its denial ends
 //! * with its time, or with the call's rules;
 //! * when a charge, a refund, a lease or a step of the store's clock ended a denial of the same shard: see
 //!   [`AgentTable::denials_ended`].

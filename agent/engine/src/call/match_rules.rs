@@ -52,7 +52,7 @@ impl FoundRule {
     pub(crate) fn matched<'a>(&self, context: &Context<'a>, call: &Call<'_>) -> Option<MatchedRule<'a>> {
         let active = context.active;
         let FoundRule { sole: SoleRule { index, has_own_policy, counter, cost, .. }, rules } = *self;
-        if rules != active.number || active.set.slot_by.is_some() {
+        if rules != active.number || active.set.slot_by.is_some() || call.id().is_some() {
             return None;
         }
         let rule = &active.set.rules[index as usize];
@@ -124,7 +124,7 @@ impl Engine {
 
     /// Finds a place in the table for each counter of a call, and returns their shards, locked. The sketch decides for a
     /// counter without a place. If `is_tried`, a call that the sketch or the signals decide for one of its counters, and that asks
-    /// the store about another one, gets none: what they have entered could not be given back.
+    /// the store about another one, is not begun, and none is returned: what they have entered could not be given back.
     pub(crate) fn place(
         &self,
         context: &Context<'_>,

@@ -1,5 +1,5 @@
 //! Plan of a call: the verdicts of its rules as far as no answer of the store is needed. The plan of a single rule is in
-//! [`enforce`](crate::counters::enforce).
+//! `enforce`.
 
 use smallvec::smallvec;
 use tollgate_core::algorithm::Verdict;

@@ -1,6 +1,6 @@
 //! Records of a call for the bus: a row for each charge, and rows for later corrections.
 //!
-//! The rows go to the [buffer](crate::bus::row_buffer) of the current thread, which returns the round that will publish them.
+//! The rows go to the buffer of the current thread, which returns the round that will publish them.
 
 use std::sync::Arc;
 

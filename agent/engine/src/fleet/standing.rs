@@ -4,11 +4,11 @@ use crate::report::Notice;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// Not heard by the others yet. Ends when own heartbeats came back for [`super::JOINED_AFTER_MS`], or when a complete
+    /// Not heard by the others yet. Ends when own heartbeats came back for `JOINED_AFTER_MS`, or when a complete
     /// presence set names no other agent: whoever comes later finds this agent there.
     #[default]
     New,
-    /// Heard by the others, if there are any. Ends when own heartbeats do not come back for [`super::MUTE_MS`] while
+    /// Heard by the others, if there are any. Ends when own heartbeats do not come back for `MUTE_MS` while
     /// others do.
     Joined,
     /// Removed by the others. Ends as [`Standing::New`] does.

@@ -5,7 +5,7 @@
 //! writes. Both threads would have to lock one state machine for both directions.
 //!
 //! The reader decodes; a record that it cannot decode arrives as [`Incoming::Undecodable`]. A decoded record that
-//! reports what cannot be ([`absurd_signals`](crate::bus::absurd_signals), [`Newcomers`](tollgate_core::newcomers)) is a dead letter,
+//! reports what cannot be (`absurd_signals`, [`Newcomers`](tollgate_core::newcomers)) is a dead letter,
 //! too. Published rules go to [`Engine::set_rules`] instead, because parsing them is work for the shell.
 
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! Notices: changes of state that an operator should read in the log, once per change.
 //!
-//! An engine writes no log: any thread queues a notice, and [`crate::housekeeping::maintenance`] hands it to the shell. A state that comes
+//! An engine writes no log: any thread queues a notice, and `housekeeping/maintenance` hands it to the shell. A state that comes
 //! and goes is told twice, then only its newest notice at the end of each period, with the number of those held back.
 
 use std::collections::VecDeque;

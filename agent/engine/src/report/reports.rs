@@ -36,7 +36,9 @@ impl Reports {
 
     /// Tells an operator that calls are denied because the store is late, at most once a minute.
     pub(crate) fn note_late_denial(&self, now: Timestamp) {
-        if self.late_denials.lock().count(now).is_some() {
+        // Another thread that counts tells it.
+        let Some(mut throttle) = self.late_denials.try_lock() else { return };
+        if throttle.count(now).is_some() {
             self.notify(Notice::StoreLate);
         }
     }

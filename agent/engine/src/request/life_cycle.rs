@@ -1,13 +1,18 @@
 //! The life cycle of an operation: begun, applied by the store if necessary, finished.
 //!
-//! For a check of one call, a shell may first try [`Engine::decide`], which is faster. It calls [`Engine::begin`]; if the
-//! answer is a [`StoreRequest`], it sends the charges to the store, waits at most the request's deadline, and calls
-//! [`Engine::finish`]. A request borrows nothing, so it may outlive its caller: it keeps the calls and the rules under which
-//! they were matched. With counts in the engine's own table the charges are applied here, and every operation is done at
-//! once. A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to
-//! [`Engine::late_answer`]. Any other is finished once; if it missed its deadline, its late answer goes to [`Engine::late_answer`]. So does the answer to a request that its caller has left
-//! ([`StoreRequest::leave`]). The operations are in [`check`](crate::call::check), [`settle_release`](crate::call::settle_release) and
-//! [`StoreLink`](crate::store::StoreLink). Each has a first half, which returns charges, and a second half, which takes the answer.
+//! For a check of one call, a shell first tries [`Engine::decide`], which is faster, and passes the rule that it found to
+//! [`Engine::begin_found`]. Any other operation goes to [`Engine::begin`]. If the result is a [`StoreRequest`], the shell sends the
+//! charges to the store, waits at most the request's deadline, and calls [`Engine::finish`]. A request borrows nothing, so it may
+//! outlive its caller: it keeps the calls and the rules under which they were matched. With counts in the engine's own table the
+//! charges are applied here, and every operation is done at once.
+//!
+//! A request whose answer is [`Engine::renew`]ed is sent once more. A request that is deferred is not finished: its answer goes to
+//! [`Engine::late_answer`]. Any other is finished once. If it missed its deadline, or if its caller has left
+//! ([`StoreRequest::leave`]), its answer goes to [`Engine::late_answer`], too.
+//!
+//! The operations are in `check`, `settle_release`,
+//! `reset` and [`StoreLink`](crate::store::StoreLink). Each has a first half, which returns charges, and a
+//! second half, which takes the answer.
 
 use std::mem;
 use std::slice;

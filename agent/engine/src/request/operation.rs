@@ -63,12 +63,12 @@ pub enum Operation<'a, 'c> {
     Reopen,
 }
 
-/// Result of [`Engine::begin`].
+/// Result of [`Engine::begin`](crate::Engine::begin).
 #[derive(Debug)]
 pub enum Progress {
     /// The operation is done.
     Done(Output),
-    /// The operation is done. The store must apply these charges; their answer goes to [`Engine::late_answer`].
+    /// The operation is done. The store must apply these charges; their answer goes to [`Engine::late_answer`](crate::Engine::late_answer).
     Deferred(Output, StoreRequest),
     /// The store must apply these charges, and their answer decides.
     NeedsStore(StoreRequest),

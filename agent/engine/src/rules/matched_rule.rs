@@ -1,6 +1,6 @@
 //! A matched rule: one rule that applies to a call, and the charges and records that follow from it.
 //!
-//! [`match_rules`](crate::call::match_rules) makes them. The rest of an operation works on these alone and asks no rule set.
+//! `match_rules` makes them. The rest of an operation works on these alone and asks no rule set.
 
 use std::borrow::Cow;
 use std::num::{NonZeroU32, NonZeroU64};

@@ -19,14 +19,17 @@ pub(crate) struct Resets {
 impl Resets {
     /// Announces a reset of this agent in the next heartbeats.
     pub(crate) fn announce(&self, now: Timestamp, reset: CounterReset) {
+        let mut announcements = self.announcements.lock();
+        // Under the lock, or a call that finds none meanwhile would clear the flag for good.
         self.are_known.store(true, Ordering::Relaxed);
-        self.announcements.lock().announce(now, reset);
+        announcements.announce(now, reset);
     }
 
     /// Learns a reset; returns false if it, or a later one of the counter, is known.
     pub(crate) fn learn(&self, now: Timestamp, reset: &CounterReset) -> bool {
+        let mut announcements = self.announcements.lock();
         self.are_known.store(true, Ordering::Relaxed);
-        self.announcements.lock().learn(now, reset)
+        announcements.learn(now, reset)
     }
 
     /// Returns the instant of the last known reset of a counter, if it was at `at` or later. Both are in store time.

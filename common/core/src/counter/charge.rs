@@ -136,7 +136,8 @@ impl Charge {
 impl ChargeResult {
     /// Returns the share of one call in the result of a charge that several calls made together, as if they had come one after
     /// the other: the call costs `cost`, and the earlier ones cost `before`. Units that were charged beyond the cost of the charge
-    /// are of later calls. All units of a repeated charge were charged before.
+    /// are of later calls: the share has none. All units of a repeated charge were charged before. `retry_at` is the instant of the
+    /// step for a call after which there is room for another one of its cost.
     #[must_use]
     pub fn share(&self, charge: &Charge, before: u64, cost: u64) -> Self {
         if self.repeated {

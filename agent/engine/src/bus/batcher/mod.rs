@@ -1,7 +1,7 @@
 //! Batches of calls: the publishing thread gathers the rows of all buffers into one open batch per partition.
 //!
 //! Rows become numbers of dictionaries here and not in the call. Descriptions of counters and texts that were made once are
-//! kept from batch to batch. [`crate::housekeeping::exchange`] closes the batches that are due and hands them to the bus. All queues have
+//! kept from batch to batch. `housekeeping/exchange` closes the batches that are due and hands them to the bus. All queues have
 //! caps; a row past them is refused.
 
 mod dictionary;

@@ -5,7 +5,7 @@
 //! which is never set. Counts are kept by the store's time, and aggregators count them by that of the bus, so signals
 //! decide only while the two may agree.
 //!
-//! [`crate::housekeeping::receive`] writes here, and decisions read. The signal of a single counter is part of its view ([`crate::counters::view`]).
+//! `housekeeping/receive` writes here, and decisions read. The signal of a single counter is part of its view (`counters/view`).
 
 #[cfg(test)]
 mod tests;

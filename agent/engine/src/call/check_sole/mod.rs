@@ -29,7 +29,7 @@ use crate::counters::{
 use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, is_of_slots, status};
 
-struct Found {
+struct SoleDecision {
     decided: RuleVerdict,
     /// Instant at which an admission counts, and the one from which waits count, if they are not the bounds of the
     /// store's time.
@@ -38,7 +38,7 @@ struct Found {
     round: RoundNumber,
 }
 
-impl Found {
+impl SoleDecision {
     fn new(decided: RuleVerdict) -> Self {
         Self { decided, counted_at: None, round: None }
     }
@@ -98,8 +98,8 @@ impl Engine {
         }
         let context = Context { now, bounds, active };
         let denial = known.as_ref().and_then(|known| known.call.denial(&self.counters, now, bounds));
-        let Found { decided, counted_at, round } = if let Some(denial) = denial {
-            Found::new(RuleVerdict::local(&policy, denial, policy.quota.units(), LocalAnswer::CachedDenial))
+        let SoleDecision { decided, counted_at, round } = if let Some(denial) = denial {
+            SoleDecision::new(RuleVerdict::local(&policy, denial, policy.quota.units(), LocalAnswer::CachedDenial))
         } else {
             let known = known.as_mut().map(|known| &mut *known.call);
             let decided = self.decide_by_counter(&context, &policy, &mut sole, known);
@@ -155,7 +155,7 @@ impl Engine {
         policy: &LimitPolicy,
         sole: &mut SoleRule,
         mut known: Option<&mut KnownCall>,
-    ) -> Option<Found> {
+    ) -> Option<SoleDecision> {
         let Context { now, bounds, active } = *context;
         let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.order);
         let leases = self.lease_facts(context, policy);
@@ -165,7 +165,7 @@ impl Engine {
                 let (at, round) = (span.nearest(bounds.latest), self.next_round());
                 spend_lease(policy, &mut entry.view, at, cost, round);
                 let decided = RuleVerdict::local(policy, verdict, entry.view.quota(policy), LocalAnswer::Lease);
-                return Some(Found { decided, counted_at: Some((at, bounds.earliest)), round });
+                return Some(SoleDecision { decided, counted_at: Some((at, bounds.earliest)), round });
             }
             let facts = Facts {
                 now: bounds,
@@ -180,7 +180,7 @@ impl Engine {
             let decided = match plan(&charge, &facts) {
                 Plan::Denied(verdict) => {
                     let limit = entry.view.quota(policy);
-                    Found::new(RuleVerdict::local(policy, verdict, limit, LocalAnswer::CachedDenial))
+                    SoleDecision::new(RuleVerdict::local(policy, verdict, limit, LocalAnswer::CachedDenial))
                 }
                 Plan::NeedsStore if self.settings.owns_table => {
                     // In the own table no charge expires.
@@ -190,7 +190,7 @@ impl Engine {
                         self.counters.end_denials(counter);
                     }
                     let decided = RuleVerdict::new(policy, result.verdict, result.limit, Source::Store);
-                    Found { decided, counted_at: Some((result.at, result.at)), round: None }
+                    SoleDecision { decided, counted_at: Some((result.at, result.at)), round: None }
                 }
                 // Authorities other than the store are not asked here.
                 Plan::NeedsStore | Plan::Decided(..) => return None,

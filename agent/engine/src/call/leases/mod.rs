@@ -1,5 +1,5 @@
 //! Leases of calls: which counters of a call ask for units, and what becomes of the units in an answer. Which units pay for a
-//! call is in [`payments`], and the lease itself is in [`view`](crate::counters::view).
+//! call is in [`payments`], and the lease itself is in `view`.
 //!
 //! Only a call that is alone in its request and has no request id asks for units or spends them: another call could
 //! hold it back, or an earlier attempt may have been charged.

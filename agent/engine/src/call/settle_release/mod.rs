@@ -5,8 +5,8 @@
 //! its call, or by the instant of its decision, and the agent that has not told the store of it yet, by its call.
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
-//! agents they come through. An agent that corrects a call without the store remembers the correction ([`Corrections`](crate::store::corrections::Corrections))
-//! until the store learns of it: a refund with the units that it refunds, by [`backfill`](crate::call::backfill). Until then,
+//! agents they come through. An agent that corrects a call without the store remembers the correction (`Corrections`)
+//! until the store learns of it: a refund with the units that it refunds, by `backfill`. Until then,
 //! another agent may make the same refund again.
 //!
 //! Under `consistency: eventual`, no store knows the units: the agent corrects its own usage, and the aggregator the

@@ -161,7 +161,7 @@ impl AgentTable {
     pub(crate) fn sweep(&self, now: Timestamp, store_now: TimeBounds) -> bool {
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         self.sweep_shard(&mut self.shards[turn % SHARDS].0.lock(), store_now.earliest);
-        self.sketches.is_used() && self.sketches.end_use(now, self.len(), self.counters_max)
+        self.sketches.end_use(now, self.len(), self.counters_max)
     }
 
     /// Returns the sketches, which count callers without a place.

@@ -8,7 +8,7 @@
 //! denial holds for the others for another [`ANSWER_MS`], in which the answer should come.
 //!
 //! Where units never come back, the denial is checked once per sub-window, and at least every [`RESYNC_MS`]: see
-//! [`MatchedRule::keeps_units`](crate::rules::matched_rule::MatchedRule::keeps_units). So is the denial of a call that costs more than
+//! `MatchedRule::keeps_units`. So is the denial of a call that costs more than
 //! the counter ever admits. Other rules at another agent, a loss of data and a forward step of the store's clock show then.
 //!
 //! A call that takes the last units is told from when there is room again. The agent caches the denial of the next call at once,

@@ -12,7 +12,7 @@
 //! * with its generation, and when another limit applies to the caller;
 //! * when a time sample contradicts the bounds of the store's time, when the connection is lost, when another process
 //!   of the store answers, when the store has lost units, and when its clock steps. Each of these begins a new epoch of
-//!   the agent ([`crate::time::lease_epoch`]), and a lease has the number of the epoch in which it was *requested*;
+//!   the agent (`time/lease_epoch`), and a lease has the number of the epoch in which it was *requested*;
 //! * when the store has lost the counter.
 //!
 //! A call that several rules limit takes its units out of the leases before it asks the store about the other counters. Units

@@ -8,7 +8,7 @@
 //! before the store's clock was set back, and counters that were re-based then; and charges under another window,
 //! because the counter may have expired by that one. A rule with `on_failure: limit` over a window of its own keeps the
 //! agent's own charges by that window: its losses are seen in signals only. After a loss of the whole store that a
-//! [witness](crate::store::losses) has shown, the first answer about each counter is not believed either, because a replica
+//! witness has shown, the first answer about each counter is not believed either, because a replica
 //! may hold an older value of it.
 
 use tollgate_core::algorithm::{Algorithm, CounterState};

@@ -4,7 +4,7 @@
 //! executes the effects and reports the results as inputs. A batch is sent once the previous ones are acknowledged, or after
 //! 100 ms. One batch per partition is handed over at a time, and the next one follows its acceptance, so a batch that the
 //! bus has no room for is never overtaken. The rows of a round are collected from the calls' threads
-//! ([`crate::bus::row_buffer`]) and become batches in [`crate::bus::batcher`]. Records that arrive are not part of this state machine:
+//! (`bus/row_buffer`) and become batches in `bus/batcher`. Records that arrive are not part of this state machine:
 //! a thread of its own hands them to [`Engine::receive`], which needs no state beside the engine's.
 
 mod presence;

@@ -71,8 +71,7 @@ impl Maintenance {
             self.saved_emergency = emergency;
             effects.push(MaintenanceEffect::SaveEmergency(switch));
         }
-        // Other duties may have made one.
-        self.hand_out_notices(now, effects);
+        self.engine.reports.take_notices(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
     }
 
     /// Returns the time from which a duty is due; none if it is not wanted now.
@@ -85,7 +84,7 @@ impl Maintenance {
                     || engine.store.is_needed()
                     || engine.store.breaker().is_suspected();
                 let probe_at = if is_wanted { self.pace.probe_at } else { self.resync_at };
-                (engine.store.is_used() && self.probe.is_none()).then_some(probe_at)
+                (engine.store.is_outside() && self.probe.is_none()).then_some(probe_at)
             }
             Duty::Housekeeping => Some(self.housekeeping_at),
             Duty::Witness => witness.due_at().filter(|_| settings.witnesses && self.store_answers()),
@@ -142,12 +141,9 @@ impl Maintenance {
                     effects.push(MaintenanceEffect::SaveAgents(agents));
                 }
             }
-            Duty::Notices => self.hand_out_notices(now, effects),
+            // They are handed out after all other duties, which may make some.
+            Duty::Notices => {}
         }
-    }
-
-    fn hand_out_notices(&self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        self.engine.reports.take_notices(now, |notice| effects.push(MaintenanceEffect::Notify(notice)));
     }
 
     fn agents_to_save(&self) -> Option<AgentIds> {

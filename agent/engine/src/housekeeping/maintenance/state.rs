@@ -90,7 +90,7 @@ impl Maintenance {
     pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
         Self {
             // Counts in the engine's own table, or by signals alone, need no store.
-            answered: if engine.store.is_used() { LastAnswer::Missing } else { LastAnswer::InTime },
+            answered: if engine.store.is_outside() { LastAnswer::Missing } else { LastAnswer::InTime },
             engine,
             settings,
             shell: None,

@@ -1,6 +1,6 @@
 //! Backfill: units that were admitted without the store are charged once it has recovered.
 //!
-//! A queue holds the counters with unsynced units; the units themselves are in each counter's view. They travel with
+//! A lane of the [outbox](crate::store::outbox) holds the counters with unsynced units; the units themselves are in each counter's view. They travel with
 //! the next call on the counter, and the maintenance sends those of counters without calls. Each has an id under which
 //! the store charges it once, so both may send it. A call with more units than it can carry is decided without the
 //! store until then. A request holds up the store for other agents, so it has few charges, and a counter with more is
@@ -15,14 +15,14 @@ use crate::counters::{Pending, PendingKind, ViewEvent, end_denial, send_pending,
 use crate::rules::Charges;
 use crate::store::fate::fate;
 use crate::store::fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
-use crate::store::outbox::{Turn, UnsyncedCounter};
+use crate::store::outbox::{Offered, Turn, UnsyncedCounter};
 
 impl StoreLink {
     /// Begins to charge the units of the next few counters. There are no charges once the round is over. The units stay
     /// unsynced until the store has confirmed them.
     pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
-        self.outbox.take_unsynced(|counter| {
+        self.outbox.offer_unsynced(|counter| {
             let UnsyncedCounter { matched, generation } = &counter;
             let len = charges.len();
             let (is_queued, sent) = self.counting_unsynced(matched.counter, |view| {
@@ -34,11 +34,12 @@ impl StoreLink {
             });
             charges.extend(sent.iter().map(|pending| charge_of(matched, *generation, pending)));
             // The others were confirmed or refunded meanwhile.
-            if is_queued {
-                debug_assert!(charges.len() > len);
-                counters.push(counter);
+            if !is_queued {
+                return Offered::Skipped;
             }
-            charges.len() < BACKFILL_CHARGES_MAX
+            debug_assert!(charges.len() > len);
+            counters.push(counter);
+            if charges.len() < BACKFILL_CHARGES_MAX { Offered::Added } else { Offered::Full }
         });
         if charges.is_empty() {
             self.outbox.end_round();

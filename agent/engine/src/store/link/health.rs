@@ -1,6 +1,6 @@
 //! Health of the store: every answer and every missed deadline is recorded here, for the breaker and the store's time.
 //!
-//! [`crate::housekeeping::maintenance`] sends the pings that close the breaker, and hands the notices to the shell.
+//! `housekeeping/maintenance` sends the pings that close the breaker, and hands the notices to the shell.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl StoreLink {
     }
 
     /// Returns true if the counts are in a store outside of the agent.
-    pub(crate) fn is_used(&self) -> bool {
+    pub(crate) fn is_outside(&self) -> bool {
         !self.settings.owns_table && !self.settings.lacks_store
     }
 

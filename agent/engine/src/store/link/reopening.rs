@@ -1,13 +1,13 @@
 //! Re-opening: counters whose units the store has lost, after a flush, an eviction or a failover, get them again.
 //!
-//! A counter whose units are [lost](crate::counters::view::CounterView::lost_units) is opened again: of each sub-window the store
+//! A counter whose units are lost is opened again: of each sub-window the store
 //! gets the larger of its own count and the one that this agent knows. Each agent enters what it knows, and twice
 //! changes nothing. It does so again two seconds later: the first time, no signal contains the newest calls of the
 //! other agents. Units that are not synced yet are not part of that, so a counter with such units waits until they are.
 //! A log gets entries at the ends of the sub-windows, and a bucket the level that the known units would have filled;
 //! slots that were held stay taken for a window, because their instants, by which they are released, are lost.
 //!
-//! A loss of the whole store is witnessed by a number that the agent writes there each second ([`crate::housekeeping::maintenance`]):
+//! A loss of the whole store is witnessed by a number that the agent writes there each second (`housekeeping/maintenance`):
 //! the store has gone back behind the last number that it acknowledged. Afterwards the first answer about each counter
 //! opens it again, for one window. A counter without a signal, which may have had as many units as the threshold of
 //! signals permits, opens with so many. When the store's clock is set, agents forget a witnessed loss and the instants
@@ -20,7 +20,7 @@ use tollgate_core::rules::Generation;
 use super::state::StoreLink;
 use crate::counters::{Acknowledgement, Authority, CounterView, LostUnits, reopening};
 use crate::rules::{Charges, MatchedRule};
-use crate::store::outbox::{LostCounter, Turn};
+use crate::store::outbox::{LostCounter, Offered, Turn};
 
 /// Time after a loss of the whole store in which lost counters have no notice of their own, in ms.
 const WHOLE_LOSS_MS: u64 = 60_000;
@@ -77,13 +77,13 @@ impl StoreLink {
     pub(crate) fn begin_reopening(&self, now: Timestamp) -> (Charges, Vec<LostCounter>) {
         let (mut counters, mut unsynced, mut charges) = (Vec::new(), Vec::new(), Charges::new());
         let at = self.time(now).latest;
-        self.outbox.take_lost(now, |counter| {
+        self.outbox.offer_lost(now, |counter| {
             let LostCounter { matched, generation, floor, .. } = &counter;
             let look = |view: &mut CounterView| (view.has_unsynced(), view.known_units(&matched.policy, at));
             let (has_unsynced, known) = self.counters.with(matched.counter, look);
             if has_unsynced {
                 unsynced.push(counter);
-                return true;
+                return Offered::Skipped;
             }
             let known = known.map(|known| reopening(&matched.policy, &known, at)).unwrap_or_default();
             let floor = Some(*floor).filter(|(at, units)| {
@@ -94,7 +94,8 @@ impl StoreLink {
             let reopen = |(at, units)| matched.charge(*generation, units, ChargeMode::Reopen { at });
             charges.extend(known.into_iter().chain(floor).map(reopen));
             counters.push(counter);
-            counters.len() < REQUEST_COUNTERS_MAX && charges.len() < REQUEST_CHARGES_LEN
+            let has_room = counters.len() < REQUEST_COUNTERS_MAX && charges.len() < REQUEST_CHARGES_LEN;
+            if has_room { Offered::Added } else { Offered::Full }
         });
         self.outbox.put_back_lost(unsynced, Turn::First);
         (charges, counters)

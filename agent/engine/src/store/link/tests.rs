@@ -107,6 +107,29 @@ fn units_admitted_during_a_backfill_that_the_store_cannot_charge_are_kept() {
     assert!(!engine.has_unsynced());
 }
 
+/// A counter whose units were refunded meanwhile neither ends a round nor takes the turn of one that is sent alone.
+#[test]
+fn a_counter_with_nothing_left_does_not_end_a_round_of_counters_that_are_sent_alone() {
+    let engine = engine();
+    let [first, ..] = ["a", "b", "c"].map(|key| admit(&engine, 0, key));
+    let mut all = backfill(&engine).expect("a request");
+    assert_eq!(all.charges().len(), 3);
+    let _ = engine.finish(START, &mut all, Err(StoreError::Contended));
+    let released = release(&engine, "a", &first);
+    assert!(released.is_some(), "its slot was sent, so the store must be told");
+    let mut released = released.expect("a request");
+    let _ = engine.finish(START, &mut released, Err(StoreError::Unreachable));
+    let sent: Vec<_> = (0..2)
+        .map(|_| {
+            let mut request = backfill(&engine).expect("b and c wait");
+            let len = request.charges().len();
+            let _ = engine.finish(START, &mut request, Ok(ChargeResults::new()));
+            len
+        })
+        .collect();
+    assert_eq!((sent, backfill(&engine).is_none()), (vec![1, 1], true));
+}
+
 /// A counter that the store has no room for does not keep the others from being charged.
 #[test]
 fn what_a_full_store_refuses_waits_for_the_next_round() {

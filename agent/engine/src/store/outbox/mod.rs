@@ -1,6 +1,6 @@
 //! Outbox: the counters whose pending charges wait for the store, in the order in which they are sent.
 //!
-//! The charges themselves are in the views of the counters ([`crate::counters::view`]). A counter waits in one of two lanes. In the
+//! The charges themselves are in the views of the counters (`counters/view`). A counter waits in one of two lanes. In the
 //! first are counters with units to backfill, and refunds of them; calls carry such units, too. In the second are counters that
 //! the store has lost and that are opened again. The first lane goes first: a counter with units that the store does not know is
 //! not opened before they are there. [`StoreLink`](super::StoreLink) makes requests of what waits.
@@ -59,6 +59,22 @@ pub(crate) struct LostCounter {
     pub(crate) second_pass_at: Option<Timestamp>,
 }
 
+/// Answer of a request to which a counter is offered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offered {
+    /// The counter has nothing to send now.
+    Skipped,
+    Added,
+    /// The counter is added, and there is no room for another one.
+    Full,
+}
+
+impl Offered {
+    fn ends(self, is_alone: bool) -> bool {
+        self == Self::Full || self == Self::Added && is_alone
+    }
+}
+
 impl Outbox {
     /// Returns true if no counter with units waits or is in a request.
     #[inline]
@@ -108,16 +124,17 @@ impl Outbox {
         has_room
     }
 
-    /// Takes the next counters with units, as long as the request has room for one more. There are none once the round is over.
-    pub(crate) fn take_unsynced(&self, mut add: impl FnMut(UnsyncedCounter) -> bool) {
+    /// Offers the next counters with units to a request, until it has no room or one that is sent alone. There are none once the
+    /// round is over.
+    pub(crate) fn offer_unsynced(&self, mut add: impl FnMut(UnsyncedCounter) -> Offered) {
         let is_alone = self.units.lock().is_next_alone();
-        loop {
-            let next = self.units.lock().pop();
-            let Some(counter) = next else { return };
-            if !add(counter) || is_alone {
-                return;
-            }
-        }
+        while let Some(counter) = self.next_unsynced()
+            && !add(counter).ends(is_alone)
+        {}
+    }
+
+    fn next_unsynced(&self) -> Option<UnsyncedCounter> {
+        self.units.lock().pop()
     }
 
     /// Ends a round of units: the counters that wait for the next one may be sent.
@@ -139,16 +156,16 @@ impl Outbox {
         lost.next().map(|counter| counter.second_pass_at.unwrap_or_default())
     }
 
-    /// Takes the next lost counters, as long as the request has room for one more.
-    pub(crate) fn take_lost(&self, now: Timestamp, mut add: impl FnMut(LostCounter) -> bool) {
+    /// Offers the next lost counters to a request, until it has no room or one that is sent alone.
+    pub(crate) fn offer_lost(&self, now: Timestamp, mut add: impl FnMut(LostCounter) -> Offered) {
         let is_alone = self.lost.lock().is_next_alone();
-        loop {
-            let next = self.lost.lock().pop_if(|counter| counter.second_pass_at.is_none_or(|at| now >= at));
-            let Some(counter) = next else { return };
-            if !add(counter) || is_alone {
-                return;
-            }
-        }
+        while let Some(counter) = self.next_lost(now)
+            && !add(counter).ends(is_alone)
+        {}
+    }
+
+    fn next_lost(&self, now: Timestamp) -> Option<LostCounter> {
+        self.lost.lock().pop_if(|counter| counter.second_pass_at.is_none_or(|at| now >= at))
     }
 
     pub(crate) fn put_back_lost(&self, counters: Vec<LostCounter>, turn: Turn) {
