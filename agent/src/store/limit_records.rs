@@ -16,7 +16,7 @@ use tollgate_core::regions::stored_limit::{LimitView, LimitWrite, ShownBudget, S
 /// one is refused, so that its counter has the floor only.
 const RECORDS_MAX: usize = 100_000;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct LimitRecords {
     floors: HashMap<Arc<str>, StoredLimit, RandomState>,
     limits: HashMap<CounterId, (StoredLimit, ShownBudget), RandomState>,

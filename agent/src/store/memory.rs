@@ -32,9 +32,12 @@ pub struct MemoryStore {
     limits: Mutex<LimitRecords>,
 }
 
-/// Counters of a memory store at an instant, for tests in which it loses some.
+/// Counters and limits of a memory store at an instant, for tests in which it loses some.
 #[derive(Clone, Default)]
-pub struct CounterCopies(HashMap<CounterId, StoredCounter, RandomState>);
+pub struct CounterCopies {
+    counters: HashMap<CounterId, StoredCounter, RandomState>,
+    limits: LimitRecords,
+}
 
 struct CappedCounters {
     counters: HashMap<CounterId, StoredCounter, RandomState>,
@@ -79,17 +82,20 @@ impl MemoryStore {
         self.counters.lock().get(counter).map(|counter| counter.limit())
     }
 
-    /// Returns a copy of all counters.
+    /// Returns a copy of all counters and limits.
     #[doc(hidden)]
     #[must_use]
     pub fn copies(&self) -> CounterCopies {
-        CounterCopies(self.counters.lock().counters.clone())
+        let counters = self.counters.lock();
+        CounterCopies { counters: counters.counters.clone(), limits: self.limits.lock().clone() }
     }
 
-    /// Replaces all counters, as a flush or a failover does.
+    /// Replaces all counters and limits, as a flush or a failover does.
     #[doc(hidden)]
     pub fn replace_counters(&self, copies: CounterCopies) {
-        self.counters.lock().counters = copies.0;
+        let mut counters = self.counters.lock();
+        counters.counters = copies.counters;
+        *self.limits.lock() = copies.limits;
     }
 
     fn charge_now(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
@@ -114,7 +120,7 @@ impl CounterCopies {
     /// Removes a counter.
     #[doc(hidden)]
     pub fn lose(&mut self, counter: CounterId) {
-        self.0.remove(&counter);
+        self.counters.remove(&counter);
     }
 }
 
