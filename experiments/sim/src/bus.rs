@@ -37,6 +37,8 @@ struct SimLog {
     appended_at: Vec<Timestamp>,
     /// Decoded records, as agents read them; none of `calls`, which agents do not read.
     decoded: Vec<Arc<DecodedRecord>>,
+    /// Number of the first records whose contents are gone.
+    forgotten: usize,
 }
 
 /// A record that was decoded for all agents.
@@ -105,6 +107,20 @@ impl SimBus {
 
     pub(super) fn mark_forged(&mut self, topic: Topic, partition: Partition, offset: Offset) {
         self.forged.insert((topic.as_str(), partition, offset));
+    }
+
+    /// Drops the contents of records that were appended before an instant. Nobody may read them any more.
+    pub(super) fn forget_before(&mut self, instant: Timestamp) {
+        for log in self.logs.values_mut() {
+            let until = log.appended_at.partition_point(|appended| *appended < instant);
+            log.records[log.forgotten..until].iter_mut().for_each(|record| record.payload = Vec::new());
+            for decoded in log.decoded.iter_mut().take(until).skip(log.forgotten) {
+                let content = DecodedContent::Undecodable(Topic::Signals);
+                let DecodedRecord { partition, offset, appended, .. } = **decoded;
+                *decoded = Arc::new(DecodedRecord { partition, offset, appended, content });
+            }
+            log.forgotten = until;
+        }
     }
 
     pub(super) fn step_clock(&mut self, by_ms: i64) {

@@ -2,11 +2,15 @@
 //!
 //! An event of a node names the life of the node that it is meant for: after a crash, the events of the old life are void.
 
+use std::sync::Arc;
+
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, Partition};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Partition};
+use tollgate_core::messages::ledger::LedgerRecord;
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::signals::Offset;
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 use tollgate_engine::{GatheredStep, PipelineNumber};
 
 use super::observation::{RecordName, SimNode, Ticket};
@@ -27,6 +31,12 @@ pub(super) enum SimEvent {
     Agent(usize, Life, AgentEvent),
     /// An event of the aggregator of this index, in this life.
     Aggregator(usize, Life, AggregatorEvent),
+    /// A request of an aggregator about the limits of its region reaches the store.
+    StoreReadsLimit(LimitMessage),
+    /// An entry reaches the ledger in the home cluster.
+    LedgerAppend(LedgerRecord),
+    /// The record at this place of the ledger reaches the mirror of the region.
+    LedgerMirrored(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -50,13 +60,51 @@ pub(super) enum AgentEvent {
     Reported(RecordName, Option<Offset>),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum AggregatorEvent {
     Round,
+    Budget(LedgerMemberEvent),
     /// The bus tells the end of a log.
     LogEnd(Partition),
     /// The report on a record arrives: the offset, or nothing if it is lost.
     Reported(RecordName, Option<Offset>),
+}
+
+/// An event of an aggregator as a member of the ledger.
+#[derive(Clone, Debug)]
+pub(super) enum LedgerMemberEvent {
+    /// It compares the budgets of its region with the demand.
+    Tick,
+    /// The store has not told its time for too long.
+    TimeOverdue,
+    /// Records have reached the mirror.
+    Reads,
+    /// It looks at the requests, if it coordinates.
+    Coordinates,
+    /// The store has answered at this instant, at which its clock showed this time.
+    Answered(Timestamp, Timestamp, LimitReply),
+}
+
+/// A request about the limits of a region, on its way to the store.
+#[derive(Clone, Debug)]
+pub(super) struct LimitMessage {
+    pub(super) aggregator: usize,
+    pub(super) life: Life,
+    pub(super) command: LimitCommand,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum LimitCommand {
+    Time,
+    Write { rule: Arc<str>, counter: CounterId, write: LimitWrite },
+    WriteFloor { rule: Arc<str>, write: LimitWrite },
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum LimitReply {
+    Time,
+    Written(CounterId, LimitAnswer),
+    FloorWritten(Arc<str>, StoredLimit),
 }
 
 /// A part of an agent that sleeps until its state machine has work.

@@ -53,6 +53,36 @@ pub struct Cut {
     pub bus_reads: bool,
 }
 
+/// Faults of the aggregators of a region as members of the ledger: suspensions between a decision and its effect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberFaults {
+    /// Other effects of a region's budgets before which the aggregator is suspended, in thousandths.
+    pub suspended_permille: u64,
+    /// Give-backs before which the aggregator is suspended, in thousandths.
+    pub give_back_permille: u64,
+    /// Expiries before which the aggregator is suspended, in thousandths.
+    pub expiry_permille: u64,
+    /// Other entries of a coordinator before which the aggregator is suspended, in thousandths.
+    pub coordinator_permille: u64,
+    /// Maximum suspension, in ms.
+    pub suspended_ms_max: u64,
+}
+
+/// Delays and faults of the link between a region and the home cluster of the ledger, in both directions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MirrorFaults {
+    /// Delay, in ms.
+    pub delay_ms: u64,
+    /// Maximum time that is added to the delay, in ms.
+    pub jitter_ms: u64,
+    /// Entries that are lost on their way to the ledger, in thousandths.
+    pub lost_permille: u64,
+    /// Entries that are appended twice, in thousandths.
+    pub doubled_permille: u64,
+    /// Records after which the mirror begins again at an earlier one, in thousandths.
+    pub repeated_permille: u64,
+}
+
 /// Data that the store loses at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreLoss {

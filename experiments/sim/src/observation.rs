@@ -8,6 +8,7 @@ use tollgate_bus::Topic;
 use tollgate_core::algorithm::Limit;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, Partition};
+use tollgate_core::messages::ledger::LedgerEntry;
 use tollgate_core::messages::signals::{Offset, SignalBatch};
 use tollgate_core::rules::Generation;
 use tollgate_engine::{AgentIds, DecidedRule, Notice};
@@ -118,6 +119,21 @@ pub enum Observation<'c> {
     },
     /// The store's replica was brought up to date.
     StoreReplicated,
+    /// A limit was written into the store of the region.
+    LimitWritten {
+        /// The counter.
+        counter: CounterId,
+        /// The aggregator that wrote it.
+        aggregator: usize,
+    },
+    /// An aggregator knows a time of the store's clock, which it showed at this instant.
+    StoreTimeKnown(usize, Timestamp),
+    /// An aggregator has compared the budgets of its region with the demand, and its writes reach the store until this instant.
+    BudgetsCompared(usize, Timestamp),
+    /// An aggregator is suspended before it appends this entry to the ledger.
+    EntryDelayed(usize, LedgerEntry),
+    /// An aggregator has read records of the ledger.
+    LedgerRead(usize),
     /// The store lost data.
     StoreLost(StoreLoss),
     /// The store's clock stepped.

@@ -1,10 +1,12 @@
 //! Virtual time: one queue of events, and the clocks that follow it.
 //!
-//! Of two events at the same instant, the one that was scheduled first comes first, so one seed replays everything. The
+//! The regions of a world share the queue. Each has a handle, which names its region with each event. Of two events at the same instant, the one that was scheduled first comes first, so one seed replays everything. The
 //! events themselves are in [`super::event`]; the clocks of agents and of the store differ from true time by an offset that
 //! grows, and the store's clock may also step.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::clock::{Clock, Timestamp};
@@ -27,13 +29,19 @@ pub(super) struct DriftingClock {
     pub(super) since: Timestamp,
 }
 
-/// The queue of events, and true time.
-#[derive(Debug)]
+/// Handle of one region to the queue of events and to true time.
+#[derive(Clone, Debug)]
 pub(super) struct Scheduler {
+    region: usize,
+    queue: Rc<RefCell<SharedQueue>>,
+}
+
+#[derive(Debug)]
+struct SharedQueue {
     now: Timestamp,
-    /// Events by their instants, and by their places among the events of an instant. They are large, and the queue moves its
-    /// entries.
-    queue: BTreeMap<(Timestamp, u64), Box<SimEvent>>,
+    /// Events with their regions, by their instants and by their places among the events of an instant. They are large, and the
+    /// queue moves its entries.
+    events: BTreeMap<(Timestamp, u64), (usize, Box<SimEvent>)>,
     scheduled: u64,
 }
 
@@ -70,24 +78,39 @@ impl Clock for VirtualClock {
 
 impl Scheduler {
     pub(super) fn new(start: Timestamp) -> Self {
-        Self { now: start, queue: BTreeMap::new(), scheduled: 0 }
+        let queue = SharedQueue { now: start, events: BTreeMap::new(), scheduled: 0 };
+        Self { region: 0, queue: Rc::new(RefCell::new(queue)) }
+    }
+
+    /// Returns the handle of another region.
+    pub(super) fn of_region(&self, region: usize) -> Self {
+        Self { region, queue: self.queue.clone() }
     }
 
     /// Returns true time.
     pub(super) fn now(&self) -> Timestamp {
-        self.now
+        self.queue.borrow().now
     }
 
     /// Schedules an event `ms` from now.
     pub(super) fn after(&mut self, ms: u64, event: SimEvent) {
-        self.scheduled += 1;
-        self.queue.insert((self.now.plus_ms(ms), self.scheduled), Box::new(event));
+        let mut queue = self.queue.borrow_mut();
+        queue.scheduled += 1;
+        let at = (queue.now.plus_ms(ms), queue.scheduled);
+        queue.events.insert(at, (self.region, Box::new(event)));
     }
 
-    /// Moves time to the next event until an instant and returns it; without one, moves time to that instant.
-    pub(super) fn next_until(&mut self, until: Timestamp) -> Option<SimEvent> {
-        let next = self.queue.first_entry().filter(|next| next.key().0 <= until);
-        self.now = next.as_ref().map_or(until.max(self.now), |next| next.key().0);
-        next.map(|next| *next.remove())
+    /// Schedules an event at an instant, or now if that has passed.
+    pub(super) fn at(&mut self, at: Timestamp, event: SimEvent) {
+        self.after(at.ms_since(self.now()), event);
+    }
+
+    /// Moves time to the next event until an instant and returns it with its region; without one, moves time to that instant.
+    pub(super) fn next_until(&mut self, until: Timestamp) -> Option<(usize, SimEvent)> {
+        let mut queue = self.queue.borrow_mut();
+        let at = queue.events.first_key_value().map(|((at, _), _)| *at).filter(|at| *at <= until);
+        queue.now = at.unwrap_or(until.max(queue.now));
+        let (_, (region, event)) = at.and_then(|_| queue.events.pop_first())?;
+        Some((region, *event))
     }
 }

@@ -12,6 +12,10 @@ pub struct SimSettings {
     pub start: Timestamp,
     /// Seed of delays and random faults.
     pub seed: u64,
+    /// The name of the region.
+    pub region: &'static str,
+    /// Part of its aggregators in the budgets of regions; none in a world of one region.
+    pub budgets: Option<BudgetSettings>,
     /// The agents.
     pub agents: Vec<SimAgentSettings>,
     /// Number of the last agents that are down until they are started.
@@ -22,6 +26,8 @@ pub struct SimSettings {
     pub has_bus: bool,
     /// True if there is a store, as far as agents do not keep their own tables.
     pub has_store: bool,
+    /// Difference of the store's clock from true time at the begin, in ms.
+    pub store_offset_ms: i64,
     /// Rate at which the store's clock gains on true time, in millionths.
     pub store_drift_ppm: i64,
     /// Number of partitions of the bus.
@@ -39,6 +45,24 @@ pub struct SimSettings {
     /// True if shells work as soon as those of production: an aggregator reads records when they come, and an agent collects all its
     /// rows at once. Otherwise they are later, so that more happens in between.
     pub is_prompt: bool,
+}
+
+/// The part of a region's aggregators in the budgets of regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BudgetSettings {
+    /// True in the home region of the ledger, whose aggregators coordinate.
+    pub is_home: bool,
+    /// True in the second region, in which mistakes of one region are planted.
+    pub is_second: bool,
+    /// Maximum drift of the clocks by which they measure terms, in millionths.
+    pub drift_ppm_max: i64,
+    /// Interval at which they compare budgets with the demand, in ms.
+    pub tick_ms: u64,
+}
+
+impl BudgetSettings {
+    /// Interval at which aggregators compare budgets with the demand, in ms.
+    pub const TICK_MS: u64 = 200;
 }
 
 /// One agent of a simulation.
@@ -72,11 +96,14 @@ impl SimSettings {
         Self {
             start,
             seed: 0,
+            region: "default",
+            budgets: None,
             agents: vec![SimAgentSettings { owns_table: true, ..SimAgentSettings::default() }],
             agents_down: 0,
             aggregators: 0,
             has_bus: false,
             has_store: true,
+            store_offset_ms: 0,
             store_drift_ppm: 0,
             partitions: 1,
             counters_max: 4_000_000,

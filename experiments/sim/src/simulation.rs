@@ -12,16 +12,17 @@ use crate::aggregator::SimAggregator;
 use crate::bus::SimBus;
 use crate::environment::Environment;
 use crate::event::SimEvent;
-use crate::faults::{Cut, Faults, StoreLoss, StoreState};
+use crate::faults::{Cut, Faults, MemberFaults, StoreLoss, StoreState};
 use crate::observation::Observation;
 use crate::planted_bugs::PlantedBug;
+use crate::scheduler::Scheduler;
 use crate::settings::SimSettings;
 use crate::store::SimStore;
 
 /// Agents, a store, a bus and aggregators in virtual time.
 pub struct Simulation<'c> {
     settings: SimSettings,
-    env: Environment<'c>,
+    pub(super) env: Environment<'c>,
     agents: Vec<SimAgent<'c>>,
     aggregators: Vec<SimAggregator>,
 }
@@ -30,8 +31,14 @@ impl<'c> Simulation<'c> {
     /// Returns a simulation in which all nodes have started, but for the agents that are down, and the agents enforce these rules.
     #[must_use]
     pub fn new(settings: SimSettings, rules: &RuleSet) -> Self {
+        let scheduler = Scheduler::new(settings.start);
+        Self::with_scheduler(settings, rules, scheduler)
+    }
+
+    /// Returns a region of a world, whose events are in the queue of the world.
+    pub(super) fn with_scheduler(settings: SimSettings, rules: &RuleSet, scheduler: Scheduler) -> Self {
         let mut simulation = Self {
-            env: Environment::new(&settings),
+            env: Environment::new(&settings, scheduler),
             agents: (settings.agents.iter().enumerate())
                 .map(|(index, agent)| SimAgent::new(index, *agent, settings.start))
                 .collect(),
@@ -101,7 +108,7 @@ impl<'c> Simulation<'c> {
 
     /// Does the next thing that happens until an instant; false if nothing is left to do, and it is `until`.
     pub fn step_until(&mut self, until: Timestamp) -> bool {
-        let Some(event) = self.env.scheduler.next_until(until) else { return false };
+        let Some((_, event)) = self.env.scheduler.next_until(until) else { return false };
         self.apply(event);
         true
     }
@@ -218,7 +225,7 @@ impl<'c> Simulation<'c> {
 
     /// Suspends an aggregator until an instant.
     pub fn pause_aggregator(&mut self, aggregator: usize, until: Timestamp) {
-        self.aggregators[aggregator].pause(until);
+        self.aggregators[aggregator].pause(&self.env, until);
     }
 
     /// Cuts an aggregator from `presence`, or mends the cut: another one counts its partitions beside it.
@@ -235,7 +242,36 @@ impl<'c> Simulation<'c> {
         self.env.bug = Some(bug);
     }
 
-    fn apply(&mut self, event: SimEvent) {
+    /// Changes the faults of its aggregators as members of the ledger.
+    pub fn set_member_faults(&mut self, faults: MemberFaults) {
+        self.env.member_faults = faults;
+    }
+
+    /// Drops the contents of records of the bus that are older than so many ms, in a long run whose readers have read them.
+    pub fn forget_records(&mut self, older_than_ms: u64) {
+        let now = self.now();
+        self.env.bus.forget_before(now.minus_ms(older_than_ms));
+    }
+
+    /// Returns the observations that were not taken yet.
+    #[must_use]
+    pub fn new_observations(&self) -> &[Observation<'c>] {
+        &self.env.observations
+    }
+
+    /// Returns the number of records of the mirror that an aggregator has read.
+    pub(super) fn mirror_read(&self) -> usize {
+        self.aggregators.iter().map(SimAggregator::mirror_read).max().unwrap_or(0)
+    }
+
+    /// Lets the running aggregators read the mirror of the ledger.
+    pub(super) fn read_mirror(&mut self) {
+        let env = &mut self.env;
+        self.aggregators.iter().for_each(|aggregator| aggregator.read_mirror(env));
+    }
+
+    /// Does what an event of this region means. Entries on their way to the ledger are left in the environment.
+    pub(super) fn apply(&mut self, event: SimEvent) {
         let env = &mut self.env;
         match event {
             SimEvent::StoreReads(message) => env.store_reads(message),
@@ -243,6 +279,9 @@ impl<'c> Simulation<'c> {
             SimEvent::AppendCopy(name, payload) => env.append_copy(name, &payload),
             SimEvent::Agent(agent, life, event) => self.agents[agent].apply(env, life, event),
             SimEvent::Aggregator(aggregator, life, event) => self.aggregators[aggregator].apply(env, life, event),
+            SimEvent::StoreReadsLimit(message) => env.store_reads_limit(message),
+            // The world moves the records of its ledger.
+            SimEvent::LedgerAppend(_) | SimEvent::LedgerMirrored(_) => {}
         }
     }
 }

@@ -2,19 +2,26 @@
 //! live agents, their witnesses, a replica, and a state.
 
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
 use tollgate::store::{ChargeStore, CounterCopies, MemoryStore, StoreError};
 use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::messages::presence::PresenceSet;
+use tollgate_core::regions::limit_store::LimitStore;
+use tollgate_core::regions::stored_limit::{LimitAnswer, LimitWrite, StoredLimit};
 
-use super::event::{Life, StoreMessage};
+use super::event::{Life, LimitMessage, StoreMessage};
 use super::faults::{StoreLoss, StoreState};
 use super::presence_set::SimPresenceSet;
+use super::region_mistake::RegionMistake;
 use super::scheduler::{DriftingClock, VirtualClock};
 use super::settings::SimSettings;
+use super::store_limits::AcknowledgedLimits;
 
 /// The store that several agents share.
 pub struct SimStore {
@@ -22,6 +29,7 @@ pub struct SimStore {
     pub state: StoreState,
     /// Requests that wait for a silent store.
     pub(super) waiting: Vec<StoreMessage>,
+    pub(super) waiting_limits: Vec<LimitMessage>,
     clock: DriftingClock,
     /// The clock as the memory reads it.
     shown: Arc<VirtualClock>,
@@ -30,8 +38,10 @@ pub struct SimStore {
     presence: SimPresenceSet,
     /// The number of each life of an agent.
     witnesses: WitnessNumbers,
+    /// The limits of the region that it has acknowledged.
+    limits: AcknowledgedLimits,
     /// The data that a failover brings back.
-    replica: (CounterCopies, WitnessNumbers),
+    replica: (CounterCopies, WitnessNumbers, AcknowledgedLimits),
     /// The run id, which a failover changes.
     run: u64,
 }
@@ -42,15 +52,21 @@ impl SimStore {
     pub(super) fn new(settings: &SimSettings) -> Self {
         let shown = Arc::new(VirtualClock::default());
         let memory = MemoryStore::with_counters_max(shown.clone(), settings.counters_max);
-        let clock = DriftingClock { offset_ms: 0, drift_ppm: settings.store_drift_ppm, since: settings.start };
+        let clock = DriftingClock {
+            offset_ms: settings.store_offset_ms,
+            drift_ppm: settings.store_drift_ppm,
+            since: settings.start,
+        };
         Self {
             state: StoreState::Up,
             waiting: Vec::new(),
+            waiting_limits: Vec::new(),
             clock,
             shown,
             memory,
             presence: SimPresenceSet::default(),
             witnesses: WitnessNumbers::new(),
+            limits: AcknowledgedLimits::default(),
             replica: Default::default(),
             run: 0,
         }
@@ -78,6 +94,19 @@ impl SimStore {
     #[must_use]
     pub fn counters(&self) -> usize {
         self.memory.counters()
+    }
+
+    /// Returns the units that a counter of a rule with a global scope may have now: the floor and the granted units. None is known
+    /// before a floor was written.
+    #[must_use]
+    pub fn budget(&self, rule: &str, counter: CounterId, now: Timestamp) -> Option<u64> {
+        self.limits.units_at(rule, counter, self.time(now))
+    }
+
+    /// Returns the units of a counter as [`SimStore::budget`] does, for charges by a window of this width.
+    #[must_use]
+    pub fn budget_of_window(&self, rule: &str, counter: CounterId, width_ms: u64, now: Timestamp) -> Option<u64> {
+        self.limits.units_of_window(rule, (counter, width_ms), self.time(now))
     }
 
     pub(super) fn step_clock(&mut self, by_ms: i64) {
@@ -108,7 +137,7 @@ impl SimStore {
 
     /// Brings the replica up to date.
     pub(super) fn replicate(&mut self) {
-        self.replica = (self.memory.copies(), self.witnesses.clone());
+        self.replica = (self.memory.copies(), self.witnesses.clone(), self.limits.clone());
     }
 
     pub(super) fn lose(&mut self, loss: StoreLoss) {
@@ -116,6 +145,7 @@ impl SimStore {
             StoreLoss::All => {
                 self.memory.replace_counters(CounterCopies::default());
                 self.witnesses.clear();
+                self.limits = AcknowledgedLimits::default();
                 self.empty_presence_set();
                 // A replica follows.
                 self.replicate();
@@ -126,9 +156,9 @@ impl SimStore {
                 self.memory.replace_counters(copies);
             }
             StoreLoss::SinceReplicated => {
-                let (copies, witnesses) = self.replica.clone();
+                let (copies, witnesses, limits) = self.replica.clone();
                 self.memory.replace_counters(copies);
-                self.witnesses = witnesses;
+                (self.witnesses, self.limits) = (witnesses, limits);
                 self.run += 1;
             }
         }
@@ -147,5 +177,40 @@ impl SimStore {
         }
         self.shown.set(store_now);
         self.memory.try_charge(charges).unwrap_or(Err(StoreError::Unreachable))
+    }
+
+    /// Writes the limit of a counter of the region. Returns the store's answer.
+    pub(super) fn write_limit(
+        &mut self,
+        now: Timestamp,
+        (rule, counter): (&str, CounterId),
+        write: &LimitWrite,
+        mistake: Option<RegionMistake>,
+    ) -> Option<LimitAnswer> {
+        let store_now = self.time(now);
+        self.shown.set(store_now);
+        let altered = self.limits.altered(mistake, counter, store_now, write);
+        let (_, mut answer) = at_once(self.memory.write_limit(rule, counter, &altered)).ok()?;
+        self.limits.limits.insert(counter, answer.limit);
+        if altered != *write {
+            answer.limit.ledger = write.limit.ledger;
+        }
+        Some(answer)
+    }
+
+    /// Writes the floor of a rule. Returns the floor in force.
+    pub(super) fn write_floor(&mut self, now: Timestamp, rule: &Arc<str>, write: &LimitWrite) -> Option<StoredLimit> {
+        self.shown.set(self.time(now));
+        let (_, floor) = at_once(self.memory.write_floor(rule, write)).ok()?;
+        self.limits.floors.insert(rule.clone(), floor);
+        Some(floor)
+    }
+}
+
+/// Returns the output of a future that waits for nothing.
+fn at_once<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => output,
+        Poll::Pending => unreachable!("the memory store waits for nothing"),
     }
 }

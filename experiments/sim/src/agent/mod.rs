@@ -89,6 +89,7 @@ impl<'c> SimAgent<'c> {
         (engine.counters_max, engine.sketch_bytes) = (settings.counters_max, settings.sketch_bytes);
         (engine.partitions, engine.publishes) = (settings.partitions, settings.has_bus);
         (engine.owns_table, engine.lacks_store) = (self.settings.owns_table, !settings.has_store);
+        engine.region = settings.region.into();
         engine.saved_agents = env.saved_agents.get(&self.index).map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
         let engine = Arc::new(Engine::new(engine, rules));

@@ -3,6 +3,7 @@
 //! The shells of agents and aggregators execute their effects here. A record that a shell produces lies in the queue of its
 //! writer until the bus reports on it; a request to the store has a ticket, under which its answer comes back.
 
+mod limit_requests;
 mod store_requests;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,15 +13,18 @@ use fastrand::Rng;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::emergency::EmergencySwitch;
+use tollgate_core::messages::ledger::{LedgerRecord, Terms};
 use tollgate_core::messages::signals::Offset;
 use tollgate_engine::{AgentIds, STRIPES};
 
 use super::bus::{DecodedRecord, SimBus, SimReader};
-use super::event::{AgentEvent, AggregatorEvent, ProducedRecord, SimEvent, Writer};
-use super::faults::{Cut, Faults};
+use super::event::{AgentEvent, AggregatorEvent, Life, ProducedRecord, SimEvent, Writer};
+use super::faults::{Cut, Faults, MemberFaults};
 use super::forger::forge;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
+use super::random_stream::random_stream;
+use super::region_mistake::RegionMistake;
 use super::scheduler::Scheduler;
 use super::settings::SimSettings;
 use super::store::SimStore;
@@ -48,17 +52,38 @@ pub(super) struct Environment<'c> {
     pub(super) saved_agents: BTreeMap<usize, AgentIds>,
     /// The change of the emergency switch that each of them saved last.
     pub(super) saved_emergencies: BTreeMap<usize, EmergencySwitch>,
+    pub(super) mistake: Option<RegionMistake>,
+    pub(super) member_faults: MemberFaults,
+    /// Terms that a coordinator proposes.
+    pub(super) terms: Vec<Terms>,
+    /// Records of the ledger that have reached the mirror of this region.
+    pub(super) mirror: Vec<LedgerRecord>,
+    /// Entries on their way out of the region.
+    pub(super) dispatches: Vec<LedgerDispatch>,
+    /// Aggregators that ask for no units any more because a request of theirs was lost, by mistake.
+    pub(super) requests_lost: BTreeSet<usize>,
     /// The source of all delays and random faults.
     rng: Rng,
+    /// The source of the delays of requests about limits.
+    limits_rng: Rng,
     /// Number of records in the queue of each writer.
     queued: BTreeMap<SimNode, usize>,
     tickets: Ticket,
 }
 
+/// An entry of an aggregator for the ledger, and the instant at which the aggregator sends it.
+#[derive(Debug)]
+pub(super) struct LedgerDispatch {
+    pub(super) aggregator: usize,
+    pub(super) life: Life,
+    pub(super) sent: Timestamp,
+    pub(super) record: LedgerRecord,
+}
+
 impl<'c> Environment<'c> {
-    pub(super) fn new(settings: &SimSettings) -> Self {
+    pub(super) fn new(settings: &SimSettings, scheduler: Scheduler) -> Self {
         Self {
-            scheduler: Scheduler::new(settings.start),
+            scheduler,
             faults: settings.faults,
             bus_is_up: true,
             bus: SimBus::new(settings.partitions),
@@ -70,7 +95,14 @@ impl<'c> Environment<'c> {
             unheard: BTreeSet::new(),
             saved_agents: BTreeMap::new(),
             saved_emergencies: BTreeMap::new(),
+            mistake: None,
+            member_faults: MemberFaults::default(),
+            terms: Vec::new(),
+            mirror: Vec::new(),
+            dispatches: Vec::new(),
+            requests_lost: BTreeSet::new(),
             rng: Rng::with_seed(settings.seed),
+            limits_rng: random_stream(settings.seed, "limits", 0),
             queued: BTreeMap::new(),
             tickets: 0,
         }

@@ -134,6 +134,9 @@ impl Environment<'_> {
         for message in std::mem::take(&mut self.store.waiting) {
             self.store_reads(message);
         }
+        for message in std::mem::take(&mut self.store.waiting_limits) {
+            self.store_reads_limit(message);
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 mod invariants;
 mod scenario;
-mod region_worlds;
 mod algorithms;
 mod backfill;
 mod clock_steps;
@@ -23,7 +22,7 @@ mod lost_counters;
 mod no_waste;
 mod outage;
 mod random_world;
-mod regions;
+mod region_promises;
 mod replay;
 mod resets;
 mod settlements;

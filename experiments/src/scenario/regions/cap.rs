@@ -2,9 +2,9 @@
 
 use tollgate_aggregator_engine::budget::ledger::{COUNTERS_LEN_MAX, Ledger};
 use tollgate_core::messages::ledger::{BudgetRequest, EntryId, LedgerEntry, LedgerRecord, Terms};
-use tollgate_sim::regions::counter_id;
 
 use super::settings::{CostSettings, REGIONS};
+use super::world::counter_id;
 use crate::scenario::arrivals::MINUTE_MS;
 
 /// Part of the largest number of counters that ask beyond it, as a divisor.

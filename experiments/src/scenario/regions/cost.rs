@@ -8,11 +8,11 @@ use fastrand::Rng;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::ledger::LedgerEntry;
 use tollgate_sim::figures::ratio;
-use tollgate_sim::regions::{CallerPlan, RegionsOutcome, counter_id};
+
 use tollgate_wire::Record;
 
 use super::settings::{GlobalQuotaSettings, REGIONS};
-use super::world::RegionsRun;
+use super::world::{CallerPlan, RegionsOutcome, RegionsRun, counter_id};
 use crate::scenario::arrivals::MINUTE_MS;
 
 /// Entries of some counters.
@@ -108,6 +108,6 @@ pub(super) fn ledger_cost(settings: &GlobalQuotaSettings, of_kind: u32, seed: u6
         seconds: cost.minutes * 60,
         above: EntryTally::of(&outcome, since_ms, |counter| above.contains(&counter)),
         below: EntryTally::of(&outcome, since_ms, |counter| !above.contains(&counter)),
-        is_violated: outcome.violation.is_some(),
+        is_violated: outcome.is_violated,
     }
 }

@@ -1,11 +1,9 @@
 //! A day on which the load moves around the globe.
 
-use tollgate_sim::regions::BudgetSample;
-
 use super::cost::EntryTally;
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{RegionCall, admitted_exactly, fullest_minute};
-use super::world::RegionsRun;
+use super::world::{BudgetSample, RegionsRun};
 use crate::scenario::arrivals::MINUTE_MS;
 
 #[derive(Clone, Debug, Default)]
@@ -61,7 +59,7 @@ pub(super) fn day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64) -> Da
         minutes,
         exact_minutes,
         budgets: outcome.budgets,
-        is_violated: outcome.violation.is_some(),
+        is_violated: outcome.is_violated,
         calls,
     }
 }

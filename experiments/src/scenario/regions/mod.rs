@@ -1,8 +1,8 @@
 //! One quota over several regions: budgets that follow the load around the globe, regions that are cut off from the ledger in turn,
 //! clients that move from region to region, the cost of the ledger, and other ways to hold the quota.
 //!
-//! The engines of the budgets are those of production. A region admits in its own store, by an exact list within its limit. An
-//! hour is compressed: a day takes as long as the file says, so the load changes faster than in truth.
+//! Each region has an agent, a store, a bus and an aggregator of production, in the world of the simulator. An hour is compressed: a
+//! day takes as long as the file says, so the load changes faster than in truth.
 
 mod settings;
 mod union;

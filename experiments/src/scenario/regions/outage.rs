@@ -6,11 +6,10 @@
 //! off. Reserved are the same units, but until the ledger ends the grants: a term, a window and the margin.
 
 use tollgate_aggregator_engine::budget::coordinator::expires_after_ms;
-use tollgate_sim::regions::RegionsOutcome;
 
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{RegionCall, admit_below, admitted_exactly, exact_list, fullest_minute, number_in};
-use super::world::RegionsRun;
+use super::world::{RegionsOutcome, RegionsRun};
 use crate::scenario::arrivals::MINUTE_MS;
 
 /// Time without connection to a region.
@@ -74,7 +73,7 @@ pub(super) fn outage_day(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64
     OutageDay {
         cuts: cuts.iter().map(tally).collect(),
         fullest: fullest_minute(admitted),
-        is_violated: outcome.violation.is_some(),
+        is_violated: outcome.is_violated,
     }
 }
 

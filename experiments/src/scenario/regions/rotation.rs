@@ -1,11 +1,9 @@
 //! A client that wants too much and moves from region to region, to use the quota of each.
 
-use tollgate_sim::regions::CallerPlan;
-
 use super::baselines::regional_limits;
 use super::settings::{GlobalQuotaSettings, REGIONS};
 use super::union::{admitted_exactly, fullest_minute};
-use super::world::RegionsRun;
+use super::world::{CallerPlan, RegionsRun};
 use crate::scenario::arrivals::MINUTE_MS;
 
 /// Units that the client got.
@@ -43,6 +41,6 @@ pub(super) fn rotation(settings: &GlobalQuotaSettings, seed: u64, tick_ms: u64, 
         exact: admitted_exactly(calls, quota).len() as u64,
         fullest: fullest_minute(&outcome.admitted[0]),
         fullest_regional: fullest_minute(&regional_limits(calls, quota)),
-        is_violated: outcome.violation.is_some(),
+        is_violated: outcome.is_violated,
     }
 }

@@ -25,6 +25,7 @@ mod notices;
 mod members;
 mod forgeries;
 mod rollups;
+mod grants_within_quota;
 
 use std::collections::BTreeMap;
 
@@ -42,6 +43,7 @@ use degraded::Degraded;
 use exactly_counted::ExactlyCounted;
 use facts::Facts;
 use forgeries::Forgeries;
+pub(crate) use grants_within_quota::GrantsWithinQuota;
 use hand_over::HandOver;
 use last_good::LastGood;
 use leases::Leases;
@@ -129,6 +131,9 @@ pub(crate) struct Totals {
     pub(crate) members: usize,
     /// Forged records that a node passed over.
     pub(crate) forged: usize,
+    /// Admissions under a quota of all regions that were compared with it, and entries of the ledger.
+    pub(crate) granted: usize,
+    pub(crate) entries: usize,
     /// Units that agents entered again after a loss of the store.
     pub(crate) reopened: u64,
     /// Most units that were admitted in a window, in thousandths of its quota.
@@ -241,6 +246,8 @@ impl Invariants {
             bounded: self.degraded.bounded,
             members: self.members.compared,
             forged: self.forgeries.passed_over,
+            granted: 0,
+            entries: 0,
             reopened: self.never_over.reopened,
             worst_permille: self.never_over.worst_permille,
         })

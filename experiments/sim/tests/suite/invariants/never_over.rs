@@ -192,7 +192,7 @@ impl NeverOver {
             by_anyone.retain(|entry| entry.at + width_ms > now);
             by_anyone.push(Entry { at: now, steps: 0, units, is_enforced: true });
             let held: i64 = by_anyone.iter().map(|entry| entry.units).sum();
-            let permille = held.unsigned_abs() * 1_000 / applied.policy.quota.units().max(1);
+            let permille = held.unsigned_abs() * 1_000 / applied.policy.units_over_regions().max(1);
             self.worst_permille = self.worst_permille.max(permille);
             if owns_table && !applied.counts_denials() {
                 let (key, at) = ((Some(answered.agent), applied.counter), answered.decision.at.as_ms());

@@ -2,15 +2,15 @@
 //! too, or would have been at most 250 ms ago. Calls of one request wait for each other; a cached denial of one of them
 //! must be true at their arrival.
 //!
-//! So a refund of units of the counter, a charge under rules of another generation, a step of the store's clock and a
-//! loss of its data excuse a denial for 250 ms. Where no unit ever comes back, a refund excuses it for 250 ms, and the
-//! others for a sub-window or 10 s. Under the interpolated estimate, a denial of the store is held for a moment. Not
+//! So a refund of units of the counter, a charge under rules of another generation, a change of the region's limit, a step of the
+//! store's clock and a loss of its data excuse a denial for 250 ms. Where no unit ever comes back, a refund excuses it for
+//! 250 ms, and the others for a sub-window or 10 s. Under the interpolated estimate, a denial of the store is held for a moment. Not
 //! checked are callers that the sketch counts, and agents that keep their own table, which is not the store.
 
 use std::collections::HashMap;
 
 use tollgate::Source;
-use tollgate_core::algorithm::Algorithm;
+use tollgate_core::algorithm::{Algorithm, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{ChargeMode, CounterId};
 use tollgate_core::decision::DENY_LIST;
@@ -34,6 +34,7 @@ const HELD_MS_MAX: u64 = 215;
 /// Instants that excuse a denial.
 #[derive(Default)]
 pub(crate) struct TrueDenial {
+    /// Refunds, and changes of the limits of a region.
     refunded: HashMap<CounterId, Timestamp>,
     /// Steps under the interpolated estimate that left no room, and the instants at which the store would admit their calls.
     denied: HashMap<CounterId, Vec<Timestamp>>,
@@ -53,6 +54,9 @@ impl TrueDenial {
         let now = sim.now();
         match observation {
             Observation::StoreClockStepped { .. } => self.disturbed = Some(now),
+            Observation::LimitWritten { counter, .. } => {
+                self.refunded.insert(*counter, now);
+            }
             Observation::StoreReplicated => self.replica.clone_from(&self.charged),
             Observation::StoreLost(loss) => {
                 self.disturbed = Some(now);
@@ -127,12 +131,13 @@ impl TrueDenial {
         if !answers || owns_table || is_excused {
             return Ok(());
         }
+        let Some(limit) = limit_of(sim, &applied) else { return Ok(()) };
         let state = sim.store().peek(applied.counter);
         let mut state = state.ok_or("true-denial: the store does not know the counter")?;
         let decided = sim.store().time(if answered.is_joint { answered.arrived } else { sim.now() });
-        let now = state.advance(&applied.policy.limit(), decided);
+        let now = state.advance(&limit, decided);
         // A counter that another call has charged since shows no earlier instant.
-        if now <= decided && state.evaluate(&applied.policy.limit(), now, own.cost).admitted {
+        if now <= decided && state.evaluate(&limit, now, own.cost).admitted {
             let (rule, counter, agent) = (&applied.rule.name, applied.counter, answered.agent);
             return Err(format!("true-denial: the store had room for {counter} of {rule}, which agent {agent} denied"));
         }
@@ -150,6 +155,20 @@ impl TrueDenial {
             || self.refunded.get(&counter).is_some_and(is_refunded)
             || others.any(is_recent)
     }
+}
+
+/// Returns the limit that the store enforces; none if the counter follows another window than the rule.
+fn limit_of(sim: &Simulation<'_>, applied: &Applied) -> Option<Limit> {
+    let limit = applied.policy.limit();
+    if applied.policy.global_quota.is_none() {
+        return Some(limit);
+    }
+    let width_ms = limit.window.width_ms();
+    let units_at = |now| sim.store().budget_of_window(&applied.rule.name, applied.counter, width_ms, now);
+    // After the store's clock has stepped back, it may come to the begin of a term again.
+    let units = units_at(sim.now()).min(units_at(sim.now().minus_ms(STALE_MS_MAX)));
+    let followed = sim.store().limit(applied.counter).filter(|followed| followed.window == limit.window)?;
+    Some(Limit { units: units.unwrap_or(limit.units), ..followed })
 }
 
 /// Returns the maximum time for which an agent may repeat a denial that the store would not give any more, in ms.

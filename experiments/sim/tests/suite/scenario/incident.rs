@@ -157,6 +157,11 @@ impl Incident {
     pub(crate) fn ends_ms(&self) -> u64 {
         self.at_ms + self.lasts_ms
     }
+
+    /// Returns true if it may strike in a world of regions, where rules change by the plan.
+    pub(crate) fn is_of_regions(&self) -> bool {
+        !matches!(self.what, What::RulesChange { .. })
+    }
 }
 
 impl What {

@@ -1,6 +1,9 @@
 //! The incidents that have struck, and their repairs.
 
+use std::collections::BTreeMap;
+
 use fastrand::Rng;
+use tollgate::RuleSet;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::Generation;
 use tollgate_sim::{Cut, Simulation, StoreLoss, StoreState};
@@ -13,6 +16,8 @@ pub(crate) struct Incidents {
     due: Vec<(Timestamp, Act)>,
     /// The newest generation of rules.
     published: Generation,
+    /// Rules of a world of regions, by generation, in place of the usual ones. Agents that start read those in force.
+    of_regions: Option<BTreeMap<Generation, RuleSet>>,
     clocks: StartClocks,
 }
 
@@ -22,6 +27,12 @@ struct StartClocks {
     seed: u64,
     /// Maximum difference from true time, in ms.
     offset_ms_max: i64,
+}
+
+/// Rules of an agent that starts.
+struct RulesAtStart {
+    first: RuleSet,
+    newer: Option<RuleSet>,
 }
 
 /// A thing that is done at an instant: the repair of an incident, or the next part of it.
@@ -43,7 +54,32 @@ enum Act {
 impl Incidents {
     pub(crate) fn new(seed: u64, clock_offset_ms_max: i64) -> Self {
         let clocks = StartClocks { seed, offset_ms_max: clock_offset_ms_max };
-        Self { due: Vec::new(), published: rules::FIRST, clocks }
+        Self { due: Vec::new(), published: rules::FIRST, of_regions: None, clocks }
+    }
+
+    /// Returns the incidents of a region whose agents follow these rules.
+    pub(crate) fn of_region(seed: u64, clock_offset_ms_max: i64, rules: Vec<RuleSet>) -> Self {
+        let rules = rules.into_iter().map(|rules| (rules.generation, rules)).collect();
+        Self { of_regions: Some(rules), ..Self::new(seed, clock_offset_ms_max) }
+    }
+
+    /// Hands the rules of a generation to all agents of a region. Agents that start later read them, too.
+    pub(crate) fn publish(&mut self, sim: &mut Simulation<'static>, generation: Generation) {
+        self.published = self.published.max(generation);
+        for agent in 0..sim.agents().len() {
+            let _ = sim.set_rules(agent, self.rules(self.published));
+        }
+    }
+
+    fn rules(&self, generation: Generation) -> RuleSet {
+        let of_region = self.of_regions.as_ref().and_then(|rules| rules.get(&generation));
+        of_region.map_or_else(|| rules::generation(generation), Clone::clone)
+    }
+
+    /// Returns the rules that an agent reads when it starts. Newer ones reach it later, in a world of regions at once.
+    fn rules_at_start(&self) -> RulesAtStart {
+        let newer = self.of_regions.is_some().then(|| self.rules(self.published));
+        RulesAtStart { first: self.rules(rules::FIRST), newer }
     }
 
     /// Returns the instant of the next repair.
@@ -55,8 +91,9 @@ impl Incidents {
     pub(crate) fn repair(&mut self, sim: &mut Simulation<'static>) {
         let now = sim.now();
         self.due.sort_by_key(|(at, _)| *at);
+        let rules = self.rules_at_start();
         for (_, act) in self.due.extract_if(.., |(at, _)| *at <= now) {
-            act.apply(sim, self.clocks);
+            act.apply(sim, self.clocks, &rules);
         }
     }
 
@@ -141,8 +178,9 @@ impl Incidents {
     /// Repairs everything.
     pub(crate) fn end(&mut self, sim: &mut Simulation<'static>) {
         let is_repair = |act: &Act| !matches!(act, Act::CrashAgent(_) | Act::ReplicaTakesOver);
+        let rules = self.rules_at_start();
         for (_, act) in self.due.drain(..).filter(|(_, act)| is_repair(act)) {
-            act.apply(sim, self.clocks);
+            act.apply(sim, self.clocks, &rules);
         }
     }
 
@@ -174,16 +212,18 @@ impl StartClocks {
 }
 
 impl Act {
-    fn apply(self, sim: &mut Simulation<'static>, clocks: StartClocks) {
+    fn apply(self, sim: &mut Simulation<'static>, clocks: StartClocks, rules: &RulesAtStart) {
         match self {
             Self::MendStore => sim.set_store(StoreState::Up),
             Self::ReplicaTakesOver => sim.lose(StoreLoss::SinceReplicated),
             Self::StepStoreClock(by_ms) => sim.step_store_clock(by_ms),
             Self::MendBus => sim.set_bus_up(true),
-            // An agent that starts reads the first rules; newer ones reach it later.
             Self::StartAgent(agent) => {
                 let offset_ms = clocks.offset_ms(agent, sim.now());
-                sim.start_agent_with_clock(agent, &rules::generation(rules::FIRST), offset_ms);
+                sim.start_agent_with_clock(agent, &rules.first, offset_ms);
+                if let Some(newer) = &rules.newer {
+                    let _ = sim.set_rules(agent, newer.clone());
+                }
             }
             Self::CrashAgent(agent) => sim.crash_agent(agent),
             Self::MendCut(agent) => sim.set_cut(agent, Cut::default()),

@@ -9,6 +9,7 @@ mod incidents;
 mod plan;
 mod rest;
 mod shrink;
+pub(crate) mod regions;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -32,6 +33,8 @@ pub(crate) struct Run {
     pub(crate) totals: Totals,
     pub(crate) calls: usize,
     pub(crate) retried: usize,
+    /// Virtual time of the run, in ms. Of several regions, the first one has it.
+    pub(crate) simulated_ms: u64,
     /// Digest of all answers and all logs.
     pub(crate) trace: u64,
 }
@@ -127,7 +130,8 @@ impl World {
         self.step(self.sim.now().plus_ms(QUIET_MS))?;
         let totals = self.checks.finish(&self.sim)?;
         self.digest();
-        Ok(Run { totals, calls: self.calls, retried: self.clients.retried, trace: self.trace.finish() })
+        let (retried, simulated_ms) = (self.clients.retried, self.sim.now().ms_since(START));
+        Ok(Run { totals, calls: self.calls, retried, simulated_ms, trace: self.trace.finish() })
     }
 
     fn digest(&mut self) {

@@ -1,6 +1,8 @@
 //! The rules of the random world: every algorithm and setting, in three generations.
 
 use tollgate::RuleSet;
+use tollgate_core::counter::DigestKey;
+use tollgate_core::messages::ledger::Terms;
 use tollgate_core::rules::Generation;
 
 /// Generation in force at the start of each agent, and the newest one.
@@ -58,12 +60,61 @@ const CHANGES: [&[(&str, &str)]; 2] = [
 ];
 
 pub(crate) fn generation(generation: Generation) -> RuleSet {
+    tollgate_rules::from_yaml("rules.yaml", &text(generation), 1).expect("valid rules")
+}
+
+fn text(generation: Generation) -> String {
     let changes = generation.checked_sub(FIRST + 1).and_then(|index| CHANGES.get(usize::try_from(index).ok()?));
-    let text = changes.copied().unwrap_or_default().iter().fold(RULES.to_owned(), |text, (from, to)| {
+    changes.copied().unwrap_or_default().iter().fold(RULES.to_owned(), |text, (from, to)| {
         assert!(text.contains(from), "{from}");
         text.replace(from, to)
-    });
+    })
+}
+
+/// Rule with one quota over all regions, and its quotas in the three generations.
+pub(crate) const GLOBAL: &str = "planet";
+const GLOBAL_QUOTAS: [&str; 3] = ["24/2s", "36/3s", "12/1500ms"];
+/// Floor of each region, in percent of a quota.
+const FLOOR_PERCENT: u32 = 10;
+
+/// Rule with a global scope of a world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct GlobalRule {
+    /// True if its quota and its window differ between generations.
+    pub(crate) changes: bool,
+    /// True if its sub-windows are so long that agents lease units.
+    pub(crate) leases: bool,
+    /// Number of regions that share it in each generation.
+    pub(crate) sharing: [usize; 3],
+}
+
+/// Returns the rules of all regions: beside the others, one with a global scope.
+pub(crate) fn of_regions(names: &[&str], number: Generation, global: GlobalRule) -> RuleSet {
+    let generation = usize::try_from(number - FIRST).unwrap_or_default();
+    let (place, names) = (if global.changes { generation } else { 0 }, names.iter().take(global.sharing[generation]));
+    let (quota, sub_windows) = (GLOBAL_QUOTAS[place], if global.leases { ", sub_windows: 5" } else { "" });
+    let rule = format!(
+        "  - {{ name: {GLOBAL}, scope: global, match: {{ endpoint: /planet }}, per: [ip], quota: {quota}, cost: 1{sub_windows} }}\n"
+    );
+    let floors: Vec<_> = names.map(|name| format!("{name}: {{ floor: {FLOOR_PERCENT}% }}")).collect();
+    let text = text(number).replace("lists:", &format!("{rule}regions: {{ {} }}\nlists:", floors.join(", ")));
     tollgate_rules::from_yaml("rules.yaml", &text, 1).expect("valid rules")
+}
+
+/// Returns the terms that the rules of all regions mean.
+pub(crate) fn terms_of(rules: &RuleSet) -> Terms {
+    let rule = rules.rules.iter().find(|rule| &*rule.name == GLOBAL).expect("a rule with a global scope");
+    let policy = rule.policy.as_ref().expect("a rule with a policy");
+    let (quota, window_ms) = (policy.units_over_regions(), policy.window.width_ms());
+    Terms {
+        rule: rule.name.clone(),
+        generation: rules.generation,
+        quota,
+        window_ms,
+        term_ms: window_ms * 3 / 2,
+        key_fingerprint: DigestKey::default().fingerprint(),
+        floors: rules.regions.iter().map(|part| (part.region.clone(), part.units_of(quota))).collect(),
+    }
 }
 
 /// Returns the rules of all generations.

@@ -1,7 +1,12 @@
 //! An aggregator of the simulation: a shell over [`Worker`], as `aggregator/src/event_loop.rs` is one over a real bus.
 //!
-//! It decodes records, passes them on in rounds, and executes the worker's effects. After a crash a new worker starts empty.
+//! It decodes records, passes them on in rounds, and executes the worker's effects. After a crash a new worker starts empty. Its part
+//! in the budgets of regions is in [`budgets`].
 
+mod life;
+mod budgets;
+
+use tollgate_aggregator_engine::budget::region::RegionBudgets;
 use tollgate_aggregator_engine::membership::Membership;
 use tollgate_aggregator_engine::worker::{DeadLetter, Worker, WorkerEffect, WorkerInput, WorkerSettings};
 use tollgate_bus::{BusRecord, Topic};
@@ -11,12 +16,14 @@ use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::signals::{LogEnd, Offset};
 use tollgate_wire::Record;
 
+use super::budget_member::BudgetMember;
 use super::bus::SimReader;
 use super::environment::Environment;
-use super::event::{AggregatorEvent, Life, SimEvent, Writer};
-use super::observation::{Observation, RecordName, SimNode};
+use super::event::{AggregatorEvent, LedgerMemberEvent, Life};
+use super::observation::{Observation, RecordName};
 use super::planted_bugs::{NewestUnits, PlantedBug};
 use super::settings::SimSettings;
+use life::AggregatorLife;
 
 /// Maximum number of records that one poll takes; small, so that a restore takes several rounds.
 const RECORDS_MAX: usize = 40;
@@ -27,19 +34,6 @@ pub struct SimAggregator {
     /// The number of its starts.
     lives: Life,
     running: Option<AggregatorLife>,
-}
-
-/// A running aggregator; its state is lost in a crash.
-struct AggregatorLife {
-    index: usize,
-    life: Life,
-    worker: Worker,
-    calls: SimReader,
-    presence: SimReader,
-    newest: NewestUnits,
-    is_prompt: bool,
-    /// The end of a pause, in which it does nothing, as one whose process is suspended.
-    paused_until: Timestamp,
 }
 
 impl SimAggregator {
@@ -53,6 +47,25 @@ impl SimAggregator {
         self.running.as_ref().map(|running| &running.worker)
     }
 
+    /// Returns the budgets of the region as it knows them; nothing while it is down, and in a world of one region.
+    #[must_use]
+    pub fn budgets(&self) -> Option<&RegionBudgets> {
+        self.running.as_ref()?.member.as_ref().map(|member| &member.budgets)
+    }
+
+    /// Returns the number of records of the mirror that it has read.
+    pub(super) fn mirror_read(&self) -> usize {
+        let member = self.running.as_ref().and_then(|running| running.member.as_ref());
+        member.map_or(0, |member| member.read)
+    }
+
+    /// Lets it read the mirror.
+    pub(super) fn read_mirror(&self, env: &mut Environment<'_>) {
+        if let Some(running) = self.running.as_ref().filter(|running| running.member.is_some()) {
+            running.later(env, 0, AggregatorEvent::Budget(LedgerMemberEvent::Reads));
+        }
+    }
+
     /// Applies an event if the aggregator still lives the life that it was meant for.
     pub(super) fn apply(&mut self, env: &mut Environment<'_>, life: Life, event: AggregatorEvent) {
         if let Some(running) = self.running.as_mut().filter(|running| running.life == life) {
@@ -61,9 +74,9 @@ impl SimAggregator {
     }
 
     /// The aggregator goes on with the state that it has.
-    pub(super) fn pause(&mut self, until: Timestamp) {
+    pub(super) fn pause(&mut self, env: &Environment<'_>, until: Timestamp) {
         if let Some(running) = &mut self.running {
-            running.paused_until = until;
+            running.pause(env.now(), until, env.mistake);
         }
     }
 
@@ -77,10 +90,13 @@ impl SimAggregator {
         worker.threshold_permille = settings.threshold_permille;
         worker.counters_max = settings.counters_max.saturating_mul(settings.partitions as usize);
         worker.shares = settings.aggregators > 1;
+        worker.region = settings.region.into();
+        worker.coordinates = settings.budgets.is_some_and(|budgets| budgets.is_home);
         let running = self.running.insert(AggregatorLife {
             index: self.index,
             life: self.lives,
             worker: Worker::new(worker, settings.partitions),
+            member: BudgetMember::new(settings, self.index, self.lives),
             calls: SimReader::new(Topic::Calls),
             presence: SimReader::from_next(Topic::Presence, 1, &env.bus),
             newest: NewestUnits::default(),
@@ -90,6 +106,9 @@ impl SimAggregator {
         env.observe(Observation::Started(running.node()));
         running.poll(env, WorkerInput::Tick);
         running.later(env, 0, AggregatorEvent::Round);
+        if running.member.is_some() {
+            running.later(env, 0, AggregatorEvent::Budget(LedgerMemberEvent::Tick));
+        }
     }
 
     /// Ends the aggregator at once; its state is lost.
@@ -113,6 +132,7 @@ impl AggregatorLife {
         match event {
             AggregatorEvent::Reported(name, offset) => self.reported(env, name, offset),
             AggregatorEvent::Round => self.round(env),
+            AggregatorEvent::Budget(event) => self.handle_budget(env, event),
             AggregatorEvent::LogEnd(partition) => {
                 let next = if env.has(PlantedBug::RestoredTooEarly) { 0 } else { env.bus.end(Topic::Calls, partition) };
                 let end = env.bus_is_up.then_some(LogEnd { log: env.bus.log_id, next });
@@ -175,7 +195,14 @@ impl AggregatorLife {
             bug.alter_batch(&mut self.newest, partition, offset, batch);
         }
         let batch = decoded.as_ref().map_err(Clone::clone);
+        let counted = self.worker.batches_counted(partition);
         self.poll(env, WorkerInput::Record { partition, offset, appended, batch });
+        // Rows of a restore, and those of a repetition, are no demand.
+        if let (Some(member), Some(_), Ok(batch)) = (&mut self.member, counted, &decoded)
+            && self.worker.batches_counted(partition) > counted
+        {
+            member.count(batch);
+        }
     }
 
     fn poll(&mut self, env: &mut Environment<'_>, input: WorkerInput<'_>) {
@@ -223,17 +250,5 @@ impl AggregatorLife {
             }
             WorkerEffect::PublishRollups { .. } | WorkerEffect::Notice(_) => {}
         }
-    }
-
-    fn node(&self) -> SimNode {
-        SimNode::Aggregator(self.index)
-    }
-
-    fn writer(&self) -> Writer {
-        Writer { node: self.node(), life: self.life }
-    }
-
-    fn later(&self, env: &mut Environment<'_>, ms: u64, event: AggregatorEvent) {
-        env.scheduler.after(ms, SimEvent::Aggregator(self.index, self.life, event));
     }
 }
