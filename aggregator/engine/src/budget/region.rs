@@ -241,8 +241,8 @@ impl RegionBudgets {
         }
         let limit = StoredLimit { ledger: self.ledger.number(), ..state.limit(now, &facts, self.ledger.len()) };
         let is_known = state.stored.is_some_and(|stored| StoredLimit { as_of: stored.as_of, ..limit } == stored);
-        let is_due =
-            !is_known && (limit.units > 0 || state.stored.is_none_or(|stored| stored != StoredLimit::default()));
+        let lowers = state.stored.is_none_or(|stored| stored != StoredLimit::default());
+        let is_due = !is_known && (limit.units > 0 || lowers && !state.awaits_renewal(now, &facts));
         if is_due || state.gives_back(now) {
             let fence = state.stored.and_then(|stored| stored.fence).map(|fence| fence.id);
             let seen = fence.filter(|id| self.ledger.contains(*id));

@@ -12,6 +12,8 @@ use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, StoredLimit};
 
 /// Time after which an asking that is not answered is repeated, in ms.
 const REPEATED_AFTER_MS: u64 = 1_000;
+/// Time in which a process that takes a counter over reads the renewal of its grants, in ms.
+const TAKEN_OVER_MS: u64 = 2_000;
 /// Smallest part of the quota that a region gives back, or asks for beside its need, as a divisor. Smaller differences
 /// stay, because budgets would otherwise move with each change of the demand.
 const STEADY_PARTS: u64 = 384;
@@ -31,6 +33,8 @@ pub(super) struct RegionCounter {
     renewed_at: Option<Timestamp>,
     /// Units that the region could use, with those of its floor.
     pub(super) wants: u64,
+    /// Instant from which this process looks after the counter.
+    since: Timestamp,
 }
 
 pub(super) struct LedgerFacts<'a> {
@@ -63,6 +67,7 @@ impl RegionCounter {
             void_requests: None,
             renewed_at: None,
             wants: 0,
+            since: now,
         }
     }
 
@@ -75,6 +80,15 @@ impl RegionCounter {
             && self.stored.is_none_or(|stored| stored.units == 0)
             && facts.budget.grants_of(facts.region).next().is_none()
             && facts.budget.pending().all(|(region, _)| &**region != facts.region)
+    }
+
+    /// Returns true if this process has just taken the counter over and does not know the terms of its grants yet. The limit that the
+    /// predecessor has written stays meanwhile: it ends by itself, and a limit of 0 would take the region's units for nothing.
+    pub(super) fn awaits_renewal(&self, now: Timestamp, facts: &LedgerFacts<'_>) -> bool {
+        self.stored.is_none()
+            && self.giving.is_none()
+            && facts.budget.grants_of(facts.region).next().is_some()
+            && now.ms_since(self.since) < TAKEN_OVER_MS
     }
 
     /// Ends an interval of the demand, and returns what the counter needs. `floor_of_all` is the floor that the store enforces for all

@@ -140,8 +140,6 @@ fn interrupted_giver(seed: u64, rng: &mut Rng) -> RegionsPlan {
 fn silent_bus(seed: u64, rng: &mut Rng) -> RegionsPlan {
     let always: &[CallerTimes] = &[times(0, RUN_MS, 20)];
     let mut plan = plan(seed, &[always, always]);
-    // Of two aggregators, one may miss the other for a moment after the bus is back, and lower the limit of its counters.
-    plan.regions[1].settings.aggregators = 1;
     let mut at_ms = 6_000;
     while at_ms < CALM_MS {
         let lasts_ms = rng.u64(200..8_000).min(CALM_MS - at_ms);
