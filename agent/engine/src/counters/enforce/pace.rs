@@ -32,7 +32,7 @@ pub(crate) fn pace(policy: &LimitPolicy, facts: &Facts, view: &CounterView) -> O
 }
 
 pub(crate) fn paced(limit: &Limit, view: &CounterView, now: Timestamp, cost: u64, verdict: Verdict) -> Verdict {
-    let mut meter = view.pace.as_deref().map_or_else(|| CounterState::new(limit), CounterState::clone);
+    let mut meter = view.lease_or_pace.pace().map_or_else(|| CounterState::new(limit), CounterState::clone);
     let by_meter = meter.step(limit, now, cost);
     if by_meter.admitted {
         let remaining = verdict.remaining.min(by_meter.remaining);

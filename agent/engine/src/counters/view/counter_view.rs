@@ -4,16 +4,17 @@
 use std::borrow::Cow;
 use std::num::NonZeroU32;
 
-use tollgate_core::algorithm::{CounterState, Limit};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::RequestId;
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 use tollgate_core::window::{Ring, Window};
 
 use super::cached_denial::CachedDenial;
+
 use super::flow::Flow;
-use super::lease::{Lease, LeasedCall, TakenUnits};
+use super::lease::{LeasedCall, TakenUnits};
 use super::lease_grant::LeaseFacts;
+use super::lease_or_pace::LeaseOrPace;
 use super::lease_size::{free_units, lease_calls};
 use super::local_usage::LocalUsage;
 use super::pending::{PendingCharges, PendingSize};
@@ -25,11 +26,7 @@ use crate::time::TimeBounds;
 pub(crate) struct CounterView {
     pub(in crate::counters) denial: Option<CachedDenial>,
     pub(in crate::counters) local: Option<Box<LocalUsage>>,
-    /// Lease of a limit without a burst. The first pace of other rules ends it.
-    pub(super) lease: Option<Box<Lease>>,
-    /// Meter of the units that the agent admitted from a burst while the store was away. The first request for a lease by other
-    /// rules ends it; the answer to an earlier one does not, because the meter holds the agent to its part.
-    pub(in crate::counters) pace: Option<Box<CounterState>>,
+    pub(in crate::counters) lease_or_pace: LeaseOrPace,
     /// Units that the store does not know, and units that it must give back. They are kept as long as the counter is in
     /// the queue of unsynced counters or in a backfill request. They are empty if all were confirmed or refunded
     /// meanwhile.
@@ -95,13 +92,13 @@ impl CounterView {
     /// Returns the part of a call of this cost that a lease pays, unless the store lacks units of the counter.
     #[inline]
     pub(crate) fn leased(&self, facts: &LeaseFacts<'_>, cost: u64) -> Option<LeasedCall> {
-        let lease = self.lease.as_ref().filter(|_| self.pending.is_none())?;
+        let lease = self.lease_or_pace.lease().filter(|_| self.pending.is_none())?;
         lease.pays(facts, cost)
     }
 
     /// Returns true if the lease from which these units were taken can be spent.
     pub(crate) fn holds_lease_of(&self, taken: &TakenUnits, facts: &LeaseFacts<'_>) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.is_live_of(taken, facts))
+        self.lease_or_pace.lease().is_some_and(|lease| lease.is_live_of(taken, facts))
     }
 
     /// Returns the units of a lease that can be spent.
@@ -119,7 +116,7 @@ impl CounterView {
     /// at most this agent's part of the units that are free. It is 0 while a request for units is under way.
     pub(crate) fn leasable_calls(&self, facts: &LeaseFacts<'_>, cost: u64, agents: NonZeroU32) -> u64 {
         let LeaseFacts { policy, store_now, own_now, .. } = *facts;
-        let is_free = self.pending.is_none() && self.lease.as_ref().is_none_or(|lease| lease.may_ask(own_now));
+        let is_free = self.pending.is_none() && self.lease_or_pace.lease().is_none_or(|lease| lease.may_ask(own_now));
         let Some(local) = self.local.as_deref().filter(|_| is_free) else { return 0 };
         let (quota, cost) = (self.quota(policy), cost.max(1));
         let calls = lease_calls(policy, quota, local, store_now, cost, agents);
@@ -127,21 +124,9 @@ impl CounterView {
         calls.min(free_units(policy, quota, local, store_now.latest).map_or(u64::MAX, part))
     }
 
-    /// Returns the lease, which is an empty one at first.
-    pub(super) fn lease_or_new(&mut self) -> &mut Lease {
-        self.pace = None;
-        self.lease.get_or_insert_default()
-    }
-
-    /// Returns the meter, which is an unused one of this limit at first.
-    pub(super) fn pace_or_new(&mut self, limit: &Limit) -> &mut CounterState {
-        self.lease = None;
-        self.pace.get_or_insert_with(|| Box::new(CounterState::new(limit)))
-    }
-
     /// Notes that units are asked for.
     pub(crate) fn ask_lease(&mut self, policy: &LimitPolicy, own_now: Timestamp) {
-        self.lease_or_new().ask(own_now, policy.deadline);
+        self.lease_or_pace.lease_or_new().ask(own_now, policy.deadline);
     }
 
     /// Returns true if the counter is in the queue of unsynced counters, or in a backfill request.
@@ -155,7 +140,7 @@ impl CounterView {
 
     /// Counts the unspent units of a lease that is over at `now`, the earliest that the store's time may be.
     pub(crate) fn count_stranded(&mut self, now: Timestamp) {
-        self.lease.iter_mut().for_each(|lease| lease.count_stranded(now));
+        self.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.count_stranded(now));
     }
 
     pub(crate) fn pending_size(&self) -> PendingSize {
@@ -182,8 +167,8 @@ impl CounterView {
         !self.is_queued()
             && self.local.as_ref().is_none_or(|local| local.ring.is_empty_at(now))
             && self.remote.as_ref().is_none_or(|remote| remote.admitted.is_empty_at(now))
-            && self.pace.as_ref().is_none_or(|pace| pace.is_idle_at(now))
-            && self.lease.as_ref().is_none_or(|lease| lease.is_over_at(now))
+            && self.lease_or_pace.pace().is_none_or(|pace| pace.is_idle_at(now))
+            && self.lease_or_pace.lease().is_none_or(|lease| lease.is_over_at(now))
     }
 }
 

@@ -13,6 +13,7 @@ mod pending;
 mod lease_grant;
 mod lease;
 mod lease_size;
+mod lease_or_pace;
 mod counter_view;
 mod lost_units;
 mod event;

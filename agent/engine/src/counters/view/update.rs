@@ -16,7 +16,7 @@ use super::cached_denial::CachedDenial;
 use super::counter_view::{CounterView, RemoteCount};
 
 use super::event::ViewEvent;
-use super::lease::TakenUnits;
+use super::lease::{Lease, TakenUnits};
 use super::pending::{Pending, Unsynced};
 use super::uncovered::{NOT_HANDED_OVER, RoundNumber};
 
@@ -30,7 +30,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             local.uncovered.forget_covered(covered, now, policy.window.width_ms());
             local.admit(at, cost, Some(NOT_HANDED_OVER));
             if let Some(limit) = pace {
-                view.pace_or_new(&limit).step(&limit, now, cost);
+                view.lease_or_pace.pace_or_new(&limit).step(&limit, now, cost);
             }
         }
         ViewEvent::Answered { result, units, round, acknowledged, is_demand } => {
@@ -57,19 +57,19 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
             view.local(policy).uncovered.published_later(at, units, entered, published);
         }
         ViewEvent::TakenSpent(taken) => {
-            view.lease.iter_mut().for_each(|lease| lease.taken_spent(&taken));
+            view.lease_or_pace.lease_mut().into_iter().for_each(|lease| lease.taken_spent(&taken));
         }
         ViewEvent::TakenReturned(taken, facts, counts) => {
-            let lease = view.lease.as_mut();
+            let lease = view.lease_or_pace.lease_mut();
             if !lease.is_some_and(|lease| lease.give_back(&taken, &facts)) {
                 counts.lease_units_stranded.add(taken.units);
             }
         }
         // The rules have changed since the lease was asked for.
-        ViewEvent::LeaseGranted(grant) if view.pace.is_some() => grant.strand(),
-        ViewEvent::LeaseGranted(grant) => view.lease_or_new().granted(&grant),
+        ViewEvent::LeaseGranted(grant) if view.lease_or_pace.pace().is_some() => grant.strand(),
+        ViewEvent::LeaseGranted(grant) => view.lease_or_pace.lease_or_new().granted(&grant),
 
-        ViewEvent::Lost => view.lease = None,
+        ViewEvent::Lost => view.lease_or_pace.end_lease(),
         ViewEvent::Unsynced(unsynced) => enter_unsynced(policy, view, unsynced),
         ViewEvent::Returned(refund) => {
             end_denial(view);
@@ -77,7 +77,7 @@ pub(crate) fn update(policy: &LimitPolicy, view: &mut CounterView, event: ViewEv
         }
         ViewEvent::Refunded { at, units, slots_of, by_store } => {
             view.local(policy).refund(at, units);
-            view.pace.iter_mut().for_each(|pace| pace.refund(at, units));
+            view.lease_or_pace.pace_mut().into_iter().for_each(|pace| pace.refund(at, units));
             if let (Some(call), Some(unsynced)) = (slots_of, view.pending.as_deref_mut()) {
                 unsynced.remove_slots(call);
             }
@@ -107,7 +107,7 @@ fn answered(
     acknowledged: Option<Acknowledgement>,
     is_demand: bool,
 ) {
-    let leased = view.lease.as_ref().map_or(0, |lease| lease.unspent());
+    let leased = view.lease_or_pace.lease().map_or(0, Lease::unspent);
     let (local, verdict) = (view.local(policy), &result.verdict);
     if let Some(answer) = acknowledged {
         local.acknowledge(&answer);
@@ -158,7 +158,7 @@ pub(crate) fn update_in_step(
 /// Changes a view by the only charge of a call, which its lease pays: the units are taken, spent and admitted in one step.
 #[inline]
 pub(crate) fn spend_lease(policy: &LimitPolicy, view: &mut CounterView, at: Timestamp, units: u64, round: RoundNumber) {
-    if let Some(lease) = &mut view.lease {
+    if let Some(lease) = view.lease_or_pace.lease_mut() {
         lease.spend(units);
     }
     let local = view.local(policy);
@@ -168,7 +168,7 @@ pub(crate) fn spend_lease(policy: &LimitPolicy, view: &mut CounterView, at: Time
 
 /// Takes units out of the lease for a call that is not decided yet.
 pub(crate) fn take_leased(view: &mut CounterView, units: u64) -> Option<TakenUnits> {
-    view.lease.as_mut()?.take(units)
+    view.lease_or_pace.lease_mut()?.take(units)
 }
 
 fn enter_unsynced(policy: &LimitPolicy, view: &mut CounterView, unsynced: Unsynced) {
@@ -207,9 +207,7 @@ pub(crate) fn end_denial(view: &mut CounterView) {
 /// of later instants. Slots are never emptied.
 pub(crate) fn forget(view: &mut CounterView, at: Timestamp) {
     view.denial = None;
-    if view.lease.as_ref().is_none_or(|lease| lease.was_charged_by(at)) {
-        (view.lease, view.pace) = (None, None);
-    }
+    view.lease_or_pace.end_before(at);
     (view.local, view.remote) = (None, None);
     view.pending.iter_mut().for_each(|unsynced| unsynced.forget_until(at));
 }
@@ -218,32 +216,7 @@ pub(crate) fn forget(view: &mut CounterView, at: Timestamp) {
 /// step, and the store enters unsynced units at its own time if theirs is later.
 pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {
     view.denial = None;
-    view.lease = None;
+    view.lease_or_pace.end_lease();
     view.local.iter_mut().for_each(|local| local.rebase(by_ms, now));
     view.remote.iter_mut().for_each(|remote| remote.admitted.rebase(now, Estimate::Conservative));
-}
-
-#[cfg(test)]
-mod tests {
-    use tollgate_core::counter::{CounterId, StoredCounter};
-
-    use super::super::lease_grant::LeaseGrant;
-    use super::*;
-    use crate::report::EngineMetrics;
-    use crate::time::LeaseEpoch;
-
-    /// Without its meter, an agent could admit its part of a burst again.
-    #[test]
-    fn a_late_lease_of_earlier_rules_ends_no_pace() {
-        let (at, policy) = (Timestamp::from_ms(1_000_000), LimitPolicy::of("100/min".parse().unwrap()));
-        let (mut view, counts) = (CounterView::default(), EngineMetrics::default().of_rule(&"rule".into()));
-        let charge = Charge::enforce(CounterId::from_u128(1), policy.limit(), 1, 1, at);
-        let result = StoredCounter::new(&charge).evaluate(&charge, at);
-        view.pace_or_new(&policy.limit()).step(&policy.limit(), at, 7);
-        let (epoch, counts) = (LeaseEpoch::default(), &counts);
-        let grant = LeaseGrant { number: 1, charge: &charge, result: &result, units: 5, sent_at: at, epoch, counts };
-        update(&policy, &mut view, ViewEvent::LeaseGranted(grant));
-        assert!(view.pace.is_some() && view.lease.is_none());
-        assert_eq!(counts.lease_units_stranded.get(), 5);
-    }
 }
