@@ -106,3 +106,36 @@ fn the_glossary_names_types_where_they_are() {
     }
     assert_none(&offenders, "correct the glossary");
 }
+
+/// Each row of "Where to find it" names files and, in brackets, the functions, types, constants and fields that they define.
+#[test]
+fn the_places_are_where_the_table_says() {
+    const DEFINED_BY: [&str; 10] =
+        ["fn", "const", "static", "struct", "enum", "trait", "type", "pub", "crate", "super"];
+    let root = root();
+    let text = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
+    let (_, places) = text.split_once("## Where to find it").expect("a table of places");
+    let (places, _) = places.split_once("\n## ").expect("a section after the places");
+    let mut offenders = Vec::new();
+    for row in places.lines().filter(|line| line.starts_with('|')) {
+        let mut rest = row;
+        while let Some((_, after)) = rest.split_once('`') {
+            let Some((file, after)) = after.split_once('`') else { break };
+            rest = after;
+            let Some(names) =
+                after.strip_prefix(" (").filter(|_| Path::new(file).extension().is_some_and(|end| end == "rs"))
+            else {
+                continue;
+            };
+            let source = fs::read_to_string(root.join(file)).unwrap_or_default();
+            let (names, _) = names.split_once(')').unwrap_or((names, ""));
+            for name in names.split('`').skip(1).step_by(2).filter_map(|path| path.rsplit("::").next()) {
+                let words: Vec<&str> = source.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+                if !words.windows(2).any(|pair| pair[1] == name && DEFINED_BY.contains(&pair[0])) {
+                    offenders.push(format!("ARCHITECTURE.md: {file} does not define `{name}`"));
+                }
+            }
+        }
+    }
+    assert_none(&offenders, "correct the table of places");
+}

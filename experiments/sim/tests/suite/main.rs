@@ -22,6 +22,7 @@ mod lost_counters;
 mod no_waste;
 mod outage;
 mod random_world;
+mod planted_mistakes;
 mod region_promises;
 mod replay;
 mod resets;

@@ -14,7 +14,7 @@ mod work;
 mod probe_pace;
 mod state;
 mod probe;
-mod losses;
+mod loss_duties;
 mod duty;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,15 @@ use crate::request::{Operation, Progress, UNATTENDED_DEADLINE};
 const BACKFILL_MS_MAX: u64 = 1_000;
 
 impl Maintenance {
+    /// Sends the request that follows an answered ping: the witness, which the backfill follows, or the backfill.
+    pub(super) fn follow_ping(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
+        let awaits_witness = self.raise_witness(now, effects);
+        match &mut self.probe {
+            Some(probe) if awaits_witness => probe.awaits_witness = true,
+            _ => self.backfill_next(now, effects),
+        }
+    }
+
     /// Sends the next unsynced units. When the round is over, the store is used again. Units that are left, because
     /// it has no room for them or the time is over, are sent with the next probe.
     pub(super) fn backfill_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {

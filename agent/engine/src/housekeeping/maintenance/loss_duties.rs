@@ -24,15 +24,6 @@ impl Maintenance {
         raises
     }
 
-    /// Sends the request that follows an answered ping: the witness, which the backfill follows, or the backfill.
-    pub(super) fn follow_ping(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        let awaits_witness = self.raise_witness(now, effects);
-        match &mut self.probe {
-            Some(probe) if awaits_witness => probe.awaits_witness = true,
-            _ => self.backfill_next(now, effects),
-        }
-    }
-
     /// Follows the answer to the witness: a store that has lost units is not believed. During a probe, the backfill follows.
     pub(super) fn witnessed(
         &mut self,
