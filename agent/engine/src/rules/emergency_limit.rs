@@ -88,6 +88,15 @@ mod tests {
         assert!(!admitted(1, 5_999) && admitted(1, 6_250), "room comes back after a window");
     }
 
+    /// The sketch has four sub-windows, and units count until theirs has left the window whole.
+    #[test]
+    fn a_steady_caller_has_four_fifths_of_the_quota() {
+        let limit = limit("10/s");
+        let calls = (0..50_000).step_by(20).map(|ms| Timestamp::from_ms(600_000 + ms));
+        let admitted = calls.filter(|now| limit.charge(CounterId::from_u128(1), *now, 1).admitted).count();
+        assert_eq!(admitted, 400, "of 500 in 50 s");
+    }
+
     /// capped: invented callers take no memory, and few units of honest ones.
     #[test]
     fn after_a_flood_newcomers_have_nearly_their_quota() {

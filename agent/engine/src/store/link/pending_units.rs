@@ -22,7 +22,7 @@ impl StoreLink {
     /// Returns true if units were admitted without the store and are not charged yet.
     #[inline]
     pub(crate) fn has_unsynced(&self) -> bool {
-        !self.outbox.has_no_units()
+        self.outbox.has_units()
     }
 
     /// Updates the view of a counter. The counter waits in the outbox if it has pending charges since, or if the store has lost

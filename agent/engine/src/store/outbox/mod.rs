@@ -76,10 +76,10 @@ impl Offered {
 }
 
 impl Outbox {
-    /// Returns true if no counter with units waits or is in a request.
+    /// Returns true if a counter with units waits or is in a request.
     #[inline]
-    pub(crate) fn has_no_units(&self) -> bool {
-        !self.has_units.load(Ordering::Relaxed)
+    pub(crate) fn has_units(&self) -> bool {
+        self.has_units.load(Ordering::Relaxed)
     }
 
     /// Returns true if a call with an id may have an entry of its own.
@@ -128,11 +128,14 @@ impl Outbox {
     /// round is over.
     pub(crate) fn offer_unsynced(&self, mut add: impl FnMut(UnsyncedCounter) -> Offered) {
         let is_alone = self.units.lock().is_next_alone();
-        while let Some(counter) = self.next_unsynced()
-            && !add(counter).ends(is_alone)
-        {}
+        while let Some(counter) = self.next_unsynced() {
+            if add(counter).ends(is_alone) {
+                return;
+            }
+        }
     }
 
+    /// Removes the next counter. The lane is not locked while the counter's view is.
     fn next_unsynced(&self) -> Option<UnsyncedCounter> {
         self.units.lock().pop()
     }
@@ -159,9 +162,11 @@ impl Outbox {
     /// Offers the next lost counters to a request, until it has no room or one that is sent alone.
     pub(crate) fn offer_lost(&self, now: Timestamp, mut add: impl FnMut(LostCounter) -> Offered) {
         let is_alone = self.lost.lock().is_next_alone();
-        while let Some(counter) = self.next_lost(now)
-            && !add(counter).ends(is_alone)
-        {}
+        while let Some(counter) = self.next_lost(now) {
+            if add(counter).ends(is_alone) {
+                return;
+            }
+        }
     }
 
     fn next_lost(&self, now: Timestamp) -> Option<LostCounter> {
