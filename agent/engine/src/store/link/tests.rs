@@ -10,6 +10,7 @@ use tollgate_core::rules::{Rule, RuleSet};
 use crate::counters::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 use crate::engine::Engine;
 use crate::engine_settings::EngineSettings;
+use crate::store::outbox::{LostCounter, Offered, Turn};
 use crate::store::{BACKFILL_CHARGES_MAX, UNSYNCED_COUNTERS_MAX};
 use crate::{Operation, Output, Progress, StoreRequest};
 
@@ -128,6 +129,27 @@ fn a_counter_with_nothing_left_does_not_end_a_round_of_counters_that_are_sent_al
         })
         .collect();
     assert_eq!((sent, backfill(&engine).is_none()), (vec![1, 1], true));
+}
+
+/// Re-opening takes a maximum, which does not contain units that the store does not know yet.
+#[test]
+fn a_lost_counter_is_opened_after_its_unsynced_units() {
+    let engine = engine();
+    admit(&engine, 0, "k");
+    let (outbox, mut waiting) = (engine.store.outbox(), Vec::new());
+    outbox.offer_unsynced(|counter| {
+        waiting.push(counter);
+        Offered::Full
+    });
+    let matched = waiting[0].matched.clone();
+    outbox.put_back_unsynced(waiting, Turn::First);
+    assert!(outbox.add_lost(LostCounter { matched, generation: 1, floor: (START, 3), second_pass_at: None }));
+    let reopening = || request(engine.begin(START, Operation::Reopen));
+    assert!(reopening().is_none());
+    let mut units = backfill(&engine).expect("a request");
+    let _ = engine.finish(START, &mut units, Ok(ChargeResults::new()));
+    let opened = reopening().expect("a request");
+    assert!(opened.charges().iter().all(|charge| matches!(charge.mode, ChargeMode::Reopen { .. })));
 }
 
 /// A counter that the store has no room for does not keep the others from being charged.
