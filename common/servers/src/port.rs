@@ -1,18 +1,28 @@
 //! Ports of servers under test.
 //!
 //! Tests run in several processes at once, and stop and restart servers on their ports. So a port belongs to one process until
-//! it ends, by a lock on a file. It lies below the range from which the system takes the ports of outgoing connections.
+//! it ends, by a lock on a file. A bound socket keeps the system from giving it to an outgoing connection while the server is
+//! away: such a connection holds a port for a minute after its end, and the range of these ports differs between machines.
 
 use std::fs::{self, File};
-use std::net::TcpListener;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Ports of tests. Linux takes those of outgoing connections from 32768 on.
+use socket2::{Domain, Socket, Type};
+
+/// Ports of tests.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
-/// Locked files of the ports of this process.
-static OWN: Mutex<Vec<File>> = Mutex::new(Vec::new());
+/// Ports of this process.
+static OWN: Mutex<Vec<OwnPort>> = Mutex::new(Vec::new());
+
+/// Lock and socket that keep a port.
+struct OwnPort {
+    _lock: File,
+    _bound: Socket,
+}
 
 /// Returns a port that no process listens on, and that no other process gets until this one ends.
 ///
@@ -29,9 +39,9 @@ pub fn free_port() -> u16 {
     let ports = (0..count).map(|step| PORTS.start + u16::try_from((first + step) % count).expect("within the range"));
     for port in ports {
         if let Some(lock) = lock(&folder, port)
-            && TcpListener::bind(("127.0.0.1", port)).is_ok()
+            && let Ok(bound) = bind(port)
         {
-            own.push(lock);
+            own.push(OwnPort { _lock: lock, _bound: bound });
             return port;
         }
     }
@@ -43,6 +53,17 @@ fn lock(folder: &Path, port: u16) -> Option<File> {
     file.try_lock().is_ok().then_some(file)
 }
 
+/// Binds a socket that does not listen to a port on which no server listens. A server that allows the reuse of its address, as
+/// all of ours do, can bind to the port as well.
+fn bind(port: u16) -> io::Result<Socket> {
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    drop(TcpListener::bind(address)?);
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +72,16 @@ mod tests {
     fn a_port_is_given_once() {
         let ports: std::collections::BTreeSet<u16> = (0..20).map(|_| free_port()).collect();
         assert_eq!(ports.len(), 20);
+    }
+
+    #[test]
+    fn servers_follow_each_other_on_a_port() {
+        let address = (Ipv4Addr::LOCALHOST, free_port());
+        for _ in 0..2 {
+            let server = TcpListener::bind(address).expect("the port is free");
+            std::net::TcpStream::connect(address).expect("the server listens");
+            drop(server);
+            assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens");
+        }
     }
 }

@@ -20,7 +20,7 @@ const LOG_LINES_MAX: usize = 20;
 /// Script of the supervising shell: runs the server in the background, prints its process id, and kills it when the
 /// pipe is closed.
 const SUPERVISOR_SCRIPT: &str =
-    r#"log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!; read -r _; kill -9 $! 2>/dev/null; exit 0"#;
+    r#"log=$1; shift; "$@" >>"$log" 2>&1 </dev/null & echo $!; read -r _; kill -9 $! 2>/dev/null; wait; exit 0"#;
 
 /// Kind of a server.
 pub trait ServerKind {
