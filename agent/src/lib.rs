@@ -28,6 +28,7 @@
 //! | --- | --- |
 //! | `rules-file` (default) | rules files in YAML, published rules |
 //! | `redis` | counters in Redis, which a fleet of agents shares |
+//! | `redis-tls` | TLS to Redis |
 //! | `kafka`, `kafka-tls` | calls are published to Kafka, and signals of the aggregators are read |
 //! | `jwt` | descriptors from the claims of bearer tokens |
 //! | `metrics` | metrics in the OpenMetrics text format |
@@ -88,7 +89,7 @@ pub use store::StoreError;
 #[doc(hidden)]
 pub use store::{AnyStore, ChargeStore};
 #[cfg(feature = "redis")]
-pub use store::{HashSlots, RedisAddressError, RedisSettings};
+pub use store::{HashSlots, RedisAddressError, RedisCredentials, RedisSettings, RedisTlsFiles};
 #[cfg(feature = "kafka")]
 pub use tollgate_bus::{BusError, kafka::KafkaSettings};
 pub use tollgate_core::call::Call;

@@ -7,7 +7,8 @@ use anyhow::bail;
 use tokio::time::interval;
 use tollgate::{FileWatch, read_text};
 use tollgate_command::exit::Usage;
-use tollgate_listen::{CertificateWarning, Certificates, Tls, TlsInput, TlsPem};
+use tollgate_listen::{CertificateWarning, Certificates, Tls, TlsPem};
+use tollgate_tls::TlsInput;
 
 /// Maximum length of a file with certificates or a key, in bytes.
 pub(crate) const FILE_LEN_MAX: usize = 1 << 20;

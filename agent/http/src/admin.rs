@@ -23,6 +23,10 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>, State
     let (engine, certificate) = (agent.engine(), tls.as_ref().and_then(Tls::warning));
     let (generation, rules, origin) = engine.with_rules(|set| (set.generation, set.rules.len(), set.origin.clone()));
     let problems = problems(&agent, certificate.as_ref());
+    let servers = agent.store_servers().into_iter();
+    let redis: Vec<Value> = servers
+        .map(|server| json!({ "node": server.node, "connected": server.is_connected, "why": server.trouble }))
+        .collect();
     let health = json!({
         "status": if problems.is_empty() { "ok" } else { "degraded" },
         "problems": problems,
@@ -31,6 +35,7 @@ pub(crate) async fn healthz<S: ChargeStore>(State(agent): State<Agent<S>>, State
         "generation": generation,
         "rules": rules,
         "rules_from": *origin,
+        "redis": redis,
         "rules_error": engine.rejection(),
         "keys_error": agent.keys_refusal(),
         "bus_error": engine.bus_error(),
@@ -68,9 +73,9 @@ pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>, heade
 fn problems<S: ChargeStore>(agent: &Agent<S>, certificate: Option<&CertificateWarning>) -> Vec<Value> {
     let engine = agent.engine();
     let redis = engine.is_degraded().then(|| {
-        let why = agent
-            .store_trouble()
-            .unwrap_or_else(|| "it does not answer in time; remedy: check its load and the network".to_owned());
+        let trouble = agent.store_servers().into_iter().find_map(|server| server.trouble);
+        let why =
+            trouble.unwrap_or_else(|| "it does not answer in time; remedy: check its load and the network".to_owned());
         format!("{why}; until then, signals or `on_failure` decide")
     });
     let digest_key = engine.do_digest_keys_differ().then(|| {

@@ -36,7 +36,7 @@ use tollgate_core::rules::Quota;
 use tollgate_engine::Engine;
 
 use crate::runtime::inside;
-use crate::store::ChargeStore;
+use crate::store::{ChargeStore, StoreServer};
 
 pub use admission::{Admission, Denial};
 #[doc(hidden)]
@@ -79,11 +79,11 @@ impl<S: ChargeStore> Agent<S> {
         &self.shared.engine
     }
 
-    /// Returns why the store does not serve, with a remedy; none if it is only late.
+    /// Returns the servers of the store; none if it is in this process.
     #[doc(hidden)]
     #[must_use]
-    pub fn store_trouble(&self) -> Option<String> {
-        self.shared.store.as_ref().and_then(|store| store.trouble())
+    pub fn store_servers(&self) -> Vec<StoreServer> {
+        self.shared.store.as_ref().map(|store| store.servers()).unwrap_or_default()
     }
 
     /// Returns the rules for which this agent holds an answer to a call: a lease with room for it, or a denial.

@@ -9,7 +9,7 @@ use tollgate_engine::ChargeableRules;
 
 #[cfg(feature = "redis")]
 use super::RedisStore;
-use super::{ChargeStore, MemoryStore, StoreError};
+use super::{ChargeStore, MemoryStore, StoreError, StoreServer};
 
 /// Store that the settings of a [`Builder`](crate::Builder) select.
 #[non_exhaustive]
@@ -56,11 +56,11 @@ impl ChargeStore for AnyStore {
         }
     }
 
-    fn trouble(&self) -> Option<String> {
+    fn servers(&self) -> Vec<StoreServer> {
         match self {
-            Self::Memory(store) => store.trouble(),
+            Self::Memory(store) => store.servers(),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.trouble(),
+            Self::Redis(store) => store.servers(),
         }
     }
 

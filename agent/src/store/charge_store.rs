@@ -7,6 +7,18 @@ use tollgate_core::counter::{Charge, ChargeResults, CounterId, StoreError};
 use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::ChargeableRules;
 
+/// Server of a store, as an operator sees it.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreServer {
+    /// Host and port, or path; the address if there is no connection.
+    pub node: String,
+    /// True if there is a connection.
+    pub is_connected: bool,
+    /// Reason why it does not serve, with a remedy; none if it serves, or is only late.
+    pub trouble: Option<String>,
+}
+
 /// Store of counters. It is not meant to be implemented outside of Tollgate: its methods may change in any version.
 pub trait ChargeStore: Send + Sync + 'static {
     /// Charges counters in one step and one round trip: all of them or none. Backfill is charged in any case.
@@ -30,10 +42,10 @@ pub trait ChargeStore: Send + Sync + 'static {
     #[doc(hidden)]
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
 
-    /// Returns why the store does not serve, with a remedy; none if it is only late.
+    /// Returns the servers of the store; none if it is in this process.
     #[doc(hidden)]
-    fn trouble(&self) -> Option<String> {
-        None
+    fn servers(&self) -> Vec<StoreServer> {
+        Vec::new()
     }
 
     /// Returns the record of a counter's limit, for display; none if there is none, or if the store does not answer.

@@ -14,11 +14,13 @@ mod any;
 mod conformance;
 
 pub use any::AnyStore;
-pub use charge_store::ChargeStore;
+pub use charge_store::{ChargeStore, StoreServer};
 pub(crate) use fleet_services::FleetServices;
 #[doc(hidden)]
 pub use memory::CounterCopies;
 pub use memory::MemoryStore;
 #[cfg(feature = "redis")]
-pub use redis::{HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisSettings, RedisStore};
+pub use redis::{
+    HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisCredentials, RedisSettings, RedisStore, RedisTlsFiles,
+};
 pub use tollgate_core::counter::{ChargeResults, StoreError};

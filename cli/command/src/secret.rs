@@ -7,7 +7,9 @@ use clap::parser::ValueSource;
 use crate::exit::Usage;
 
 /// Flags whose values may hold a password, so no error may repeat them.
-pub const FLAGS: [&str; 2] = ["redis", "kafka_set"];
+pub const FLAGS: [&str; 3] = ["redis", "kafka_set", PASSWORD];
+/// Flag whose value is a password.
+const PASSWORD: &str = "redis_password";
 /// Parts of names of secret settings.
 const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
@@ -19,7 +21,7 @@ pub fn refuse_on_command_line(matches: &ArgMatches) -> Result<(), Usage> {
     for id in FLAGS {
         let typed = matches.try_contains_id(id).is_ok() && matches.value_source(id) == Some(ValueSource::CommandLine);
         let mut values = matches.try_get_raw(id).ok().flatten().into_iter().flatten();
-        if typed && values.any(|value| hidden(&value.to_string_lossy()) != value.to_string_lossy()) {
+        if typed && values.any(|value| shown(id, &value.to_string_lossy()) != value.to_string_lossy()) {
             let (flag, variable) = (id.replace('_', "-"), id.to_uppercase());
             return Err(Usage(format!(
                 "--{flag} holds a password, which everyone on this machine can read in the list of processes; put it into TOLLGATE_{variable}, or under `{id}` in the file of --config"
@@ -47,6 +49,12 @@ fn begins_with_name(text: &str) -> bool {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '_');
     let name = text.trim_start().split_once('=').map(|(name, _)| name);
     name.is_some_and(|name| !name.is_empty() && name.chars().all(legal))
+}
+
+/// Returns the value of a flag with this id as it may be printed.
+#[must_use]
+pub fn shown(id: &str, value: &str) -> String {
+    if id == PASSWORD { "***".to_owned() } else { hidden(value) }
 }
 
 /// Returns a value that may be printed: stars replace the passwords of a URL and the values of secret settings.

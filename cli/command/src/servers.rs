@@ -1,10 +1,13 @@
 //! Flags that name Redis and Kafka.
 
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
-use tollgate_redis::{HashSlots, RedisAddressError, RedisSettings};
+use tollgate_core::rules::parse_duration_ms;
+use tollgate_redis::{HashSlots, RedisAddressError, RedisCredentials, RedisSettings, RedisTlsFiles};
 
 use crate::secret;
 
@@ -13,12 +16,43 @@ const KAFKA_WAIT: Duration = Duration::from_secs(3);
 /// Time that a command waits for a Kafka that it needs.
 const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
 
+/// Maximum durations of an attempt to connect that can be chosen.
+const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
+
 /// Redis of a command.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RedisArgs {
-    /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`; put a password into the variable
+    /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`, `rediss://` for TLS, `redis://host,host` of which one is
+    /// the primary, `redis+sentinel://host,host/NAME`, or `redis+unix:///path`
     #[arg(long, value_name = "URL", value_parser = redis_address)]
     redis: Option<String>,
+    /// User of Redis
+    #[arg(long, value_name = "NAME")]
+    redis_user: Option<String>,
+    /// Password of Redis; write it only into the variable, or into the file of --config
+    #[arg(long, value_name = "TEXT")]
+    redis_password: Option<String>,
+    /// File with the password of Redis in its first line; read again for each connection
+    #[arg(long, value_name = "FILE")]
+    redis_password_file: Option<PathBuf>,
+    /// Issuers of the certificate of Redis, in PEM [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE")]
+    redis_ca: Option<PathBuf>,
+    /// Certificate for a Redis that asks for one, in PEM; the three files are read again for each connection
+    #[arg(long, value_name = "FILE")]
+    redis_cert: Option<PathBuf>,
+    /// Private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE")]
+    redis_key: Option<PathBuf>,
+    /// User of the Sentinels
+    #[arg(long, value_name = "NAME")]
+    redis_sentinel_user: Option<String>,
+    /// File with the password of the Sentinels in its first line
+    #[arg(long, value_name = "FILE")]
+    redis_sentinel_password_file: Option<PathBuf>,
+    /// Maximum duration of an attempt to connect
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = connect_timeout)]
+    redis_connect_timeout: Duration,
     /// Prefix of keys in Redis
     #[arg(long, value_name = "TEXT", default_value = "tollgate:")]
     redis_prefix: String,
@@ -66,7 +100,15 @@ impl RedisArgs {
             HashSlotsArg::Together => HashSlots::Together,
             HashSlotsArg::Multi => HashSlots::Multi,
         };
-        Some(RedisSettings::new(&url).prefixed(self.redis_prefix.clone()).with_slots(slots))
+        let settings = RedisSettings::new(&url).prefixed(self.redis_prefix.clone()).with_slots(slots);
+        let settings = settings.with_connect_timeout(self.redis_connect_timeout);
+        let (user, password) = (self.redis_user.clone(), self.redis_password.clone());
+        let credentials = RedisCredentials { user, password, password_file: self.redis_password_file.clone() };
+        let (user, password_file) = (self.redis_sentinel_user.clone(), self.redis_sentinel_password_file.clone());
+        let of_sentinels = RedisCredentials { user, password: None, password_file };
+        let (ca, cert, key) = (self.redis_ca.clone(), self.redis_cert.clone(), self.redis_key.clone());
+        let settings = settings.with_credentials(credentials).with_sentinel_credentials(of_sentinels);
+        Some(settings.with_tls(RedisTlsFiles { ca, cert, key }))
     }
 }
 
@@ -117,7 +159,12 @@ impl KafkaArgs {
 }
 
 fn redis_address(text: &str) -> Result<String, RedisAddressError> {
-    RedisSettings::new(text).check().map(|()| text.to_owned())
+    RedisSettings::new(text).check_form().map(|()| text.to_owned())
+}
+
+fn connect_timeout(text: &str) -> Result<Duration, &'static str> {
+    let timeout = parse_duration_ms(text).map(Duration::from_millis);
+    timeout.filter(|timeout| CONNECT_TIMEOUTS.contains(timeout)).ok_or("write a time from 10ms to 1m")
 }
 
 fn kafka_set(text: &str) -> Result<KafkaSet, &'static str> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use http::Uri;
 use http::uri::Authority;
 use tollgate_command::exit::Usage;
-use tollgate_listen::TlsClient;
+use tollgate_tls::TlsClient;
 
 use super::tls_client_args::TlsClientArgs;
 

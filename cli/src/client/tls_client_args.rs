@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate::read_text;
 use tollgate_command::exit::Usage;
-use tollgate_listen::{TlsClient, TlsClientPem, TlsInput};
+use tollgate_tls::{TlsClient, TlsClientPem, TlsInput};
 
 use crate::tls::FILE_LEN_MAX;
 
@@ -47,7 +47,8 @@ impl TlsClientArgs {
         let text = |path: &Path| read_text(path, FILE_LEN_MAX).map_err(|error| Usage(error.to_string()));
         let issuers = text(ca)?;
         let texts = own.map(|(certificate, key)| Ok::<_, Usage>((text(certificate)?, text(key)?))).transpose()?;
-        let pem = TlsClientPem { ca: &issuers, own: texts.as_ref().map(|(certificate, key)| (&**certificate, &**key)) };
+        let pem =
+            TlsClientPem { ca: Some(&issuers), own: texts.as_ref().map(|(certificate, key)| (&**certificate, &**key)) };
         let client = TlsClient::new(pem).map_err(|error| {
             let path = match (error.part, own) {
                 (TlsInput::Certificate, Some((certificate, _))) => certificate,

@@ -80,7 +80,7 @@ fn settings(command: &Command, matches: &ArgMatches, file: Option<&ConfigFile>) 
             (None, _) => default.as_ref().map_or_else(String::new, |_| "default".to_owned()),
         };
         let value = matches.get_raw(id).map(|values| {
-            let values: Vec<String> = values.map(|value| secret::hidden(&value.to_string_lossy())).collect();
+            let values: Vec<String> = values.map(|value| secret::shown(id, &value.to_string_lossy())).collect();
             values.join(", ")
         });
         let value = value.or(default);

@@ -11,3 +11,4 @@ mod two_regions;
 mod gateways;
 mod monitoring;
 mod page;
+mod redis;

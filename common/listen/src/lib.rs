@@ -16,7 +16,6 @@ mod listen_settings;
 mod connections;
 mod validity;
 mod tls;
-mod tls_client;
 mod stream;
 mod connection;
 mod group;
@@ -32,6 +31,5 @@ pub use listen_settings::{
 pub use listener::Listener;
 pub use peer::Peer;
 pub use serve::{DRAIN_WAIT, serve};
-pub use tls::{Certificates, Tls, TlsError, TlsInput, TlsPem};
-pub use tls_client::{TlsClient, TlsClientPem};
+pub use tls::{Certificates, Tls, TlsPem};
 pub use validity::CertificateWarning;

@@ -11,13 +11,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio_rustls::rustls::crypto::{CryptoProvider, ring};
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
-use tokio_rustls::rustls::{Error, RootCertStore, ServerConfig};
+use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::{Accept, TlsAcceptor};
+use tollgate_tls::pem::{TlsError, TlsInput, certified, chain, refuse, roots};
 
 use crate::validity::{self, CertificateWarning};
 
@@ -35,28 +34,6 @@ pub struct TlsPem<'a> {
     pub key: &'a str,
     /// Issuers of client certificates; with them, a client must have a certificate.
     pub client_ca: Option<&'a str>,
-}
-
-/// One of the texts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TlsInput {
-    /// [`TlsPem::certificate`], or the certificate of a client.
-    Certificate,
-    /// [`TlsPem::key`], or the key of a client.
-    Key,
-    /// [`TlsPem::client_ca`].
-    ClientCa,
-    /// Issuers of servers, of a client.
-    ServerCa,
-}
-
-/// Text that cannot be used, with reason and remedy.
-#[derive(Debug, thiserror::Error)]
-#[error("{why}")]
-pub struct TlsError {
-    /// Text with the fault.
-    pub part: TlsInput,
-    why: String,
 }
 
 /// Checked certificates of a server.
@@ -93,7 +70,7 @@ impl Certificates {
         let own = certified.cert.clone();
         let builder = ServerConfig::builder_with_provider(provider.clone());
         let builder = builder.with_safe_default_protocol_versions();
-        let builder = builder.map_err(protocol_error)?;
+        let builder = builder.map_err(|error| refuse(TlsInput::Certificate, error))?;
         let builder = match pem.client_ca {
             Some(text) => {
                 let roots = roots(text, TlsInput::ClientCa)?;
@@ -184,60 +161,5 @@ impl Tls {
 impl fmt::Debug for Tls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Tls")
-    }
-}
-
-pub(crate) fn protocol_error(error: Error) -> TlsError {
-    refuse(TlsInput::Certificate, error)
-}
-
-fn refuse(part: TlsInput, why: impl fmt::Display) -> TlsError {
-    TlsError { part, why: why.to_string() }
-}
-
-/// Returns the certificates of a text, at least one.
-pub(crate) fn chain(text: &str, part: TlsInput) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text.as_bytes()).collect();
-    let chain = chain.map_err(|error| refuse(part, format_args!("this is no PEM: {error}; check the file")))?;
-    if chain.is_empty() {
-        let why = "it has no certificate in PEM; it must have a part `-----BEGIN CERTIFICATE-----`";
-        return Err(refuse(part, why));
-    }
-    Ok(chain)
-}
-
-/// Returns the certificates of a text as issuers.
-pub(crate) fn roots(text: &str, part: TlsInput) -> Result<Arc<RootCertStore>, TlsError> {
-    let mut roots = RootCertStore::empty();
-    for certificate in chain(text, part)? {
-        let why = |error| refuse(part, format_args!("a certificate cannot be read ({error}); write it again"));
-        roots.add(certificate).map_err(why)?;
-    }
-    Ok(Arc::new(roots))
-}
-
-/// Returns the certificates with their key.
-pub(crate) fn certified(
-    chain: Vec<CertificateDer<'static>>,
-    key: &str,
-    provider: &CryptoProvider,
-) -> Result<CertifiedKey, TlsError> {
-    let none = "it has no private key in PEM that is not encrypted; write one, such as with `openssl pkey -in FILE`";
-    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).map_err(|_| refuse(TlsInput::Key, none))?;
-    let key = provider.key_provider.load_private_key(key).map_err(|_| {
-        refuse(
-            TlsInput::Key,
-            "this kind of key cannot be used; take RSA of 2048 bits or more, ECDSA P-256 or P-384, or Ed25519",
-        )
-    })?;
-    let certified = CertifiedKey::new(chain, key);
-    match certified.keys_match() {
-        Ok(()) => Ok(certified),
-        Err(Error::InconsistentKeys(_)) => {
-            Err(refuse(TlsInput::Key, "it is not the key of the certificate; write both files anew, from one request"))
-        }
-        Err(error) => {
-            Err(refuse(TlsInput::Certificate, format_args!("the certificate cannot be read ({error}); write it again")))
-        }
     }
 }

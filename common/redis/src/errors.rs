@@ -13,7 +13,8 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 use tollgate_core::one_line::{excerpt, one_line};
 
-use crate::remedy::{OwnKey, classify, is_too_long, is_unreadable, remedy};
+use crate::connect_error::ConnectError;
+use crate::remedy::{OwnKey, classify, is_unreadable, remedy};
 
 /// Maximum number of reasons remembered as logged; further ones are not logged.
 const REASONS_LEN_MAX: usize = 16;
@@ -34,8 +35,8 @@ pub(crate) struct ErrorLog {
 struct LogState {
     /// Reasons, with the instant of their last line, and true if the server has answered since.
     logged: HashMap<String, (Timestamp, bool)>,
-    /// True if the last line tells that the server answers.
-    is_connected: bool,
+    /// Server that answers, if the last line tells so.
+    connected_to: Option<String>,
     /// The last error that concerned more than a counter, and its instant.
     trouble: Option<(Timestamp, String)>,
 }
@@ -45,18 +46,18 @@ impl ErrorLog {
         Self { address, clock, state: Mutex::default() }
     }
 
-    /// Records that the server answers on a new socket, and logs it unless the last line tells so.
-    pub(crate) fn connected(&self) {
-        if self.recovered() {
-            tracing::info!(store = %self.address, "connected to Redis");
+    /// Records that a server answers on a new socket, and logs it unless the last line tells so.
+    pub(crate) fn connected(&self, node: &str) {
+        if self.recovered(node) {
+            tracing::info!(store = %self.address, node, "connected to Redis");
         }
     }
 
-    /// Returns true if the last line does not tell that the server answers.
-    fn recovered(&self) -> bool {
+    /// Returns true if the last line does not tell that this server answers.
+    fn recovered(&self, node: &str) -> bool {
         let mut state = self.state.lock();
         state.logged.values_mut().for_each(|(_, is_over)| *is_over = true);
-        !std::mem::replace(&mut state.is_connected, true)
+        state.connected_to.replace(node.to_owned()).is_none_or(|told| told != node)
     }
 
     /// Returns why the server does not serve, with the remedy: its last error, if it has just come.
@@ -78,18 +79,9 @@ impl ErrorLog {
         }
     }
 
-    /// Logs and classifies the error of an attempt to connect.
-    pub(crate) fn connect_failed(&self, error: &RedisError) -> StoreError {
-        if is_too_long(error) {
-            return self.log("TOO-LONG", &error.to_string(), StoreError::Refused);
-        }
-        if error.is_io_error() {
-            return self.log("CONNECT", &error.to_string(), StoreError::Unreachable);
-        }
-        if is_unreadable(error) {
-            return self.log("NO-REDIS", &error.to_string(), StoreError::Refused);
-        }
-        self.request_failed(error, None)
+    /// Logs the error of an attempt to connect, and returns its class.
+    pub(crate) fn connect_failed(&self, error: &ConnectError) -> StoreError {
+        self.log(&error.code, &error.text, error.class)
     }
 
     /// `code` selects the remedy.
@@ -138,7 +130,7 @@ impl ErrorLog {
         let is_first = state.logged.len() < REASONS_LEN_MAX && !state.logged.contains_key(reason);
         if is_first {
             state.logged.insert(reason.to_owned(), (now, false));
-            state.is_connected = false;
+            state.connected_to = None;
         }
         is_first
     }
@@ -181,16 +173,16 @@ mod tests {
     fn a_reason_is_logged_once_until_the_server_answers_again_and_once_in_ten_seconds() {
         let clock = Arc::new(ManualClock(AtomicU64::new(0)));
         let log = ErrorLog::new("redis://host".to_owned(), clock.clone());
-        assert!(log.recovered() && !log.recovered());
+        assert!(log.recovered("a") && !log.recovered("a") && log.recovered("b"));
         let first = ["LOADING", "LOADING", "READONLY", "LOADING"].map(|reason| log.is_first(reason));
         assert_eq!(first, [true, false, true, false]);
         clock.0.store(60_000, Ordering::Relaxed);
         assert!(!log.is_first("LOADING"), "the server has not answered since");
-        assert!(log.recovered() && log.is_first("LOADING"));
+        assert!(log.recovered("b") && log.is_first("LOADING"));
         // It comes and goes.
         for ms in (60_000..70_000).step_by(100) {
             clock.0.store(ms, Ordering::Relaxed);
-            assert_eq!((log.recovered(), log.is_first("LOADING")), (ms == 60_000, false));
+            assert_eq!((log.recovered("b"), log.is_first("LOADING")), (ms == 60_000, false));
         }
         clock.0.store(70_000, Ordering::Relaxed);
         assert!(log.is_first("LOADING"));

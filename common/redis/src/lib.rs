@@ -4,10 +4,13 @@
 //! Its users are the agent's store of counters (`agent/src/store/redis`), the copy of the published rules
 //! ([`RuleMirror`]), the registry of live agents ([`FleetRegistry`]), the witness of lost data ([`Witnesses`]), and the limits of
 //! a region ([`RegionLimits`]).
-//! Left out: clusters and TLS. Redis 5 or newer is needed, since a script reads the time and then writes.
+//! Left out: clusters. Redis 5 or newer is needed, since a script reads the time and then writes.
 
+mod access;
+mod address;
 mod settings;
 mod remedy;
+mod connect_error;
 mod errors;
 mod script;
 mod eviction;
@@ -18,11 +21,13 @@ mod rule_mirror;
 mod witness;
 mod region_limits;
 
+pub use access::{RedisCredentials, RedisTlsFiles};
+pub use address::RedisAddressError;
 pub use connection::{Connection, Socket};
 pub use fleet_registry::FleetRegistry;
 pub use keys::{counter_key, floor_key, key_claim_key, limit_key};
 pub use region_limits::{KEY_CLAIM, RegionLimits, read_limit};
 pub use rule_mirror::RuleMirror;
 pub use script::Script;
-pub use settings::{HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisSettings};
+pub use settings::{CONNECT_TIMEOUT_DEFAULT, HashSlots, PREFIX_DEFAULT, RedisSettings};
 pub use witness::{RaisedNumber, Witnesses};

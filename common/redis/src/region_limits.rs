@@ -12,10 +12,11 @@ use tollgate_core::regions::EntryId;
 use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
 
+use crate::address::RedisAddressError;
 use crate::connection::Connection;
 use crate::keys::{counter_key, floor_key, key_claim_key, limit_key};
 use crate::script::Script;
-use crate::settings::{RedisAddressError, RedisSettings};
+use crate::settings::RedisSettings;
 
 /// Largest number of a script that is exact. It stands for itself and for all larger ones.
 const NUMBER_MAX: u64 = (1 << 53) - 1;

@@ -6,7 +6,7 @@ use tollgate_core::counter::StoreError;
 /// Commands that Tollgate sends, or that its scripts call, as rules of an ACL.
 macro_rules! commands {
     () => {
-        "+select +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset \
+        "+select +role +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset \
          +zadd +zrem +zscore +zrangebyscore +zremrangebyscore"
     };
 }
@@ -84,13 +84,44 @@ pub(crate) fn remedy(code: &str) -> &'static str {
     match code {
         "CONNECT" => "check the address, and that the server runs and accepts connections from this machine",
         "BROKEN" => "none if the server was restarted; a new connection is made",
-        "NO-REDIS" => "give the address of a Redis; another kind of server listens at this one",
+        "NO-LOGIN" => "check that the address is that of a Redis; write rediss:// if the server speaks TLS",
+        "NO-REDIS" => {
+            "give the address of a Redis; another kind of server listens at this one, or a Redis with TLS, whose address begins with rediss://"
+        }
+        "FILE" => "correct the file; it is read again for the next attempt",
+        "TLS-ISSUER" => {
+            "name a file with the issuers of the server's certificate: --redis-ca FILE, in PEM; or install them on this machine"
+        }
+        "TLS-VALIDITY" => "renew the certificate of the server, or correct the clock of this machine",
+        "TLS-NAME" => {
+            "connect by a name or an address that the certificate of the server has, or add this one to the certificate (subjectAltName)"
+        }
+        "TLS-CLIENT" => {
+            "give a certificate that the server's issuers have signed: --redis-cert FILE and --redis-key FILE; or set tls-auth-clients no at the server"
+        }
+        "TLS-NONE" => {
+            "write redis:// for a port without TLS, or give the port of the server that speaks TLS (its setting tls-port); for a slow network, raise --redis-connect-timeout"
+        }
+        "TLS" => "check the TLS settings of the server; versions 1.2 and 1.3 are spoken",
+        "SENTINEL" => {
+            "write redis+sentinel://host:26379,host:26379/NAME for Sentinels, or give the address of the Redis itself"
+        }
+        "NO-SENTINEL" => "give the addresses of the Sentinels (port 26379), or write redis:// for a Redis itself",
+        "SENTINEL-NAME" => "write the name that the Sentinels watch behind their addresses; SENTINEL MASTERS shows it",
+        "SENTINEL-LOGIN" => {
+            "give the password of the Sentinels: --redis-sentinel-password-file FILE, with --redis-sentinel-user NAME for a user who may run SENTINEL MASTER"
+        }
+        "DENIED" => {
+            "the server is in protected mode and has no password: set one (CONFIG SET requirepass), and put it into the address; or, in a network that only gateways reach, CONFIG SET protected-mode no"
+        }
         "TOO-LONG" => {
             "check that the address is that of a Redis, and that nothing between agent and server changes the answers"
         }
         "UNREADABLE-ANSWER" => "check that nothing between agent and server changes the answers",
         "OOM" => "raise the server's maxmemory, or give limits a Redis of their own",
-        "NOAUTH" | "WRONGPASS" => "put user and password into the address: redis://user:password@host",
+        "NOAUTH" | "WRONGPASS" => {
+            "give the password that the server has: --redis-password-file FILE, which is read again for each attempt, or in the address: redis://user:password@host"
+        }
         "NOPERM" => concat!(
             "allow this user the commands and keys of Tollgate (tollgate:* unless --redis-prefix names others): ACL SETUSER name ~tollgate:* ",
             commands!()
@@ -105,7 +136,7 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         "LOADING" => "none: the server is loading its data",
         "BUSY" => "another client's script runs too long; SCRIPT KILL ends it",
         "READONLY" | "MASTERDOWN" => {
-            "none after a fail-over: the agent connects anew and resolves the name again; else give the address of the primary"
+            "none after a fail-over: the agent connects anew and resolves the name again; else give the address of the primary, or those of all servers: redis://host,host"
         }
         "CROSSSLOT" => "start all agents with --redis-slots multi: counters of a call lie in several slots",
         "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {

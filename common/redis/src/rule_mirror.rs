@@ -13,12 +13,13 @@ use tollgate_core::messages::presence::GONE_AFTER_MS;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
+use crate::address::RedisAddressError;
 use crate::connection::Connection;
 use crate::fleet_registry::registry_key;
 use crate::keys::rules_key;
 use crate::remedy::OwnKey;
 use crate::script::Script;
-use crate::settings::{RedisAddressError, RedisSettings};
+use crate::settings::RedisSettings;
 
 /// The published rules in Redis.
 pub struct RuleMirror {

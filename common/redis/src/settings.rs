@@ -1,26 +1,35 @@
-//! Settings of a Redis: its address, the prefix of its keys, and its slots.
+//! Settings of a Redis: its address, the access to it, the prefix of its keys, and its slots.
 //!
 //! An address may hold a password, so it is never shown as it was given: neither in errors nor in logs.
 
 use std::fmt;
+use std::time::Duration;
 
-use redis::io::tcp::TcpSettings;
-use redis::{Client, ConnectionAddr, IntoConnectionInfo};
 use tollgate_core::counter::DigestKey;
-use tollgate_core::one_line::one_line;
+
+use crate::access::{RedisCredentials, RedisTlsFiles};
+use crate::address::{RedisAddress, RedisAddressError, RedisServers};
 
 /// Default prefix of all keys.
 pub const PREFIX_DEFAULT: &str = "tollgate:";
-/// Maximum time for which sent bytes may stay undelivered before the connection counts as broken.
-#[cfg(target_os = "linux")]
-const UNDELIVERED_MAX: std::time::Duration = std::time::Duration::from_secs(10);
+/// Default of the maximum duration of an attempt to connect.
+pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 
 /// Settings of a Redis.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct RedisSettings {
-    /// Address: `redis://[[user]:password@]host[:port][/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
+    /// Address: `redis://[[user]:password@]host[:port][,host…][/db]`, `rediss://…` for TLS,
+    /// `redis+sentinel://host[:port][,host…]/NAME[/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
     pub url: String,
+    /// User and password, unless the address has them.
+    pub credentials: RedisCredentials,
+    /// User and password of the Sentinels.
+    pub sentinel_credentials: RedisCredentials,
+    /// Files of TLS.
+    pub tls: RedisTlsFiles,
+    /// Maximum duration of an attempt to connect.
+    pub connect_timeout: Duration,
     /// Prefix of all keys, so that a Redis can be shared.
     pub prefix: String,
     /// Placement of the counters of one call.
@@ -39,23 +48,6 @@ pub enum HashSlots {
     Multi,
 }
 
-/// Reason why an address cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum RedisAddressError {
-    /// The form of the address is not known.
-    #[error("not the address of a Redis ({0}); write redis://[[user]:password@]host[:port][/db] or unix:///path")]
-    Form(&'static str),
-    /// A part of the address would be ignored.
-    #[error("the address of a Redis has a part that is not read (`{0}`); {1}")]
-    Unread(String, &'static str),
-    /// The address asks for TLS, which is not built in.
-    #[error(
-        "a rediss:// address needs TLS, which this build does not have; write redis://, or use a TLS proxy beside it"
-    )]
-    Tls,
-}
-
 impl From<&str> for RedisSettings {
     fn from(url: &str) -> Self {
         Self::new(url)
@@ -68,6 +60,10 @@ impl RedisSettings {
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
+            credentials: RedisCredentials::default(),
+            sentinel_credentials: RedisCredentials::default(),
+            tls: RedisTlsFiles::default(),
+            connect_timeout: CONNECT_TIMEOUT_DEFAULT,
             prefix: PREFIX_DEFAULT.to_owned(),
             slots: HashSlots::default(),
             key_fingerprint: DigestKey::default().fingerprint(),
@@ -92,66 +88,115 @@ impl RedisSettings {
         Self { key_fingerprint: key.fingerprint(), ..self }
     }
 
-    /// Checks the form of the address; nothing is connected.
+    /// Returns the same settings with user and password.
+    #[must_use]
+    pub fn with_credentials(self, credentials: RedisCredentials) -> Self {
+        Self { credentials, ..self }
+    }
+
+    /// Returns the same settings with user and password of the Sentinels.
+    #[must_use]
+    pub fn with_sentinel_credentials(self, sentinel_credentials: RedisCredentials) -> Self {
+        Self { sentinel_credentials, ..self }
+    }
+
+    /// Returns the same settings with files of TLS.
+    #[must_use]
+    pub fn with_tls(self, tls: RedisTlsFiles) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// Returns the same settings with another maximum duration of an attempt to connect.
+    #[must_use]
+    pub fn with_connect_timeout(self, connect_timeout: Duration) -> Self {
+        Self { connect_timeout, ..self }
+    }
+
+    /// Checks the form of the address, and that no setting excludes another one.
     ///
     /// # Errors
-    /// If the address cannot be used.
+    /// If the address cannot be used, or settings exclude each other.
+    pub fn check_form(&self) -> Result<(), RedisAddressError> {
+        self.access().map(drop)
+    }
+
+    /// Checks the form of the address, and that the files can be used; nothing is connected.
+    ///
+    /// # Errors
+    /// If the address or a file cannot be used, or settings exclude each other.
     pub fn check(&self) -> Result<(), RedisAddressError> {
-        self.client().map(drop)
+        let access = self.access()?;
+        access.credentials.login(access.address.database).map_err(RedisAddressError::File)?;
+        access.sentinel_credentials.login(0).map_err(RedisAddressError::File)?;
+        if access.address.is_tls {
+            #[cfg(feature = "tls")]
+            access.tls.load().map_err(RedisAddressError::File)?;
+        }
+        Ok(())
     }
 
     /// Returns the address without user and password; none if it cannot be used.
     #[must_use]
     pub fn shown(&self) -> Option<String> {
-        self.client().ok().map(|(_, shown)| shown)
+        self.access().ok().map(|access| access.address.to_string())
     }
 
-    /// A client that is not yet connected, and the address without the password.
-    pub(crate) fn client(&self) -> Result<(Client, String), RedisAddressError> {
-        let scheme = self.url.split("://").next().unwrap_or_default();
-        if matches!(scheme, "rediss" | "valkeys") {
-            return Err(RedisAddressError::Tls);
+    /// Returns the address that was read, and the access to its servers.
+    pub(crate) fn access(&self) -> Result<RedisAccess, RedisAddressError> {
+        let mut address = RedisAddress::parse(&self.url)?;
+        let (user, password) = (address.user.take(), address.password.take());
+        let refuse = |why| Err(RedisAddressError::Settings(why));
+        let mut credentials = self.credentials.clone();
+        if credentials.password.is_some() && credentials.password_file.is_some()
+            || password.is_some() && (credentials.password.is_some() || credentials.password_file.is_some())
+        {
+            return refuse(
+                "the password of Redis is given twice; put it into the address, into the variable, or into the file",
+            );
         }
-        let url = redis::parse_redis_url(&self.url).ok_or(RedisAddressError::Form("it is not a URL"))?;
-        let is_unix = url.scheme().contains("unix");
-        let (read, remedy): (&[&str], _) = if is_unix {
-            (&["db", "user", "pass"], "of a query, unix:///path?db=N&user=U&pass=P is read")
-        } else {
-            (&[], "write the database behind the port, as in redis://user:password@host:6379/3")
-        };
-        let unread = url.query_pairs().find(|(name, _)| !read.contains(&&**name));
-        if let Some((name, _)) = unread {
-            return Err(RedisAddressError::Unread(format!("?{}=", one_line(&name)), remedy));
+        if user.is_some() && credentials.user.is_some() {
+            return refuse("the user of Redis is given twice; leave it out of the address");
         }
-        // Such a user would be ignored, and may be the password.
-        let has = |name: &str| url.query_pairs().any(|(given, value)| given == name && !value.is_empty());
-        if !url.username().is_empty() && url.password().is_none_or(str::is_empty) {
-            return Err(RedisAddressError::Unread(
-                "a user without a password".to_owned(),
-                "write redis://:password@host, or redis://user:password@host",
-            ));
+        credentials.user = user.or(credentials.user);
+        credentials.password = password.or(credentials.password);
+        if credentials.user.is_some() && credentials.password.is_none() && credentials.password_file.is_none() {
+            return refuse("the user of Redis has no password; put it into the variable or the file");
         }
-        if is_unix && has("user") && !has("pass") {
-            return Err(RedisAddressError::Unread(
-                "?user= without &pass=".to_owned(),
-                "write unix:///path?pass=password, or unix:///path?user=user&pass=password",
-            ));
+        if self.tls.is_used() && !address.is_tls {
+            return refuse(
+                "certificates of Redis are given, but its address is without TLS; write rediss:// or rediss+sentinel://",
+            );
         }
-        if url.fragment().is_some() {
-            return Err(RedisAddressError::Unread("#".to_owned(), "write %23 for a # in user, password or path"));
+        if self.tls.cert.is_some() != self.tls.key.is_some() {
+            return refuse("the certificate for Redis and its key belong together; give both files");
         }
-        // The library's error is left out, because it may quote the address.
-        let info = url.into_connection_info().map_err(|_| RedisAddressError::Form("host, port or database"))?;
-        let shown = match info.addr() {
-            ConnectionAddr::Unix(path) => format!("unix://{}", path.display()),
-            other => format!("redis://{other}"),
-        };
-        let tcp = TcpSettings::default().set_nodelay(true);
-        #[cfg(target_os = "linux")]
-        let tcp = tcp.set_user_timeout(UNDELIVERED_MAX);
-        let client = Client::open(info.set_tcp_settings(tcp)).map_err(|_| RedisAddressError::Form("not supported"))?;
-        Ok((client, shown))
+        if self.sentinel_credentials.password_file.is_some() && !matches!(address.servers, RedisServers::Sentinels(..))
+        {
+            return refuse(
+                "a password of Sentinels is given, but the address has none; write redis+sentinel://host,host/NAME",
+            );
+        }
+        if address.is_tls && cfg!(not(feature = "tls")) {
+            return Err(RedisAddressError::NoTls);
+        }
+        Ok(RedisAccess {
+            address,
+            credentials,
+            sentinel_credentials: self.sentinel_credentials.clone(),
+            tls: self.tls.clone(),
+            connect_timeout: self.connect_timeout,
+        })
     }
+}
+
+/// Address that was read, with the access to its servers.
+pub(crate) struct RedisAccess {
+    pub(crate) address: RedisAddress,
+    pub(crate) credentials: RedisCredentials,
+    pub(crate) sentinel_credentials: RedisCredentials,
+    #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "read for TLS only"))]
+    pub(crate) tls: RedisTlsFiles,
+    pub(crate) connect_timeout: Duration,
 }
 
 impl fmt::Debug for RedisSettings {
@@ -164,53 +209,49 @@ impl fmt::Debug for RedisSettings {
 mod tests {
     use super::*;
 
-    fn shown(url: &str) -> Result<String, String> {
-        RedisSettings::new(url).client().map(|(_, shown)| shown).map_err(|error| error.to_string())
+    #[test]
+    fn settings_never_show_the_password() {
+        let settings = RedisSettings::new("redis://:secret@h");
+        let file = RedisCredentials { password: Some("secret".to_owned()), ..RedisCredentials::default() };
+        assert!(!format!("{settings:?} {file:?}").contains("secret"));
+        assert_eq!(settings.shown().as_deref(), Some("redis://h:6379"));
     }
 
-    /// D7: a Unix socket is an address, too.
     #[test]
-    fn addresses_are_shown_without_the_password() {
-        assert_eq!(shown("redis://:secret@10.0.0.5"), Ok("redis://10.0.0.5:6379".to_owned()));
-        assert_eq!(shown("redis://user:secret@host:7000/3"), Ok("redis://host:7000".to_owned()));
-        assert_eq!(shown("unix:///run/redis.sock?pass=secret"), Ok("unix:///run/redis.sock".to_owned()));
-        assert_eq!(shown("redis+unix:///run/redis.sock"), Ok("unix:///run/redis.sock".to_owned()));
-        assert!(!format!("{:?}", RedisSettings::new("redis://:secret@h")).contains("secret"));
-    }
-
-    /// A database in a query went unread, and database 0 was used.
-    #[test]
-    fn a_part_of_an_address_is_read_or_refused() {
-        for (url, part) in [
-            ("redis://h?db=3", "`?db=`"),
-            ("redis://:secret@h:7000/2?timeout=secret", "`?timeout=`"),
-            ("redis://h/3#secret", "`#`"),
-            ("unix:///run/redis.sock?pass=secret&database=3", "`?database=`"),
-            ("redis://secret@h", "redis://:password@host"),
-            ("redis://secret:@h:7000/3", "redis://:password@host"),
-            ("unix:///run/redis.sock?user=secret", "unix:///path?pass=password"),
-            ("unix:///run/redis.sock?user=secret&pass=", "unix:///path?pass=password"),
+    fn settings_that_exclude_each_other_are_refused() {
+        let file = |user: Option<&str>| RedisCredentials {
+            user: user.map(str::to_owned),
+            password: None,
+            password_file: Some("/dev/null".into()),
+        };
+        let tls = RedisTlsFiles { cert: Some("/dev/null".into()), ..RedisTlsFiles::default() };
+        let of = RedisSettings::new;
+        for (settings, part) in [
+            (of("redis://:a@h").with_credentials(file(None)), "password of Redis is given twice"),
+            (
+                of("redis://u:a@h").with_credentials(RedisCredentials { user: Some("v".into()), ..Default::default() }),
+                "user of Redis is given twice",
+            ),
+            (
+                of("redis://h").with_credentials(RedisCredentials { user: Some("v".into()), ..Default::default() }),
+                "has no password",
+            ),
+            (of("redis://h").with_tls(tls.clone()), "without TLS"),
+            (of("redis://h").with_sentinel_credentials(file(None)), "redis+sentinel://"),
         ] {
-            let error = shown(url).expect_err(url);
-            assert!(error.contains(part) && !error.contains("secret"), "{url}: {error}");
+            assert!(settings.check().is_err_and(|error| error.to_string().contains(part)), "{part}");
         }
-        for url in
-            ["redis://h/3", "redis://user:password@host:6379/3", "unix:///path?db=3&user=U&pass=P", "redis://:a%23@h"]
-        {
-            let (client, _) = RedisSettings::new(url).client().expect(url);
-            let expected = if url.ends_with("@h") { 0 } else { 3 };
-            assert_eq!(client.get_connection_info().redis_settings().db(), expected, "{url}");
+        if cfg!(feature = "tls") {
+            assert!(
+                of("rediss://h")
+                    .with_tls(tls)
+                    .check()
+                    .is_err_and(|error| error.to_string().contains("give both files"))
+            );
+        } else {
+            assert_eq!(of("rediss://h").check(), Err(RedisAddressError::NoTls));
         }
-    }
-
-    #[test]
-    fn an_unusable_address_is_refused_without_quoting_it() {
-        let refused =
-            ["", "10.0.0.5", "http://:secret@host", "redis://:secret@host/x", "redis://:secret@h:99999", "unix:"];
-        for url in refused {
-            let error = shown(url).expect_err(url);
-            assert!(error.contains("not the address of a Redis") && !error.contains("secret"), "{error}");
-        }
-        assert!(shown("rediss://:secret@host").expect_err("TLS").contains("needs TLS"));
+        let pipe = of("redis://h").with_credentials(file(Some("u"))).check();
+        assert!(pipe.is_err_and(|error| error.to_string().contains("/dev/null: this is no regular file")));
     }
 }

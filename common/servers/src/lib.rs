@@ -10,6 +10,8 @@ mod port;
 mod server;
 mod proxy;
 mod redis;
+mod sentinel;
+mod certificates;
 mod kafka;
 mod mirror_maker;
 mod gateway;
@@ -22,6 +24,7 @@ mod api_contract;
 #[cfg(feature = "contract")]
 pub use api_contract::{ApiAnswer, ApiContract, METHODS, each_value};
 pub use browser::browser_script;
+pub use certificates::Certificates;
 pub use gateway::{GatewayKind, GatewayProgram};
 pub use kafka::KafkaKind;
 pub use memory::resident_bytes;
@@ -32,6 +35,7 @@ pub use prometheus::PrometheusKind;
 pub use proxy::Proxy;
 pub use python::python_script;
 pub use redis::RedisKind;
+pub use sentinel::{SentinelGroup, SentinelKind};
 pub use server::{Server, ServerError, ServerKind, wait_for};
 pub use size::{is_full, scaled};
 
@@ -45,6 +49,8 @@ pub type MirrorMaker = Server<MirrorMakerKind>;
 pub type Prometheus = Server<PrometheusKind>;
 /// Running Redis without persistence.
 pub type Redis = Server<RedisKind>;
+/// Running Sentinel.
+pub type Sentinel = Server<SentinelKind>;
 
 #[cfg(test)]
 mod tests {

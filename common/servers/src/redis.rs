@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
 use crate::port::free_port;
@@ -141,12 +141,13 @@ impl Server<RedisKind> {
     }
 }
 
-/// Sends commands on their own connection and reads until the server closes it.
-fn send(port: u16, lines: &str) -> io::Result<String> {
+/// Sends commands on their own connection, and reads until the server, which sees the end of the commands, closes it.
+pub(crate) fn send(port: u16, lines: &str) -> io::Result<String> {
     let mut connection = TcpStream::connect(("127.0.0.1", port))?;
     connection.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
-    connection.write_all(format!("{lines}\r\nQUIT\r\n").as_bytes())?;
+    connection.write_all(format!("{lines}\r\n").as_bytes())?;
+    connection.shutdown(Shutdown::Write)?;
     let mut answer = String::new();
     connection.read_to_string(&mut answer)?;
-    Ok(answer.trim_end().strip_suffix("+OK").unwrap_or(&answer).trim_end().to_owned())
+    Ok(answer.trim_end().to_owned())
 }

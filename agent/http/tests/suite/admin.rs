@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::store::{ChargeStore, MemoryStore, StoreError};
+use tollgate::store::{ChargeStore, MemoryStore, StoreError, StoreServer};
 use tollgate::{Agent, Rule};
 use tollgate_core::clock::{SystemClock, Timestamp};
 use tollgate_core::counter::Charge;
@@ -22,8 +22,9 @@ impl ChargeStore for UnavailableStore {
         Err(StoreError::Unreachable)
     }
 
-    fn trouble(&self) -> Option<String> {
-        Some("nobody listens; remedy: start it".to_owned())
+    fn servers(&self) -> Vec<StoreServer> {
+        let trouble = Some("nobody listens; remedy: start it".to_owned());
+        vec![StoreServer { node: "10.0.0.5:6379".to_owned(), is_connected: false, trouble }]
     }
 }
 

@@ -26,12 +26,14 @@ use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::{ChargeableRules, RuleRanks};
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses, read_limit};
 
-use super::{ChargeStore, FleetServices, StoreError};
+use super::{ChargeStore, FleetServices, StoreError, StoreServer};
 use fleet_services::RedisServices;
 use gathered_steps::GatheredSteps;
 use steps::Steps;
 
-pub use tollgate_redis::{HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisSettings};
+pub use tollgate_redis::{
+    HashSlots, PREFIX_DEFAULT, RedisAddressError, RedisCredentials, RedisSettings, RedisTlsFiles,
+};
 
 /// Maximum time for reading a limit that is only displayed.
 const VIEW_WAIT: Duration = Duration::from_millis(250);
@@ -102,8 +104,11 @@ impl ChargeStore for RedisStore {
         self.gathered.steps.connection.ping().await
     }
 
-    fn trouble(&self) -> Option<String> {
-        self.gathered.steps.connection.trouble()
+    fn servers(&self) -> Vec<StoreServer> {
+        let connection = &self.gathered.steps.connection;
+        let node = connection.node();
+        let (is_connected, trouble) = (node.is_some(), connection.trouble());
+        vec![StoreServer { node: node.unwrap_or_else(|| connection.address().to_owned()), is_connected, trouble }]
     }
 
     async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {

@@ -29,7 +29,6 @@ mod rollups;
 mod decisions;
 mod denied_topics;
 mod busy;
-mod refused;
 mod eventual;
 mod local_answers;
 mod own_answers;

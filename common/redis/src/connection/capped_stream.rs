@@ -11,14 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
-use redis::io::tcp::TcpSettings;
-#[cfg(target_os = "linux")]
-use redis::io::tcp::socket2::SockRef;
-use redis::{ConnectionAddr, ConnectionInfo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, UnixStream, lookup_host};
-use tokio::task::JoinSet;
 
+use super::server_stream::ServerStream;
 use crate::remedy::ANSWER_TOO_LONG;
 
 /// Maximum number of bytes that arrive between two complete answers: the text of [`ANSWER_TOO_LONG`] names it. Published rules
@@ -35,22 +30,10 @@ pub(super) struct CappedStream {
     bytes: usize,
 }
 
-/// Stream to the server, over TCP or in a Unix socket.
-trait ServerStream: AsyncRead + AsyncWrite + Unpin + Send {}
-
-impl ServerStream for TcpStream {}
-impl ServerStream for UnixStream {}
-
 impl CappedStream {
-    /// Connects to the first address of the server that answers. `answered` is the number of the newest request that was
-    /// answered.
-    pub(super) async fn connect(info: &ConnectionInfo, answered: Arc<AtomicU64>) -> io::Result<Self> {
-        let stream: Box<dyn ServerStream> = match info.addr() {
-            ConnectionAddr::Unix(path) => Box::new(UnixStream::connect(path).await?),
-            ConnectionAddr::Tcp(host, port) => Box::new(connect_tcp(host, *port, info.tcp_settings()).await?),
-            _ => return Err(io::ErrorKind::Unsupported.into()),
-        };
-        Ok(Self { stream, answered, answered_known: 0, bytes: 0 })
+    /// `answered` is the number of the newest request that was answered.
+    pub(super) fn new(stream: Box<dyn ServerStream>, answered: Arc<AtomicU64>) -> Self {
+        Self { stream, answered, answered_known: 0, bytes: 0 }
     }
 
     /// Counts bytes that were read; returns false if an answer is too long.
@@ -62,27 +45,6 @@ impl CappedStream {
         self.bytes += bytes;
         self.bytes <= ANSWER_BYTES_MAX
     }
-}
-
-async fn connect_tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
-    // One of several addresses may lead nowhere, so all are tried at once.
-    let mut attempts = JoinSet::new();
-    for address in lookup_host((host, port)).await? {
-        attempts.spawn(TcpStream::connect(address));
-    }
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
-    while let Some(attempt) = attempts.join_next().await {
-        match attempt.unwrap_or_else(|error| Err(error.into())) {
-            Ok(stream) => {
-                stream.set_nodelay(settings.nodelay())?;
-                #[cfg(target_os = "linux")]
-                SockRef::from(&stream).set_tcp_user_timeout(settings.user_timeout())?;
-                return Ok(stream);
-            }
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
 }
 
 impl AsyncRead for CappedStream {

@@ -1,9 +1,8 @@
 //! The connection to a Redis: one socket at a time, replaced when it breaks, on which all requests are pipelined.
 //!
-//! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives
-//! up long before a distant server could answer. While an attempt is in progress, before the first one, and after the loss of a
-//! socket, nothing says that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt. Otherwise
-//! there is a socket or there is none.
+//! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives up long before
+//! a distant server could answer. While an attempt is in progress, before the first one, and after the loss of a socket, nothing says
+//! that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt.
 //!
 //! A server that is no primary any more, or loads its data, keeps its sockets, too, and refuses all requests. Its socket is given
 //! up, and the next one resolves the server's name again, after a pause that grows while the name leads to such a server.
@@ -13,50 +12,53 @@
 
 mod socket;
 mod attempt;
+mod server_stream;
 mod capped_stream;
+mod dialer;
+mod primary;
+mod sentinels;
+mod search;
+mod current_socket;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use arc_swap::ArcSwapOption;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, FromRedisValue, RedisError, RedisResult, ToRedisArgs};
-use tokio::sync::{Mutex, watch};
-use tokio::time::timeout;
+use redis::{Cmd, FromRedisValue, RedisError, RedisResult, ToRedisArgs};
+use tokio::sync::Mutex;
+use tokio::time::{interval, timeout};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 
+use crate::address::RedisAddressError;
+use crate::connect_error::ConnectError;
 use crate::errors::ErrorLog;
 use crate::eviction;
 use crate::remedy::{OwnKey, has_moved};
 use crate::script::Script;
-use crate::settings::{RedisAddressError, RedisSettings};
+use crate::settings::RedisSettings;
 use attempt::AttemptSchedule;
-use capped_stream::CappedStream;
+use current_socket::CurrentSocket;
+use search::PrimarySearch;
 
 pub use socket::Socket;
 
 /// Maximum time for which the answer to a ping is awaited after its caller has given up.
 const PING_WAIT_MAX: Duration = Duration::from_mins(1);
-/// Maximum duration of an attempt to connect.
-const CONNECT_MAX: Duration = Duration::from_secs(1);
-/// Maximum number of requests that wait to be written.
-const UNWRITTEN_LEN_MAX: usize = 1_024;
+/// Time between two questions to the Sentinels, while there is a connection to a primary.
+const SENTINEL_INTERVAL: Duration = Duration::from_millis(500);
 const NONE: [&str; 0] = [];
 
 /// A connection to a Redis, kept up across failures of the server.
 pub struct Connection {
-    client: Client,
+    search: PrimarySearch,
     clock: Arc<dyn Clock>,
     ping: Script,
     errors: ErrorLog,
-    socket: ArcSwapOption<Socket>,
+    socket: CurrentSocket,
     schedule: Mutex<AttemptSchedule>,
-    /// True before the first attempt to connect, while one is in progress, and from the loss of a socket until the next one ends.
-    is_connecting: watch::Sender<bool>,
 }
 
 impl Connection {
@@ -64,18 +66,25 @@ impl Connection {
     /// in ms when it has no keys; a store gives its own script, so that a ping fails where a charge would.
     ///
     /// # Errors
-    /// When the address is not that of a Redis.
+    /// When the address is not that of a Redis, or a file cannot be used.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: Script) -> Result<Self, RedisAddressError> {
-        let (client, address) = settings.client()?;
-        let errors = ErrorLog::new(address, clock.clone());
-        let (socket, schedule, is_connecting) = (ArcSwapOption::empty(), Mutex::default(), watch::Sender::new(true));
-        Ok(Self { client, clock, ping, errors, socket, schedule, is_connecting })
+        settings.check()?;
+        let access = settings.access()?;
+        let errors = ErrorLog::new(access.address.to_string(), clock.clone());
+        let (socket, schedule) = (CurrentSocket::default(), Mutex::default());
+        Ok(Self { search: PrimarySearch::new(access), clock, ping, errors, socket, schedule })
     }
 
     /// Address of the server, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.errors.address
+    }
+
+    /// Returns the server of the current socket: host and port, or a path.
+    #[must_use]
+    pub fn node(&self) -> Option<String> {
+        self.socket.get().map(|socket| socket.node().to_owned())
     }
 
     /// Returns why the server does not serve, if it has just said so or cannot be reached.
@@ -89,8 +98,7 @@ impl Connection {
     /// # Errors
     /// When there is none.
     pub fn socket(&self) -> Result<Arc<Socket>, StoreError> {
-        let socket = self.socket.load_full().ok_or(StoreError::Unreachable)?;
-        if socket.is_full() { Err(StoreError::Busy) } else { Ok(socket) }
+        self.socket.with_room()
     }
 
     /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is
@@ -99,18 +107,7 @@ impl Connection {
     /// # Errors
     /// When there is none after the attempt.
     pub async fn awaited_socket(&self) -> Result<Arc<Socket>, StoreError> {
-        match self.socket() {
-            Err(StoreError::Unreachable) if *self.is_connecting.borrow() => {
-                self.connecting_ends().await;
-                self.socket()
-            }
-            socket => socket,
-        }
-    }
-
-    async fn connecting_ends(&self) {
-        let mut is_connecting = self.is_connecting.subscribe();
-        let _ = timeout(CONNECT_MAX, is_connecting.wait_for(|is_connecting| !is_connecting)).await;
+        self.socket.awaited(self.search.timeout()).await
     }
 
     /// Runs a script on the current socket.
@@ -138,8 +135,7 @@ impl Connection {
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
-        let answer = socket.exchange_script(script, keys, args).await;
-        answer.map_err(|error| self.failed(socket, &error, None))
+        socket.exchange_script(script, keys, args).await.map_err(|error| self.failed(socket, &error, None))
     }
 
     /// Runs a script on a key that holds no counter.
@@ -197,7 +193,7 @@ impl Connection {
     /// When Redis does not answer, or refuses.
     pub async fn ping(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
         let connection = self.clone();
-        let task = match self.socket.load_full() {
+        let task = match self.socket.get() {
             Some(socket) if !socket.is_silent() => {
                 socket.pings_lost.fetch_add(1, Ordering::Relaxed);
                 let time = async move { connection.time(&socket).await };
@@ -210,54 +206,48 @@ impl Connection {
 
     /// Connects, and returns the server's time. If an attempt is in progress, waits for its end and asks its socket,
     /// because only the end shows that the server cannot be reached. Fails if it is too early for the next attempt.
-    async fn connect(&self) -> Result<Timestamp, StoreError> {
+    async fn connect(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
         let Ok(mut schedule) = self.schedule.try_lock() else {
-            self.connecting_ends().await;
-            let socket = self.socket.load_full().filter(|socket| !socket.is_silent());
+            self.socket.attempt_ends(self.search.timeout()).await;
+            let socket = self.socket.get().filter(|socket| !socket.is_silent());
             return self.time(&socket.ok_or(StoreError::Unreachable)?).await;
         };
         let now = self.clock.now();
         if schedule.is_early(now) {
             return Err(StoreError::Unreachable);
         }
-        self.is_connecting.send_replace(true);
-        let connected = timeout(CONNECT_MAX, self.open_socket()).await;
+        self.socket.set_connecting(true);
+        let connected = timeout(self.search.timeout(), self.open_socket()).await;
         match &connected {
             Err(_) | Ok(Err(StoreError::Refused)) => schedule.failed(self.clock.now()),
             Ok(answer) => schedule.ended(now, answer.is_ok()),
         }
         // Before the lock is released: the next attempt raises it again.
-        self.is_connecting.send_replace(false);
+        self.socket.set_connecting(false);
         drop(schedule);
-        connected.unwrap_or(Err(StoreError::Unreachable))
+        let silent = || ConnectError::silent(self.search.timeout());
+        connected.unwrap_or_else(|_| Err(self.errors.connect_failed(&silent())))
     }
 
-    async fn open_socket(&self) -> Result<Timestamp, StoreError> {
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(UNWRITTEN_LEN_MAX);
-        let socket = Arc::new(self.handshake(config).await.map_err(|error| self.errors.connect_failed(&error))?);
+    async fn open_socket(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
+        let (socket, epoch) = self.search.connect().await.map_err(|error| self.errors.connect_failed(&error))?;
+        let socket = Arc::new(socket);
         let time = self.time(&socket).await;
         // A server that refuses keeps its socket: the reason may pass.
         if matches!(time, Ok(_) | Err(StoreError::Refused)) {
-            self.socket.store(Some(socket));
+            self.socket.set(socket.clone());
+            if let Some(epoch) = epoch {
+                tokio::spawn(watch_sentinels(Arc::downgrade(self), Arc::downgrade(&socket), epoch));
+            }
         }
         time
-    }
-
-    async fn handshake(&self, config: AsyncConnectionConfig) -> RedisResult<Socket> {
-        let (info, answered) = (self.client.get_connection_info(), Arc::<AtomicU64>::default());
-        let stream = CappedStream::connect(info, answered.clone()).await?;
-        let (redis, driver) = MultiplexedConnection::new_with_config(info.redis_settings(), stream, config).await?;
-        Ok(Socket::new(redis, tokio::spawn(driver).abort_handle(), answered))
     }
 
     async fn time(&self, socket: &Arc<Socket>) -> Result<Timestamp, StoreError> {
         let now_ms = self.run_on(socket, &self.ping, &NONE, &NONE).await?;
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
-            self.errors.connected();
+            self.errors.connected(socket.node());
             let (socket, address) = (socket.clone(), self.errors.address.clone());
             // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
             tokio::spawn(async move {
@@ -272,18 +262,39 @@ impl Connection {
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         // The name of the server may lead to the new primary, while this connection stays open.
-        let has_moved = has_moved(error);
-        if error.is_io_error() || error.is_unrecoverable_error() || has_moved {
-            let current = self.socket.compare_and_swap(&Some(socket.clone()), None);
-            if current.as_ref().is_some_and(|current| Arc::ptr_eq(current, socket)) {
-                // Calls do not wait through a pause. While an attempt is in progress, its end makes the schedule.
-                if !has_moved || self.schedule.try_lock().map_or(true, |mut schedule| schedule.left(self.clock.now())) {
-                    self.is_connecting.send_replace(true);
-                }
-            }
-        } else {
+        let (has_moved, is_broken) = (has_moved(error), error.is_io_error() || error.is_unrecoverable_error());
+        if !has_moved && !is_broken {
             socket.pings_lost.store(0, Ordering::Relaxed);
+        } else if self.socket.take_away(socket) {
+            if has_moved {
+                self.next_attempt_is_due();
+            } else {
+                self.socket.set_connecting(true);
+            }
         }
         self.errors.request_failed(error, own_key)
+    }
+
+    /// Plans the next attempt after a server that is no primary any more. Calls do not wait through a pause. While an attempt is in
+    /// progress, its end makes the schedule.
+    fn next_attempt_is_due(&self) {
+        if self.schedule.try_lock().map_or(true, |mut schedule| schedule.left(self.clock.now())) {
+            self.socket.set_connecting(true);
+        }
+    }
+}
+
+/// Asks the Sentinels again and again, while this socket is in use. Sentinels that do not answer change nothing.
+async fn watch_sentinels(connection: Weak<Connection>, socket: Weak<Socket>, epoch: u64) {
+    let mut asked = interval(SENTINEL_INTERVAL);
+    loop {
+        asked.tick().await;
+        let (Some(connection), Some(socket)) = (connection.upgrade(), socket.upgrade()) else { return };
+        let Some(successor) = connection.search.successor(socket.node(), epoch).await else { continue };
+        if connection.socket.take_away(&socket) {
+            let (store, old, new) = (&connection.errors.address, socket.node(), successor.to_string());
+            tracing::info!(%store, old, new, "Sentinel has replaced the primary");
+            connection.next_attempt_is_due();
+        }
     }
 }

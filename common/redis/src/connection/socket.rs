@@ -20,6 +20,8 @@ const PINGS_LOST_MAX: u32 = 3;
 
 /// One socket to the server.
 pub struct Socket {
+    /// Host and port of the server, or the path of its socket.
+    node: String,
     redis: MultiplexedConnection,
     /// The runtime that the socket belongs to: tasks that outlive their caller run there.
     runtime: Handle,
@@ -33,8 +35,14 @@ pub struct Socket {
 
 impl Socket {
     /// `answered` is the number of the newest request that was answered, as the stream of the socket sees it.
-    pub(super) fn new(redis: MultiplexedConnection, driver: AbortHandle, answered: Arc<AtomicU64>) -> Self {
+    pub(super) fn new(
+        redis: MultiplexedConnection,
+        driver: AbortHandle,
+        answered: Arc<AtomicU64>,
+        node: String,
+    ) -> Self {
         Self {
+            node,
             redis,
             runtime: Handle::current(),
             driver,
@@ -43,6 +51,12 @@ impl Socket {
             pings_lost: AtomicU32::new(0),
             has_answered: AtomicBool::new(false),
         }
+    }
+
+    /// Returns host and port of the server, or the path of its socket.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.node
     }
 
     /// Runs a task to its end, even if its caller has gone.

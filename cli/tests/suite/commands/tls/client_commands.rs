@@ -1,13 +1,15 @@
 //! Commands that ask a process over TLS.
 
-use super::{Certificates, curl, healthz};
+use tollgate_servers::Certificates;
+
+use super::{curl, healthz, start};
 use crate::support::{finish, tollgate};
 
 /// P3: HTTP/1.1 and HTTP/2 over TLS; so do `check` and `ready`. A plain client gets an alert and nothing else.
 #[test]
 fn an_agent_with_a_certificate_speaks_tls_only() {
     let certificates = Certificates::of("own");
-    let up = certificates.up(&["--limit", "1/h per api_key"]);
+    let up = start(&certificates, &["--limit", "1/h per api_key"]);
     let (ca, url) = (certificates.path("ca.pem"), healthz(up.address));
     for (flag, version) in [("--http1.1", "1.1"), ("--http2", "2")] {
         let asked = curl(&ca, &[flag, "-o", "/dev/null", "-w", "%{http_code} %{http_version}", &url]);
@@ -35,7 +37,7 @@ fn commands_ask_with_a_certificate_of_the_client() {
     let certificates = Certificates::of("own");
     certificates.issue("client", 2100);
     let [ca, cert, key] = ["ca.pem", "client.pem", "client.key"].map(|name| certificates.text(name));
-    let up = certificates.up(&["--tls-client-ca", &ca, "--limit", "5/h per api_key"]);
+    let up = start(&certificates, &["--tls-client-ca", &ca, "--limit", "5/h per api_key"]);
     let url = format!("https://localhost:{}", up.address.port());
     for command in [
         &["ready", "--http", &url][..],
@@ -72,7 +74,7 @@ fn commands_ask_with_a_certificate_of_the_client() {
 #[test]
 fn regions_are_asked_over_tls() {
     let certificates = Certificates::of("own");
-    let mut up = certificates.up(&["--regions", "2"]);
+    let mut up = start(&certificates, &["--regions", "2"]);
     let address = format!("https://localhost:{}", up.address.port());
     let ca = certificates.text("ca.pem");
     let printed = std::iter::from_fn(|| Some(up.line())).find(|line| line.contains("regions cut us"));

@@ -6,7 +6,9 @@ use std::path::Path;
 use serde_json::{Value, json};
 use tollgate_core::clock::{Clock, SystemClock};
 
-use super::{Certificates, curl};
+use tollgate_servers::Certificates;
+
+use super::{curl, replace, start};
 use crate::support::{Up, tollgate};
 
 const DAY_S: u64 = 24 * 60 * 60;
@@ -30,7 +32,7 @@ fn health(address: SocketAddr) -> (Value, u64) {
 fn the_end_of_a_certificate_is_told_until_it_is_renewed() {
     let certificates = Certificates::of("own");
     let now_s = SystemClock::start().now().as_ms() / 1_000;
-    let mut up = certificates.up(&[]);
+    let mut up = start(&certificates, &[]);
     let (state, ends_s) = health(up.address);
     assert_eq!((&state["status"], &state["certificate_warning"], ends_s), (&json!("ok"), &Value::Null, 4_102_444_800));
     let (mut log, mut lines) = (up.log(), Vec::new());
@@ -39,7 +41,7 @@ fn the_end_of_a_certificate_is_told_until_it_is_renewed() {
         (now_s - 3 * DAY_S / 2, "the certificate expired 2 days ago", "WARN", "degraded", json!(["certificate"])),
         (now_s + 90 * DAY_S, "the certificate does not end soon any more", "INFO", "ok", json!([])),
     ] {
-        certificates.replace(ends_s);
+        replace(&certificates, ends_s);
         lines.extend(log.by_ref().take_while(|line| !line.contains("TLS certificates reloaded")));
         let line = log.find(|line| line.contains(told)).expect("a line");
         assert!(line.contains(level), "{line}");
@@ -71,7 +73,7 @@ fn the_end_of_a_certificate_is_told_until_it_is_renewed() {
 fn an_aggregator_tells_the_end_of_its_certificate() {
     let certificates = Certificates::of("own");
     let ends_s = SystemClock::start().now().as_ms() / 1_000 + DAY_S / 2;
-    certificates.replace(ends_s);
+    replace(&certificates, ends_s);
     let (certificate, key) = (certificates.text("server.pem"), certificates.text("server.key"));
     let args = [
         "aggregator",

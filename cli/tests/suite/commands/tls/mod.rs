@@ -1,13 +1,12 @@
 //! TLS of a running agent: clients with and without certificates, replaced files, and files that cannot be used.
 
-use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
-use tempfile::TempDir;
+use rcgen::date_time_ymd;
+use tollgate_servers::Certificates;
 
 use crate::support::{Up, finish, tollgate, wait_for};
 
@@ -17,69 +16,18 @@ mod end_of_validity;
 /// Requests of the client during a reload, each on a connection of its own.
 const REQUESTS: usize = 300;
 
-/// Folder with certificates of one issuer.
-struct Certificates {
-    folder: TempDir,
-    issuer: CertifiedIssuer<'static, KeyPair>,
+/// Starts an agent with these certificates, on all addresses of the machine.
+fn start(certificates: &Certificates, flags: &[&str]) -> Up {
+    let (certificate, key) = (certificates.text("server.pem"), certificates.text("server.key"));
+    let mut command = tollgate(&["up", "--http", "0.0.0.0:0", "--tls-cert", &certificate, "--tls-key", &key]);
+    Up::of(command.args(flags))
 }
 
-impl Certificates {
-    fn of(issuer: &str) -> Self {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, issuer);
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let certificates = Self { folder: tempfile::tempdir().unwrap(), issuer };
-        certificates.write("ca.pem", &certificates.issuer.pem());
-        certificates.issue("server", 2100);
-        certificates
-    }
-
-    /// Writes a certificate that ends in this year, and its key.
-    fn issue(&self, name: &str, year: i32) {
-        self.issue_with(name, |params| params.not_after = date_time_ymd(year, 1, 1));
-    }
-
-    /// Writes a certificate of the server that ends at this Unix time, and its key.
-    fn replace(&self, ends_s: u64) {
-        self.issue_with("next", |params| params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(ends_s));
-        for kind in ["key", "pem"] {
-            self.write(&format!("server.{kind}"), &fs::read_to_string(self.path(&format!("next.{kind}"))).unwrap());
-        }
-    }
-
-    fn issue_with(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) {
-        let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
-        let mut params = CertificateParams::new(names).unwrap();
-        params.distinguished_name.push(DnType::CommonName, name);
-        change(&mut params);
-        let key = KeyPair::generate().unwrap();
-        let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        self.write(&format!("{name}.key"), &key.serialize_pem());
-        self.write(&format!("{name}.pem"), &certificate.pem());
-    }
-
-    /// Replaces a file at once, as a tool for certificates does.
-    fn write(&self, name: &str, text: &str) {
-        let draft = self.folder.path().join("draft");
-        std::fs::write(&draft, text).unwrap();
-        std::fs::rename(draft, self.folder.path().join(name)).unwrap();
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.path(name).display().to_string()
-    }
-
-    /// Starts an agent with these certificates, on all addresses of the machine.
-    fn up(&self, flags: &[&str]) -> Up {
-        let (certificate, key) = (self.text("server.pem"), self.text("server.key"));
-        let mut command = tollgate(&["up", "--http", "0.0.0.0:0", "--tls-cert", &certificate, "--tls-key", &key]);
-        Up::of(command.args(flags))
-    }
+/// Replaces the certificate of the server by one that ends at this Unix time.
+fn replace(certificates: &Certificates, ends_s: u64) {
+    certificates
+        .issue_with("next", |params| params.not_after = date_time_ymd(1970, 1, 1) + Duration::from_secs(ends_s));
+    certificates.replace("server", "next");
 }
 
 /// Runs curl. Returns its output, or its error.
@@ -99,7 +47,7 @@ fn healthz(address: SocketAddr) -> String {
 #[test]
 fn grpc_is_over_tls_too() {
     let certificates = Certificates::of("own");
-    let mut up = certificates.up(&[]);
+    let mut up = start(&certificates, &[]);
     let line = up.log().find(|line| line.contains("gRPC")).expect("it logs the address");
     let port = line.rsplit(':').next().unwrap();
     // A message without fields: the health of the whole server. The answer is the status SERVING.
@@ -121,7 +69,7 @@ fn clients_without_a_valid_certificate_are_refused_with_the_reason() {
     certificates.issue("old", 2020);
     other.issue("stranger", 2100);
     let (ca, issuers) = (certificates.path("ca.pem"), certificates.text("ca.pem"));
-    let mut up = certificates.up(&["--tls-client-ca", &issuers]);
+    let mut up = start(&certificates, &["--tls-client-ca", &issuers]);
     let url = healthz(up.address);
     let ask = |of: &Certificates, name: &str, url: &str| {
         let (certificate, key) = (of.text(&format!("{name}.pem")), of.text(&format!("{name}.key")));
@@ -147,10 +95,10 @@ fn clients_without_a_valid_certificate_are_refused_with_the_reason() {
 #[test]
 fn certificates_are_reloaded_under_load_without_a_failed_request() {
     let (certificates, newer) = (Certificates::of("old"), Certificates::of("new"));
-    let mut up = certificates.up(&[]);
+    let mut up = start(&certificates, &[]);
     let mut log = up.log();
     let both = newer.path("both.pem");
-    newer.write("both.pem", &[certificates.issuer.pem(), newer.issuer.pem()].concat());
+    newer.write("both.pem", &[certificates.issuer_pem(), newer.issuer_pem()].concat());
     let url = format!("{}?[1-{REQUESTS}]", healthz(up.address));
     let load = std::thread::spawn(move || {
         curl(&both, &["--http1.1", "-H", "connection: close", "-o", "/dev/null", "-w", "%{http_code}\n", &url])

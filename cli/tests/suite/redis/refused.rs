@@ -36,8 +36,8 @@ fn a_refusal_is_a_line_with_its_own_remedy() {
     let wrong = secret.url().replace("redis://", "redis://:wrong@");
     let mut cases = vec![
         (format!("{}/99", primary.url()), "a number below its setting databases"),
-        (secret.url(), "put user and password into the address"),
-        (wrong, "put user and password into the address"),
+        (secret.url(), "give the password that the server has"),
+        (wrong, "give the password that the server has"),
         (replica.url(), "give the address of the primary"),
     ];
     cases.extend(renamed.iter().map(|redis| (redis.url(), "remove rename-command for the commands of Tollgate")));
