@@ -85,6 +85,12 @@ fn hidden_in_url(url: &str) -> String {
 /// Hides the password in the part of a URL after its scheme. A password may contain separators, so it extends to the last
 /// `@`.
 fn hidden_in_place(rest: &str) -> String {
+    // The password of a Unix socket is in the query, and a path may have any sign.
+    if rest.starts_with('/') {
+        return rest
+            .split_once('?')
+            .map_or_else(|| rest.to_owned(), |(path, query)| format!("{path}?{}", hidden_in_query(query)));
+    }
     let rest = match rest.rsplit_once('@').map(|(user, host)| (user.split_once(':'), host)) {
         Some((Some((user, _)), host)) => format!("{user}:***@{host}"),
         _ => rest.to_owned(),
@@ -96,8 +102,15 @@ fn hidden_in_place(rest: &str) -> String {
 }
 
 fn hidden_in_query(query: &str) -> String {
+    // A `&` that is not escaped may belong to the password.
+    let mut is_behind_password = false;
     let shown = query.split('&').map(|pair| match pair.split_once('=') {
-        Some((name, _)) if name.to_ascii_lowercase().starts_with("pass") => format!("{name}=***"),
+        Some((name, _)) if name.to_ascii_lowercase().starts_with("pass") => {
+            is_behind_password = true;
+            format!("{name}=***")
+        }
+        Some(("db" | "user", _)) => pair.to_owned(),
+        _ if is_behind_password => "***".to_owned(),
         _ => pair.to_owned(),
     });
     shown.collect::<Vec<_>>().join("&")
@@ -116,6 +129,8 @@ mod tests {
             ("redis://:p?w/@host/2", "redis://:***@host/2"),
             (":p=w@host", ":***@host"),
             ("unix:///run/redis.sock?pass=pw", "unix:///run/redis.sock?pass=***"),
+            ("unix:///run/redis.sock?pass=p&w&db=1", "unix:///run/redis.sock?pass=***&***&db=1"),
+            ("unix:///run/a:b.sock?user=u:v&pass=p@w", "unix:///run/a:b.sock?user=u:v&pass=***"),
             ("unix:///run/redis.sock?db=2&pass=p=w&user=u", "unix:///run/redis.sock?db=2&pass=***&user=u"),
             ("sasl.password=pw", "sasl.password=***"),
             ("sasl.password=p,w", "sasl.password=***"),

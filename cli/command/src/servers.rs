@@ -27,28 +27,28 @@ pub struct RedisArgs {
     #[arg(long, value_name = "URL", value_parser = redis_address)]
     redis: Option<String>,
     /// User of Redis
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "redis")]
     redis_user: Option<String>,
     /// Password of Redis; write it only into the variable, or into the file of --config
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", requires = "redis")]
     redis_password: Option<String>,
     /// File with the password of Redis in its first line; read again for each connection
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "redis")]
     redis_password_file: Option<PathBuf>,
     /// Issuers of the certificate of Redis, in PEM [default: those that this machine trusts]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "redis")]
     redis_ca: Option<PathBuf>,
     /// Certificate for a Redis that asks for one, in PEM; the three files are read again for each connection
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "redis")]
     redis_cert: Option<PathBuf>,
     /// Private key of that certificate, in PEM
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "redis")]
     redis_key: Option<PathBuf>,
     /// User of the Sentinels
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "redis_sentinel_password_file")]
     redis_sentinel_user: Option<String>,
     /// File with the password of the Sentinels in its first line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "redis")]
     redis_sentinel_password_file: Option<PathBuf>,
     /// Maximum duration of an attempt to connect
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = connect_timeout)]

@@ -41,13 +41,19 @@ impl RedisCredentials {
         let mut info = RedisConnectionInfo::default().set_db(database);
         let of_file = self.password_file.as_deref().map(read_text).transpose()?;
         let of_file = of_file.as_deref().map(|text| text.lines().next().unwrap_or_default());
-        if let Some(password) = of_file.or(self.password.as_deref()).filter(|password| !password.is_empty()) {
+        let password = of_file.or(self.password.as_deref()).filter(|password| !password.is_empty());
+        if let Some(password) = password {
             info = info.set_password(password);
-            if let Some(user) = &self.user {
-                info = info.set_username(user);
-            }
         }
-        Ok(info)
+        match (&self.user, password, &self.password_file) {
+            (Some(user), Some(_), _) => Ok(info.set_username(user)),
+            // Without a password, the user `default` would be used.
+            (Some(_), None, Some(file)) => {
+                Err(format!("{}: its first line is empty; write the password there", file.display()))
+            }
+            (Some(_), None, None) => Err("the user of Redis has no password".to_owned()),
+            (None, ..) => Ok(info),
+        }
     }
 }
 

@@ -71,7 +71,8 @@ pub enum RedisAddressError {
 impl RedisAddress {
     /// Reads an address.
     pub(crate) fn parse(text: &str) -> Result<Self, RedisAddressError> {
-        let (scheme, rest) = text.split_once("://").ok_or(RedisAddressError::Form("it is not a URL"))?;
+        // A file or a secret may end with a line break.
+        let (scheme, rest) = text.trim().split_once("://").ok_or(RedisAddressError::Form("it is not a URL"))?;
         match &*scheme.to_ascii_lowercase() {
             "unix" | "redis+unix" | "valkey+unix" => unix(rest),
             "redis" | "valkey" => servers(rest, false, false),
@@ -123,6 +124,7 @@ fn servers(rest: &str, is_tls: bool, by_sentinel: bool) -> Result<RedisAddress, 
         return Err(RedisAddressError::Unread("#".to_owned(), "write no # after the last host"));
     }
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let path = path.trim_end_matches('/');
     let port = if by_sentinel { SENTINEL_PORT } else { REDIS_PORT };
     let hosts = hosts.split(',').map(|host| host_port(host, port)).collect::<Result<Vec<_>, _>>()?;
     let (name, database) = if by_sentinel { path.split_once('/').unwrap_or((path, "")) } else { ("", path) };
@@ -170,7 +172,10 @@ fn host_port(text: &str, default: u16) -> Result<HostPort, RedisAddressError> {
     if host.is_empty() || !host.chars().all(is_host) {
         return Err(FORM);
     }
-    let port = port.map_or(Some(default), |port| port.parse().ok().filter(|port| *port > 0)).ok_or(FORM)?;
+    let port = port
+        .filter(|port| !port.is_empty())
+        .map_or(Some(default), |port| port.parse().ok().filter(|port| *port > 0))
+        .ok_or(FORM)?;
     Ok(HostPort { host: host.to_owned(), port })
 }
 
@@ -195,6 +200,11 @@ fn unix(rest: &str) -> Result<RedisAddress, RedisAddressError> {
             }
             "user" => address.user = value,
             "pass" => address.password = value,
+            // A part after the password may belong to it.
+            _ if address.password.is_some() => {
+                let remedy = "of a query, unix:///path?db=N&user=U&pass=P is read; write %26 for a & in the password";
+                return Err(RedisAddressError::Unread("a part behind the password".to_owned(), remedy));
+            }
             name => {
                 let remedy = "of a query, unix:///path?db=N&user=U&pass=P is read";
                 return Err(RedisAddressError::Unread(format!("?{}=", one_line(name)), remedy));

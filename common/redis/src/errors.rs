@@ -57,6 +57,7 @@ impl ErrorLog {
     fn recovered(&self, node: &str) -> bool {
         let mut state = self.state.lock();
         state.logged.values_mut().for_each(|(_, is_over)| *is_over = true);
+        state.trouble = None;
         state.connected_to.replace(node.to_owned()).is_none_or(|told| told != node)
     }
 
@@ -84,17 +85,30 @@ impl ErrorLog {
         self.log(&error.code, &error.text, error.class)
     }
 
+    /// Logs that Sentinels do not answer, while the primary does.
+    pub(crate) fn sentinels_failed(&self, error: &ConnectError) {
+        const SAID: &str = "no Sentinel answers, so a fail-over is not noticed";
+        let (answer, remedy) = (excerpt(&error.text), remedy(&error.code));
+        self.state.lock().trouble = Some((self.clock.now(), format!("{SAID}: {answer}; remedy: {remedy}")));
+        if self.is_first(&format!("sentinels: {}", error.code)) {
+            tracing::warn!(store = %self.address, %answer, remedy, "{SAID}");
+        }
+    }
+
     /// `code` selects the remedy.
     pub(crate) fn log(&self, code: &str, text: &str, class: StoreError) -> StoreError {
         // Each unreadable counter is a reason of its own: its key is in the text.
         let answer = excerpt(text.trim_end());
         if !class.is_of_counter() || class == StoreError::Full {
-            let why = format!("{class} ({}); remedy: {}", excerpt(code), remedy(code));
+            let why = format!("{class} ({}): {answer}; remedy: {}", excerpt(code), remedy(code));
             self.state.lock().trouble = Some((self.clock.now(), why));
         }
         if self.is_first(if code == "UNREADABLE" { &answer } else { code }) {
-            let said =
-                if code == "NO-REDIS" { "this is not the address of a Redis".to_owned() } else { class.to_string() };
+            let said = match code {
+                "NO-REDIS" => "this is not the address of a Redis".to_owned(),
+                "FILE" => "a file for the connection to the store cannot be used".to_owned(),
+                _ => class.to_string(),
+            };
             tracing::warn!(store = %self.address, %answer, remedy = remedy(code), "{said}");
         }
         class
@@ -158,11 +172,19 @@ mod tests {
         log.log("UNREADABLE", "UNREADABLE key", StoreError::Unreadable);
         assert_eq!(log.trouble(), None, "of a counter");
         for (code, class, said) in [
-            ("READONLY", StoreError::Refused, "the store refuses to answer (READONLY); remedy: none after a fail-over"),
-            ("OOM", StoreError::Full, "the store is full (OOM); remedy: raise the server's maxmemory"),
-            ("CONNECT", StoreError::Unreachable, "the store cannot be reached (CONNECT); remedy: check the address"),
+            (
+                "READONLY",
+                StoreError::Refused,
+                "the store refuses to answer (READONLY): it said so; remedy: none after a fail-over",
+            ),
+            ("OOM", StoreError::Full, "the store is full (OOM): it said so; remedy: raise the server's maxmemory"),
+            (
+                "CONNECT",
+                StoreError::Unreachable,
+                "the store cannot be reached (CONNECT): it said so; remedy: check the address",
+            ),
         ] {
-            log.log(code, "what the server said", class);
+            log.log(code, "it said so", class);
             assert!(log.trouble().is_some_and(|why| why.starts_with(said)), "{:?}", log.trouble());
         }
         clock.0.store(5_000 + TROUBLE_MS, Ordering::Relaxed);

@@ -42,10 +42,10 @@ pub(crate) fn classify<'a>(error: &'a RedisError, text: &str) -> (&'a str, Store
     }
 }
 
-/// Returns true if the answer tells that the primary is another server now, or that this one has been restarted. A connection to
-/// it stays open all the same.
+/// Returns true if the answer tells that the primary is another server now, that this one has been restarted, or that it wants a
+/// login. A connection to it stays open all the same.
 pub(crate) fn has_moved(error: &RedisError) -> bool {
-    const CODES: [&str; 3] = ["READONLY", "MASTERDOWN", "LOADING"];
+    const CODES: [&str; 4] = ["READONLY", "MASTERDOWN", "LOADING", "NOAUTH"];
     // Before version 7 the errors of a script's commands are inside another error's text.
     let is_in_text = || {
         let text = error.to_string();
@@ -94,7 +94,7 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         }
         "TLS-VALIDITY" => "renew the certificate of the server, or correct the clock of this machine",
         "TLS-NAME" => {
-            "connect by a name or an address that the certificate of the server has, or add this one to the certificate (subjectAltName)"
+            "connect by a name or an address that the certificate of the server has, or add this one to the certificate (subjectAltName); Sentinels name servers by address, unless they have resolve-hostnames and announce-hostnames"
         }
         "TLS-CLIENT" => {
             "give a certificate that the server's issuers have signed: --redis-cert FILE and --redis-key FILE; or set tls-auth-clients no at the server"
@@ -102,14 +102,25 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         "TLS-NONE" => {
             "write redis:// for a port without TLS, or give the port of the server that speaks TLS (its setting tls-port); for a slow network, raise --redis-connect-timeout"
         }
-        "TLS" => "check the TLS settings of the server; versions 1.2 and 1.3 are spoken",
+        "TLS" => {
+            "check the TLS settings of the server: TLS 1.3 is spoken, and TLS 1.2 with ECDHE and AES-GCM or ChaCha20"
+        }
         "SENTINEL" => {
             "write redis+sentinel://host:26379,host:26379/NAME for Sentinels, or give the address of the Redis itself"
         }
         "NO-SENTINEL" => "give the addresses of the Sentinels (port 26379), or write redis:// for a Redis itself",
         "SENTINEL-NAME" => "write the name that the Sentinels watch behind their addresses; SENTINEL MASTERS shows it",
         "SENTINEL-LOGIN" => {
-            "give the password of the Sentinels: --redis-sentinel-password-file FILE, with --redis-sentinel-user NAME for a user who may run SENTINEL MASTER"
+            "give the password of the Sentinels: --redis-sentinel-password-file FILE, with --redis-sentinel-user NAME for a user who may run SENTINEL MASTER; or leave it out, if they have none"
+        }
+        "SENTINEL-TLS" => {
+            "check that the addresses are those of Sentinels; write rediss+sentinel:// if they and the Redis speak TLS, and redis+sentinel:// if not"
+        }
+        "SENTINEL-OLD" => {
+            "none, if the newer Sentinels come back within 10 s or these were set up anew; else end the Sentinels that name an old primary"
+        }
+        "NOREPLICAS" => {
+            "start a replica, or lower min-replicas-to-write; after a fail-over, give the addresses of all servers, or those of the Sentinels"
         }
         "DENIED" => {
             "the server is in protected mode and has no password: set one (CONFIG SET requirepass), and put it into the address; or, in a network that only gateways reach, CONFIG SET protected-mode no"
@@ -120,7 +131,7 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         "UNREADABLE-ANSWER" => "check that nothing between agent and server changes the answers",
         "OOM" => "raise the server's maxmemory, or give limits a Redis of their own",
         "NOAUTH" | "WRONGPASS" => {
-            "give the password that the server has: --redis-password-file FILE, which is read again for each attempt, or in the address: redis://user:password@host"
+            "give the password that the server has: --redis-password-file FILE, which is read again for each attempt, or in the address: redis://user:password@host; or leave it out, if the server has none"
         }
         "NOPERM" => concat!(
             "allow this user the commands and keys of Tollgate (tollgate:* unless --redis-prefix names others): ACL SETUSER name ~tollgate:* ",

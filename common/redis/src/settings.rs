@@ -170,8 +170,12 @@ impl RedisSettings {
         if self.tls.cert.is_some() != self.tls.key.is_some() {
             return refuse("the certificate for Redis and its key belong together; give both files");
         }
-        if self.sentinel_credentials.password_file.is_some() && !matches!(address.servers, RedisServers::Sentinels(..))
-        {
+        let of_sentinels = &self.sentinel_credentials;
+        let has_password = of_sentinels.password.is_some() || of_sentinels.password_file.is_some();
+        if of_sentinels.user.is_some() && !has_password {
+            return refuse("the user of the Sentinels has no password; give its file");
+        }
+        if has_password && !matches!(address.servers, RedisServers::Sentinels(..)) {
             return refuse(
                 "a password of Sentinels is given, but the address has none; write redis+sentinel://host,host/NAME",
             );

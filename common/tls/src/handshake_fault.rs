@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokio_rustls::rustls::{CertificateError, Error, InvalidMessage};
+use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, InvalidMessage};
 
 /// Cause of a failed handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,16 @@ impl HandshakeFault {
             Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
                 Self::NoTls
             }
-            Error::AlertReceived(_) => Self::ClientCertificate,
+            Error::AlertReceived(
+                AlertDescription::CertificateRequired
+                | AlertDescription::BadCertificate
+                | AlertDescription::UnknownCA
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::CertificateRevoked
+                | AlertDescription::UnsupportedCertificate
+                | AlertDescription::AccessDenied,
+            ) => Self::ClientCertificate,
             other => Self::Other(other.to_string()),
         })
     }

@@ -18,12 +18,12 @@ mod client_context;
 #[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
 mod topic_id;
 mod producer;
-mod shared;
-mod writer;
 mod layout;
 mod topic_settings;
-mod reader;
 mod topics;
+mod shared;
+mod writer;
+mod reader;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -83,8 +83,10 @@ impl Bus for KafkaBus {
     type Reader = KafkaReader;
 
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
-        let found = topics::prepare(&self.0.settings, &self.0.producer, wait)?;
-        self.0.ids.lock().extend(found.into_iter().map(|(topic, found)| (topic, found.id)));
+        let mut verified = self.0.verified.lock();
+        let found = topics::prepare(&self.0.settings, &self.0.producer, wait, verified.take())?;
+        self.0.ids.lock().extend(found.ids());
+        *verified = Some(found);
         self.0.prepared.store(true, Ordering::Release);
         self.0.producer.context.rejection().map_or(Ok(()), Err)
     }

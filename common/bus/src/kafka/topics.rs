@@ -17,34 +17,59 @@ use super::{KafkaSettings, TopicSet, settings};
 use crate::logs::partitions_of;
 use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::signals::LogId;
 
 /// Timeout of a request for the descriptions of the topics. Authentication failures are checked after it.
 const DESCRIBE_WAIT: Duration = Duration::from_millis(500);
 /// Pause before preparing is retried after a transient failure.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// Time after which topics are verified again though their ids and partitions have not changed: somebody may have changed their
+/// settings. Each time costs several connections.
+const VERIFIED_FOR: Duration = Duration::from_mins(1);
 /// Replication factor: the default of the brokers, one on a laptop and three in a cluster.
 const REPLICATION_DEFAULT: i32 = -1;
 
-/// Creates missing topics, verifies the existing ones, and returns their descriptions.
+/// Topics as they were when they were last verified.
+pub(super) struct VerifiedTopics {
+    descriptions: TopicDescriptions,
+    at: Stopwatch,
+}
+
+impl VerifiedTopics {
+    pub(super) fn ids(&self) -> impl Iterator<Item = (Topic, LogId)> {
+        self.descriptions.iter().map(|(topic, found)| (*topic, found.id))
+    }
+
+    fn are(&self, found: &TopicDescriptions) -> bool {
+        self.descriptions == *found && self.at.elapsed() < VERIFIED_FOR
+    }
+}
+
+/// Creates missing topics and verifies the existing ones, unless they were verified before.
 pub(super) fn prepare(
     settings: &KafkaSettings,
     producer: &ProducerHandle,
     wait: Duration,
-) -> Result<TopicDescriptions, BusError> {
-    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
+    verified: Option<VerifiedTopics>,
+) -> Result<VerifiedTopics, BusError> {
+    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start(), verified };
     // Earlier authentication failures may have been resolved.
     producer.context.take_auth_failure();
-    loop {
+    let descriptions = loop {
         match admin.prepare() {
             Err(error) if error.is_transient() && admin.rest() > RETRY_PAUSE => std::thread::sleep(RETRY_PAUSE),
-            prepared => return prepared,
+            prepared => break prepared?,
         }
+    };
+    match admin.verified {
+        Some(verified) if verified.are(&descriptions) => Ok(verified),
+        _ => Ok(VerifiedTopics { descriptions, at: Stopwatch::start() }),
     }
 }
 
 /// Missing topics are ignored.
 pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
-    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start() };
+    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start(), verified: None };
     let names: Vec<String> = settings.topics.topics().iter().map(|topic| settings.name(*topic)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()));
@@ -63,6 +88,7 @@ struct TopicAdmin<'a> {
     producer: &'a ProducerHandle,
     wait: Duration,
     waited: Stopwatch,
+    verified: Option<VerifiedTopics>,
 }
 
 type TopicDescriptions = Vec<(Topic, TopicDescription)>;
@@ -83,6 +109,9 @@ impl TopicAdmin<'_> {
             found.into_iter().map(|(topic, found)| Some((topic, found?))).collect::<Option<TopicDescriptions>>();
         let found =
             found.ok_or_else(|| self.settings.unreachable("the created topics are not available yet".into()))?;
+        if self.verified.as_ref().is_some_and(|verified| verified.are(&found)) {
+            return Ok(found);
+        }
         match self.settings.topics {
             TopicSet::Deployment => self.check_deployment(&found)?,
             TopicSet::Ledger | TopicSet::LedgerMirror(_) => self.check_ledger(&found)?,

@@ -32,7 +32,8 @@ fn a_part_of_an_address_is_read_or_refused() {
         ("redis://h?db=3", "`?db=`"),
         ("redis://:secret@h:7000/2?timeout=secret", "`?timeout=`"),
         ("redis://h/3#secret", "`#`"),
-        ("unix:///run/redis.sock?pass=secret&database=3", "`?database=`"),
+        ("unix:///run/redis.sock?database=3&pass=secret", "`?database=`"),
+        ("unix:///run/redis.sock?pass=a&secret", "write %26 for a &"),
         ("redis://secret@h", "redis://:password@host"),
         ("redis://secret:@h:7000/3", "redis://:password@host"),
         ("unix:///run/redis.sock?user=secret", "unix:///path?pass=password"),
@@ -43,6 +44,7 @@ fn a_part_of_an_address_is_read_or_refused() {
     }
     for (url, database) in [
         ("redis://h/3", 3),
+        ("redis://h:/3/\n", 3),
         ("redis://user:password@host:6379/3", 3),
         ("redis+sentinel://s/main/3", 3),
         ("unix:///path?db=3&user=U&pass=P", 3),

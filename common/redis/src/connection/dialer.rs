@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, RedisConnectionInfo, RedisResult, Value};
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::capped_stream::CappedStream;
 use super::server_stream::{self, RedisTls, ServerStream};
 use super::socket::Socket;
-use crate::access::RedisCredentials;
 use crate::address::RedisServers;
 use crate::connect_error::ConnectError;
 use crate::settings::RedisAccess;
@@ -21,8 +21,13 @@ use crate::settings::RedisAccess;
 /// Maximum number of requests that wait to be written.
 const UNWRITTEN_LEN_MAX: usize = 1_024;
 
-/// Text of the error when a server refuses the certificate of the client, after the handshake.
-const TLS_ALERT: &str = "received fatal alert";
+/// Text of the error when a server ends TLS after the handshake, before the name of the reason.
+const TLS_ALERT: &str = "received fatal alert: ";
+/// Reasons that concern the certificate of the client.
+const CERTIFICATE_ALERTS: [&str; 5] =
+    ["Certificate", "BadCertificate", "UnknownCA", "UnsupportedCertificate", "AccessDenied"];
+/// Maximum time for the answer to the question for the role.
+const ROLE_ANSWER_WAIT: Duration = Duration::from_millis(300);
 
 /// Role of a server, as it tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,18 +45,17 @@ pub(super) enum ServerRole {
 pub(super) struct Login {
     info: RedisConnectionInfo,
     tls: Option<Arc<RedisTls>>,
-    /// Maximum time for the handshake: a server without TLS may wait for more bytes.
-    handshake_timeout: Duration,
+    timeout: Duration,
 }
 
 /// Connections to the servers of an address.
 pub(super) struct Dialer {
-    access: RedisAccess,
+    access: Arc<RedisAccess>,
 }
 
 impl Dialer {
     pub(super) fn new(access: RedisAccess) -> Self {
-        Self { access }
+        Self { access: Arc::new(access) }
     }
 
     pub(super) fn servers(&self) -> &RedisServers {
@@ -62,45 +66,59 @@ impl Dialer {
         self.access.connect_timeout
     }
 
+    /// Maximum duration of the dial of one server: a little less, so that the attempt can tell why it failed.
+    pub(super) fn dial_timeout(&self) -> Duration {
+        self.timeout() * 9 / 10
+    }
+
     /// Reads the login for the servers that hold the counters.
-    pub(super) fn login(&self) -> Result<Login, ConnectError> {
-        self.read_login(&self.access.credentials, self.access.address.database)
+    pub(super) async fn login(&self) -> Result<Login, ConnectError> {
+        self.read_login(|access| access.credentials.login(access.address.database)).await
     }
 
     /// Reads the login for the Sentinels.
-    pub(super) fn sentinel_login(&self) -> Result<Login, ConnectError> {
-        self.read_login(&self.access.sentinel_credentials, 0)
+    pub(super) async fn sentinel_login(&self) -> Result<Login, ConnectError> {
+        self.read_login(|access| access.sentinel_credentials.login(0)).await
     }
 
-    fn read_login(&self, credentials: &RedisCredentials, database: i64) -> Result<Login, ConnectError> {
-        let unusable = |why: String| ConnectError::refused("FILE", why);
-        let info = credentials.login(database).map_err(unusable)?;
-        let handshake_timeout = self.access.connect_timeout / 2;
-        Ok(Login { info, tls: self.tls().map_err(unusable)?, handshake_timeout })
-    }
-
-    #[cfg(feature = "tls")]
-    fn tls(&self) -> Result<Option<Arc<RedisTls>>, String> {
-        self.access.address.is_tls.then(|| self.access.tls.load().map(Arc::new)).transpose()
-    }
-
-    #[cfg(not(feature = "tls"))]
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "as with TLS")]
-    fn tls(&self) -> Result<Option<Arc<RedisTls>>, String> {
-        Ok(None)
+    /// Reads the files on a thread that may wait for them.
+    async fn read_login(
+        &self,
+        info: impl FnOnce(&RedisAccess) -> Result<RedisConnectionInfo, String> + Send + 'static,
+    ) -> Result<Login, ConnectError> {
+        let (access, timeout) = (self.access.clone(), self.dial_timeout());
+        let read = spawn_blocking(move || Ok(Login { info: info(&access)?, tls: tls(&access)?, timeout })).await;
+        read.unwrap_or_else(|error| Err(error.to_string())).map_err(|why| ConnectError::refused("FILE", why))
     }
 }
 
+#[cfg(feature = "tls")]
+fn tls(access: &RedisAccess) -> Result<Option<Arc<RedisTls>>, String> {
+    access.address.is_tls.then(|| access.tls.load().map(Arc::new)).transpose()
+}
+
+#[cfg(not(feature = "tls"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with TLS")]
+fn tls(_: &RedisAccess) -> Result<Option<Arc<RedisTls>>, String> {
+    Ok(None)
+}
+
 impl Login {
+    /// Maximum duration of a dial.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Connects to this address of a host, and logs in.
     pub(super) async fn dial(&self, address: SocketAddr, host: &str, node: String) -> Result<Socket, ConnectError> {
         let stream = server_stream::tcp(address).await?;
         let stream = match &self.tls {
             None => Box::new(stream),
             Some(tls) => {
-                let handshake = timeout(self.handshake_timeout, server_stream::handshake(tls, host, stream)).await;
-                let silent =
-                    || ConnectError { code: "TLS-NONE".to_owned(), ..ConnectError::silent(self.handshake_timeout) };
+                // A server without TLS may wait for more bytes.
+                let wait = self.timeout / 2;
+                let handshake = timeout(wait, server_stream::handshake(tls, host, stream)).await;
+                let silent = || ConnectError { code: "TLS-NONE".to_owned(), ..ConnectError::silent(wait) };
                 handshake.unwrap_or_else(|_| Err(silent()))?
             }
         };
@@ -127,32 +145,53 @@ impl Login {
         }
     }
 
-    /// Asks a server for its role.
+    /// Asks a server for its role. Proxies may leave the question without an answer, and some replicas take writes.
     pub(super) async fn role(&self, socket: &Socket) -> Result<ServerRole, ConnectError> {
-        let answer: RedisResult<Vec<Value>> = socket.exchange(&redis::cmd("ROLE")).await;
-        match answer {
-            Ok(fields) => Ok(role(&fields)),
-            Err(error) if error.is_io_error() || error.is_unrecoverable_error() => {
-                Err(self.refusal(ConnectError::of_login(&error)))
-            }
-            Err(error) => match ConnectError::of_login(&error) {
+        let asked = timeout(ROLE_ANSWER_WAIT, socket.exchange::<Value>(&redis::cmd("ROLE"))).await;
+        let Ok(answer) = asked else { return Ok(ServerRole::Untold) };
+        match answer.map_err(|error| (error.is_io_error() || error.is_unrecoverable_error(), error)) {
+            Ok(answer) => match role(&answer) {
+                ServerRole::Replica(_) if takes_writes(socket).await => Ok(ServerRole::Untold),
+                role => Ok(role),
+            },
+            Err((true, error)) => Err(self.refusal(ConnectError::of_login(&error))),
+            Err((false, error)) => match ConnectError::of_login(&error) {
                 refusal if matches!(&*refusal.code, "NOAUTH" | "DENIED" | "NO-REDIS" | "TOO-LONG") => Err(refusal),
                 _ => Ok(ServerRole::Untold),
             },
         }
     }
 
-    /// The error of a login. A server that wants a certificate says so after the handshake, and may only close the connection.
-    fn refusal(&self, error: ConnectError) -> ConnectError {
+    /// Returns true if the server answers a ping.
+    pub(super) async fn answers_ping(&self, socket: &Socket) -> bool {
+        socket.exchange::<Value>(&redis::cmd("PING")).await.is_ok()
+    }
+
+    /// Returns the error of a login with its code. A server that wants a certificate says so after the handshake, and may only
+    /// close the connection.
+    pub(super) fn refusal(&self, error: ConnectError) -> ConnectError {
         let is_asked = || self.tls.as_deref().is_some_and(server_stream::lacks_certificate);
-        if error.code == "NO-LOGIN" && (error.text.contains(TLS_ALERT) || is_asked()) {
-            return ConnectError::refused("TLS-CLIENT", error.text);
-        }
-        error
+        let code = match error.text.split_once(TLS_ALERT) {
+            _ if error.code != "NO-LOGIN" => return error,
+            Some((_, alert)) if CERTIFICATE_ALERTS.iter().any(|of_certificate| alert.starts_with(of_certificate)) => {
+                "TLS-CLIENT"
+            }
+            Some(_) => "TLS",
+            None if is_asked() => "TLS-CLIENT",
+            None => return error,
+        };
+        ConnectError::refused(code, error.text)
     }
 }
 
-fn role(fields: &[Value]) -> ServerRole {
+/// Returns true if a replica takes writes (`replica-read-only no`).
+async fn takes_writes(socket: &Socket) -> bool {
+    let info: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("replication")).await;
+    info.is_ok_and(|info| info.lines().any(|line| line.trim_end() == "slave_read_only:0"))
+}
+
+fn role(answer: &Value) -> ServerRole {
+    let Value::Array(fields) = answer else { return ServerRole::Untold };
     let text = |index: usize| match fields.get(index) {
         Some(Value::BulkString(bytes)) => String::from_utf8_lossy(bytes).into_owned(),
         Some(Value::SimpleString(text)) => text.clone(),

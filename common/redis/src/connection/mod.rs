@@ -4,11 +4,10 @@
 //! a distant server could answer. While an attempt is in progress, before the first one, and after the loss of a socket, nothing says
 //! that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt.
 //!
-//! A server that is no primary any more, or loads its data, keeps its sockets, too, and refuses all requests. Its socket is given
-//! up, and the next one resolves the server's name again, after a pause that grows while the name leads to such a server.
+//! A server that is no primary any more keeps its sockets, too, and refuses all requests. Its socket is given up, and the next one
+//! resolves the name again, after a pause that grows while it leads to such a server.
 //!
-//! A stopped server keeps its sockets and answers everything when it continues, so a silent socket is kept until another
-//! one answers.
+//! A stopped server keeps its sockets and answers all when it continues, so a silent socket is kept until another one answers.
 
 mod socket;
 mod attempt;
@@ -16,6 +15,7 @@ mod server_stream;
 mod capped_stream;
 mod dialer;
 mod primary;
+mod sentinel_link;
 mod sentinels;
 mod search;
 mod current_socket;
@@ -26,16 +26,15 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, RedisError, RedisResult, ToRedisArgs};
+use redis::{Cmd, FromRedisValue, RedisError, ToRedisArgs};
 use tokio::sync::Mutex;
 use tokio::time::{interval, timeout};
-use tollgate_core::clock::{Clock, Timestamp};
+use tollgate_core::clock::{Clock, Stopwatch, Timestamp};
 use tollgate_core::counter::StoreError;
 
-use crate::address::RedisAddressError;
+use crate::address::{HostPort, RedisAddressError};
 use crate::connect_error::ConnectError;
 use crate::errors::ErrorLog;
-use crate::eviction;
 use crate::remedy::{OwnKey, has_moved};
 use crate::script::Script;
 use crate::settings::RedisSettings;
@@ -49,6 +48,8 @@ pub use socket::Socket;
 const PING_WAIT_MAX: Duration = Duration::from_mins(1);
 /// Time between two questions to the Sentinels, while there is a connection to a primary.
 const SENTINEL_INTERVAL: Duration = Duration::from_millis(500);
+/// Time without an answer of Sentinels that is reported.
+const SENTINELS_SILENT_MAX: Duration = Duration::from_secs(3);
 const NONE: [&str; 0] = [];
 
 /// A connection to a Redis, kept up across failures of the server.
@@ -101,8 +102,7 @@ impl Connection {
         self.socket.with_room()
     }
 
-    /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is
-    /// awaited, at most as long as an attempt may take: the caller has a deadline of its own.
+    /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is awaited.
     ///
     /// # Errors
     /// When there is none after the attempt.
@@ -175,13 +175,12 @@ impl Connection {
         self.errors.log("UNREADABLE", &format!("UNREADABLE {key}"), StoreError::Unreadable)
     }
 
-    /// Logs that another digest key than that of this process holds the region, by the claim under this key.
+    /// Logs that another digest key holds the region, by the claim under this key.
     pub fn other_digest_key(&self, claim: &str) {
         self.errors.other_digest_key(claim);
     }
 
-    /// The error for a foreign value under a key that holds no counter, which Redis took for one of the right type; it
-    /// is logged.
+    /// The error for a foreign value of the right type under a key that holds no counter; it is logged.
     pub(crate) fn own_value_unreadable(&self, key: &OwnKey) -> StoreError {
         self.errors.foreign_value(key, "a field cannot be read")
     }
@@ -230,14 +229,14 @@ impl Connection {
     }
 
     async fn open_socket(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
-        let (socket, epoch) = self.search.connect().await.map_err(|error| self.errors.connect_failed(&error))?;
+        let (socket, named) = self.search.connect().await.map_err(|error| self.errors.connect_failed(&error))?;
         let socket = Arc::new(socket);
         let time = self.time(&socket).await;
         // A server that refuses keeps its socket: the reason may pass.
         if matches!(time, Ok(_) | Err(StoreError::Refused)) {
             self.socket.set(socket.clone());
-            if let Some(epoch) = epoch {
-                tokio::spawn(watch_sentinels(Arc::downgrade(self), Arc::downgrade(&socket), epoch));
+            if let Some(named) = named {
+                tokio::spawn(watch_sentinels(Arc::downgrade(self), Arc::downgrade(&socket), named));
             }
         }
         time
@@ -248,21 +247,15 @@ impl Connection {
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
             self.errors.connected(socket.node());
-            let (socket, address) = (socket.clone(), self.errors.address.clone());
-            // A task of its own: no caller needs the answer, and a server that refuses INFO is usable.
-            tokio::spawn(async move {
-                let memory: RedisResult<String> = socket.exchange(redis::cmd("INFO").arg("memory")).await;
-                if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
-                    tracing::warn!(store = %address, "{warning}");
-                }
-            });
+            socket.clone().warn_of_eviction(self.errors.address.clone());
         }
         Ok(Timestamp::from_ms(now_ms))
     }
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         // The name of the server may lead to the new primary, while this connection stays open.
-        let (has_moved, is_broken) = (has_moved(error), error.is_io_error() || error.is_unrecoverable_error());
+        let has_moved = has_moved(error) || self.search.has_several() && error.code() == Some("NOREPLICAS");
+        let is_broken = error.is_io_error() || error.is_unrecoverable_error();
         if !has_moved && !is_broken {
             socket.pings_lost.store(0, Ordering::Relaxed);
         } else if self.socket.take_away(socket) {
@@ -284,17 +277,24 @@ impl Connection {
     }
 }
 
-/// Asks the Sentinels again and again, while this socket is in use. Sentinels that do not answer change nothing.
-async fn watch_sentinels(connection: Weak<Connection>, socket: Weak<Socket>, epoch: u64) {
-    let mut asked = interval(SENTINEL_INTERVAL);
+/// Asks the Sentinels again and again, while this socket to the primary that they named is in use.
+async fn watch_sentinels(connection: Weak<Connection>, socket: Weak<Socket>, named: HostPort) {
+    let (mut asked, mut answered) = (interval(SENTINEL_INTERVAL), Stopwatch::start());
     loop {
         asked.tick().await;
         let (Some(connection), Some(socket)) = (connection.upgrade(), socket.upgrade()) else { return };
-        let Some(successor) = connection.search.successor(socket.node(), epoch).await else { continue };
-        if connection.socket.take_away(&socket) {
-            let (store, old, new) = (&connection.errors.address, socket.node(), successor.to_string());
-            tracing::info!(%store, old, new, "Sentinel has replaced the primary");
-            connection.next_attempt_is_due();
+        match connection.search.successor(&named).await {
+            Ok(None) => answered = Stopwatch::start(),
+            Ok(Some(successor)) => {
+                if connection.socket.take_away(&socket) {
+                    let (store, old, new) = (&connection.errors.address, named.to_string(), successor.to_string());
+                    tracing::info!(%store, old, new, "Sentinel has replaced the primary");
+                    connection.next_attempt_is_due();
+                }
+                return;
+            }
+            Err(error) if answered.elapsed() > SENTINELS_SILENT_MAX => connection.errors.sentinels_failed(&error),
+            Err(_) => {}
         }
     }
 }

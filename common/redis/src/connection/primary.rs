@@ -14,6 +14,8 @@ use crate::connect_error::ConnectError;
 
 /// Time that a server which does not tell its role waits for one that does.
 const ROLE_WAIT: Duration = Duration::from_millis(100);
+/// Time that the other servers have once one has answered that it is no primary.
+const OTHERS_WAIT: Duration = Duration::from_millis(500);
 
 /// Step of a search.
 enum SearchStep {
@@ -33,15 +35,9 @@ pub(super) async fn connect(login: &Login, hosts: &[HostPort]) -> Result<Socket,
         });
     }
     let mut failure = ConnectError::unreachable("the name has no address");
-    let (mut untold, mut has_several) = (None, hosts.len() > 1);
-    loop {
-        let next = if untold.is_some() {
-            timeout(ROLE_WAIT, steps.join_next()).await.unwrap_or_default()
-        } else {
-            steps.join_next().await
-        };
-        let Some(step) = next else { break };
-        let error = match step.unwrap_or_else(|error| Err(ConnectError::unreachable(error.to_string()))) {
+    let (mut untold, mut wait, mut has_several) = (None, None, hosts.len() > 1);
+    while let Some(step) = next(&mut steps, wait).await {
+        let error = match step {
             Ok(SearchStep::Resolved(host, addresses)) => {
                 has_several |= addresses.len() > 1;
                 for address in addresses {
@@ -53,6 +49,7 @@ pub(super) async fn connect(login: &Login, hosts: &[HostPort]) -> Result<Socket,
             Ok(SearchStep::Dialed(socket, ServerRole::Primary)) => return Ok(socket),
             Ok(SearchStep::Dialed(socket, ServerRole::Untold)) => {
                 untold.get_or_insert(socket);
+                wait = Some(ROLE_WAIT);
                 continue;
             }
             Ok(SearchStep::Dialed(socket, ServerRole::Replica(primary))) => {
@@ -63,11 +60,26 @@ pub(super) async fn connect(login: &Login, hosts: &[HostPort]) -> Result<Socket,
             }
             Err(error) => error,
         };
+        if error.code != "CONNECT" {
+            wait.get_or_insert(OTHERS_WAIT);
+        }
         if failure.code == "CONNECT" || error.tells_more_than(&failure) {
             failure = error;
         }
     }
     untold.ok_or(failure)
+}
+
+/// Returns the next step that has ended; none if there is none, or none within the time.
+async fn next(
+    steps: &mut JoinSet<Result<SearchStep, ConnectError>>,
+    wait: Option<Duration>,
+) -> Option<Result<SearchStep, ConnectError>> {
+    let next = match wait {
+        Some(wait) => timeout(wait, steps.join_next()).await.unwrap_or_default(),
+        None => steps.join_next().await,
+    };
+    next.map(|step| step.unwrap_or_else(|error| Err(ConnectError::unreachable(error.to_string()))))
 }
 
 async fn dial(
@@ -76,8 +88,19 @@ async fn dial(
     host: &HostPort,
     has_several: bool,
 ) -> Result<SearchStep, ConnectError> {
-    let at = |error: ConnectError| if has_several { error.at(&address.to_string()) } else { error };
-    let socket = login.dial(address, &host.host, host.to_string()).await.map_err(at)?;
-    let role = login.role(&socket).await.map_err(at)?;
-    Ok(SearchStep::Dialed(socket, role))
+    let node = if has_several { address.to_string() } else { host.to_string() };
+    let dialed = async {
+        let socket = login.dial(address, &host.host, node.clone()).await?;
+        match login.role(&socket).await {
+            // Some proxies close the connection at a command that they do not know.
+            Err(error) if error.code == "NO-LOGIN" => {
+                let again = login.dial(address, &host.host, node.clone()).await?;
+                if login.answers_ping(&again).await { Ok((again, ServerRole::Untold)) } else { Err(error) }
+            }
+            role => role.map(|role| (socket, role)),
+        }
+    };
+    let dialed = timeout(login.timeout(), dialed).await.unwrap_or_else(|_| Err(ConnectError::silent(login.timeout())));
+    let at = |error: ConnectError| if has_several { error.at(&node) } else { error };
+    dialed.map(|(socket, role)| SearchStep::Dialed(socket, role)).map_err(at)
 }

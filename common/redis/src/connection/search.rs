@@ -27,25 +27,39 @@ impl PrimarySearch {
         self.dialer.timeout()
     }
 
-    /// Connects to the primary. Returns the epoch in which Sentinels named it, if they did.
-    pub(super) async fn connect(&self) -> Result<(Socket, Option<u64>), ConnectError> {
-        let login = self.dialer.login()?;
+    /// Returns true if the address names several servers.
+    pub(super) fn has_several(&self) -> bool {
+        matches!(self.dialer.servers(), RedisServers::Primary(hosts) if hosts.len() > 1)
+    }
+
+    /// Connects to the primary. Returns how Sentinels named it, if they did.
+    pub(super) async fn connect(&self) -> Result<(Socket, Option<HostPort>), ConnectError> {
+        let login = self.dialer.login().await?;
         match self.dialer.servers() {
             RedisServers::Unix(path) => Ok((login.dial_unix(path).await?, None)),
             RedisServers::Primary(hosts) => Ok((primary::connect(&login, hosts).await?, None)),
             RedisServers::Sentinels(hosts, name) => {
-                let named = self.sentinels.primary(&self.dialer.sentinel_login()?, hosts, name).await?;
-                let connected = primary::connect(&login, from_ref(&named.server)).await;
-                let socket = connected.map_err(|error| error.at(&named.server.to_string()))?;
-                Ok((socket, Some(named.epoch)))
+                self.sentinels.resolve(hosts).await?;
+                let named = self.sentinels.primary(&self.dialer, name).await?.server;
+                let connected = primary::connect(&login, from_ref(&named)).await;
+                Ok((connected.map_err(|error| error.at(&named.to_string()))?, Some(named)))
             }
         }
     }
 
-    /// Returns the primary that Sentinels name in an epoch after this one, if it is another node. None if they do not answer.
-    pub(super) async fn successor(&self, node: &str, epoch: u64) -> Option<HostPort> {
-        let RedisServers::Sentinels(hosts, name) = self.dialer.servers() else { return None };
-        let named = self.sentinels.primary(&self.dialer.sentinel_login().ok()?, hosts, name).await.ok()?;
-        (named.epoch > epoch && named.server.to_string() != node).then_some(named.server)
+    /// Returns the primary that Sentinels name in place of this one; none if it is the same.
+    ///
+    /// # Errors
+    /// If no Sentinel answers.
+    pub(super) async fn successor(&self, of: &HostPort) -> Result<Option<HostPort>, ConnectError> {
+        let RedisServers::Sentinels(hosts, name) = self.dialer.servers() else { return Ok(None) };
+        match self.sentinels.primary(&self.dialer, name).await {
+            Ok(named) => Ok((named.server != *of).then_some(named.server)),
+            Err(error) => {
+                // Their addresses may have changed.
+                self.sentinels.resolve(hosts).await?;
+                Err(error)
+            }
+        }
     }
 }

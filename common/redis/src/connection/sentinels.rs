@@ -1,132 +1,160 @@
 //! The Sentinels of an address: they tell which server is the primary, and since which epoch.
 //!
-//! After a partition, Sentinels may differ. The answer with the newest epoch counts. The links to them stay open, because they are
-//! asked again and again: a primary that was replaced may still take writes, and its connections stay open.
+//! After a partition, Sentinels may differ. The answer with the newest epoch counts, and with the same epoch that of most of them. It is
+//! remembered, so that a Sentinel that was away does not lead back to an old primary. The links stay open, because they are asked again
+//! and again: a primary that was replaced may still take writes, and its connections stay open.
 
-use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use redis::{RedisError, RedisResult};
 use tokio::net::lookup_host;
-use tokio::task::JoinSet;
-use tokio::time::timeout;
+use tokio::sync::mpsc::unbounded_channel;
+use tollgate_core::clock::Stopwatch;
 
-use super::dialer::Login;
-use super::socket::Socket;
+use super::dialer::Dialer;
+use super::sentinel_link::{NamedPrimary, SentinelLink};
 use crate::address::HostPort;
 use crate::connect_error::ConnectError;
 
-/// Maximum time for the answer of a Sentinel, which may be dead.
-const ANSWER_WAIT: Duration = Duration::from_millis(300);
-
-/// Primary, as Sentinels know it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct NamedPrimary {
-    pub(super) epoch: u64,
-    pub(super) server: HostPort,
-}
+/// Time for which most Sentinels must agree on an older epoch until they are believed: they were set up anew.
+const OLDER_FOR: Duration = Duration::from_secs(10);
 
 /// Sentinels of an address.
 #[derive(Default)]
 pub(super) struct Sentinels {
-    links: Mutex<HashMap<String, Arc<Socket>>>,
+    /// Links to the addresses of all hosts, as they were resolved.
+    links: Arc<Mutex<Vec<SentinelLink>>>,
+    newest: Mutex<NewestElection>,
+}
+
+/// Newest election that was told.
+#[derive(Debug, Default)]
+struct NewestElection {
+    primary: Option<NamedPrimary>,
+    /// Time since most Sentinels agree on an older one.
+    older_since: Option<Stopwatch>,
 }
 
 impl Sentinels {
-    /// Asks all Sentinels for the primary, and returns the newest answer: once more than half of them agree on it, or none answers
-    /// any more.
-    pub(super) async fn primary(
-        &self,
-        login: &Login,
-        hosts: &[HostPort],
-        name: &str,
-    ) -> Result<NamedPrimary, ConnectError> {
-        let mut asked = JoinSet::new();
+    /// Resolves the names of the hosts. Links to addresses that remain are kept.
+    pub(super) async fn resolve(&self, hosts: &[HostPort]) -> Result<(), ConnectError> {
+        let mut found: Vec<(SocketAddr, HostPort)> = Vec::new();
+        let mut failure = None;
         for host in hosts {
-            let link = self.links.lock().get(&host.to_string()).cloned();
-            let (host, login, name) = (host.clone(), login.clone(), name.to_owned());
-            asked.spawn(async move {
-                let answer = timeout(ANSWER_WAIT, ask(&login, &host, link, &name)).await;
-                (host.to_string(), answer.unwrap_or_else(|_| Err(ConnectError::silent(ANSWER_WAIT))))
+            match lookup_host((&*host.host, host.port)).await {
+                Ok(addresses) => found.extend(addresses.map(|address| (address, host.clone()))),
+                Err(error) => failure = Some(ConnectError::unreachable(format!("Sentinel {host}: {error}"))),
+            }
+        }
+        if found.is_empty() {
+            return Err(
+                failure.unwrap_or_else(|| ConnectError::unreachable("the names of the Sentinels have no address"))
+            );
+        }
+        let mut links = self.links.lock();
+        links.retain(|link| found.iter().any(|(address, _)| *address == link.address));
+        for (address, host) in found {
+            if links.iter().all(|link| link.address != address) {
+                links.push(SentinelLink::new(address, host));
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks the Sentinels for the primary.
+    ///
+    /// # Errors
+    /// If none answers, or only with an election that is older than the newest one.
+    pub(super) async fn primary(&self, dialer: &Dialer, name: &str) -> Result<NamedPrimary, ConnectError> {
+        let links: Vec<SentinelLink> = self.links.lock().iter_mut().filter_map(SentinelLink::take_if_due).collect();
+        let login = if links.iter().all(SentinelLink::is_open) { None } else { Some(dialer.sentinel_login().await) };
+        let (sender, mut answers) = unbounded_channel();
+        for link in links {
+            let (login, name, wait) = (login.clone(), name.to_owned(), dialer.dial_timeout());
+            let (sender, links) = (sender.clone(), self.links.clone());
+            // A question is asked to its end, so that a silent Sentinel gets no new connection at each attempt.
+            tokio::spawn(async move {
+                let (asked, answer) = link.ask(login, wait, &name).await;
+                if let Some(link) = links.lock().iter_mut().find(|link| link.address == asked.address) {
+                    *link = asked;
+                }
+                let _ = sender.send(answer);
             });
         }
-        let (mut newest, mut agreeing) = (None::<NamedPrimary>, 0);
-        let mut failure = ConnectError::unreachable("no Sentinel is named");
-        while let Some(answer) = asked.join_next().await {
-            let Ok((node, answer)) = answer else { continue };
+        drop(sender);
+        let (mut found, mut failure) = (Vec::new(), ConnectError::unreachable("no Sentinel answers"));
+        while let Some(answer) = answers.recv().await {
             match answer {
-                Ok((link, primary)) => {
-                    self.links.lock().insert(node, link);
-                    match &newest {
-                        Some(known) if known.epoch > primary.epoch => {}
-                        Some(known) if *known == primary => agreeing += 1,
-                        _ => (newest, agreeing) = (Some(primary), 1),
-                    }
-                }
-                Err(error) => {
-                    self.links.lock().remove(&node);
-                    let error = error.at(&format!("Sentinel {node}"));
-                    if failure.code == "CONNECT" || error.tells_more_than(&failure) {
-                        failure = error;
-                    }
-                }
+                Ok(primary) => found.push(primary),
+                Err(error) if failure.code == "CONNECT" || error.tells_more_than(&failure) => failure = error,
+                Err(_) => {}
             }
-            if 2 * agreeing > hosts.len() {
+            if self.is_settled(&found) {
                 break;
             }
         }
-        newest.ok_or(failure)
+        let (best, votes) = best(&found).ok_or(failure)?;
+        self.newest.lock().accept(best, 2 * votes > self.links.lock().len())
+    }
+
+    /// Returns true if more than half of the Sentinels agree on an election that is not older than the newest one.
+    fn is_settled(&self, answers: &[NamedPrimary]) -> bool {
+        let newest_epoch = self.newest.lock().primary.as_ref().map_or(0, |primary| primary.epoch);
+        let is_majority = |votes: usize| 2 * votes > self.links.lock().len();
+        best(answers).is_some_and(|(best, votes)| best.epoch >= newest_epoch && is_majority(votes))
     }
 }
 
-async fn ask(
-    login: &Login,
-    host: &HostPort,
-    link: Option<Arc<Socket>>,
-    name: &str,
-) -> Result<(Arc<Socket>, NamedPrimary), ConnectError> {
-    let link = match link {
-        Some(link) => link,
-        None => Arc::new(dial(login, host).await.map_err(of_sentinel)?),
-    };
-    let command = redis::cmd("SENTINEL").arg("MASTER").arg(name).take();
-    let answer: RedisResult<HashMap<String, String>> = link.exchange(&command).await;
-    let fields = answer.map_err(|error| refusal(&error, name))?;
-    let server = || {
-        let (host, port) = (fields.get("ip")?.clone(), fields.get("port")?.parse().ok()?);
-        let epoch = fields.get("config-epoch").and_then(|epoch| epoch.parse().ok()).unwrap_or_default();
-        Some(NamedPrimary { epoch, server: HostPort { host, port } })
-    };
-    let primary = server().ok_or_else(|| ConnectError::refused("NO-REDIS", "the answer names no server"))?;
-    Ok((link, primary))
-}
-
-async fn dial(login: &Login, host: &HostPort) -> Result<Socket, ConnectError> {
-    let mut failure = ConnectError::unreachable("the name has no address");
-    for address in lookup_host((&*host.host, host.port)).await? {
-        match login.dial(address, &host.host, host.to_string()).await {
-            Ok(link) => return Ok(link),
-            Err(error) => failure = error,
+impl NewestElection {
+    /// Takes an answer, if it is not older than the newest one, or most Sentinels have given it for a while.
+    fn accept(&mut self, found: NamedPrimary, is_of_most: bool) -> Result<NamedPrimary, ConnectError> {
+        let newest_epoch = self.primary.as_ref().map_or(0, |primary| primary.epoch);
+        if found.epoch < newest_epoch {
+            let since = if is_of_most { Some(self.older_since.get_or_insert_with(Stopwatch::start)) } else { None };
+            if since.is_none_or(|since| since.elapsed() < OLDER_FOR) {
+                let text = format!("they name {} in epoch {}, older than {newest_epoch}", found.server, found.epoch);
+                return Err(ConnectError::refused("SENTINEL-OLD", text));
+            }
         }
+        self.older_since = None;
+        self.primary = Some(found.clone());
+        Ok(found)
     }
-    Err(failure)
 }
 
-fn refusal(error: &RedisError, name: &str) -> ConnectError {
-    if error.to_string().contains("No such master") {
-        return ConnectError::refused("SENTINEL-NAME", format!("it watches no primary of the name {name}"));
-    }
-    of_sentinel(ConnectError::of_login(error))
+/// Returns the newest answer that most of the Sentinels with the newest epoch gave, and their number.
+fn best(answers: &[NamedPrimary]) -> Option<(NamedPrimary, usize)> {
+    let votes = |answer: &NamedPrimary| answers.iter().filter(|other| *other == answer).count();
+    let best = answers.iter().max_by_key(|answer| (answer.epoch, votes(answer)))?;
+    Some((best.clone(), votes(best)))
 }
 
-/// Returns the same error, with the code of its remedy at a Sentinel.
-fn of_sentinel(error: ConnectError) -> ConnectError {
-    let code = match &*error.code {
-        "COMMAND" => "NO-SENTINEL",
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => "SENTINEL-LOGIN",
-        _ => return error,
-    };
-    ConnectError::refused(code, error.text)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(epoch: u64, port: u16) -> NamedPrimary {
+        NamedPrimary { epoch, server: HostPort { host: "10.0.0.5".to_owned(), port } }
+    }
+
+    #[test]
+    fn the_newest_epoch_counts_and_then_the_number_of_sentinels() {
+        let of = |answers: &[NamedPrimary]| best(answers).map(|(best, votes)| (best.server.port, votes));
+        assert_eq!(of(&[named(1, 1), named(2, 2), named(1, 1)]), Some((2, 1)));
+        assert_eq!(of(&[named(2, 1), named(2, 2), named(2, 2)]), Some((2, 2)));
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn an_older_election_is_not_believed_after_a_newer_one() {
+        let mut newest = NewestElection::default();
+        for (found, is_accepted) in
+            [(named(1, 1), true), (named(5, 2), true), (named(3, 1), false), (named(5, 2), true)]
+        {
+            assert_eq!(newest.accept(found.clone(), true).is_ok(), is_accepted, "{found:?}");
+        }
+        assert_eq!(newest.primary, Some(named(5, 2)));
+    }
 }

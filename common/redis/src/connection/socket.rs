@@ -12,6 +12,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, RedisResult, ServerErrorKind, ToRedi
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
+use crate::eviction;
 use crate::script::Script;
 
 const IN_FLIGHT_LEN_MAX: u64 = 10_000;
@@ -57,6 +58,16 @@ impl Socket {
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
+    }
+
+    /// Warns of a server that may evict counters. No caller needs the answer, and a server that refuses INFO is usable.
+    pub(super) fn warn_of_eviction(self: Arc<Self>, address: String) {
+        tokio::spawn(async move {
+            let memory: RedisResult<String> = self.exchange(redis::cmd("INFO").arg("memory")).await;
+            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
+                tracing::warn!(store = %address, node = self.node, "{warning}");
+            }
+        });
     }
 
     /// Runs a task to its end, even if its caller has gone.
