@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_bus::Bus;
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings, TopicSet};
+use tollgate_bus::kafka::{KafkaBus, KafkaSettings, PARTITIONS_DEFAULT, TopicSet};
 use tollgate_core::rules::parse_duration_ms;
 use tollgate_redis::{HashSlots, RedisAddressError, RedisCredentials, RedisSettings, RedisTlsFiles};
 
@@ -77,7 +77,7 @@ pub struct KafkaArgs {
     #[arg(long, value_name = "BROKERS")]
     kafka: Option<String>,
     /// Partitions of the topics `calls` and `signals`; the same for all agents and aggregators
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1_024))]
+    #[arg(long, value_name = "N", default_value_t = PARTITIONS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1_024))]
     kafka_partitions: u32,
     /// Prefix of topics
     #[arg(long, value_name = "TEXT", default_value = "")]

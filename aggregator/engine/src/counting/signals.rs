@@ -1,5 +1,6 @@
-//! The signals of a partition: every counter above the threshold when it changes, and again every 1.5 s; a heartbeat every 200 ms. A
-//! counter that refunds have taken below the threshold is signalled once more: agents would keep the count of before.
+//! The signals of a partition: every counter above the threshold when it changes, and again every 1.5 s; a heartbeat
+//! every 200 ms. A counter that refunds have taken below the threshold is signalled once more: agents would keep the
+//! count of before.
 //!
 //! A heartbeat promises: up to its offset, every counter that changed and was not signalled is below the threshold in force.
 //! If more counters changed than one record may hold, the threshold in force rises above those that are left out.
@@ -100,9 +101,8 @@ impl DueSignals {
         } else {
             self.threshold.taken(wanted);
         }
-        // A lower threshold is announced at once. All partitions have their heartbeats at the same instant: one wake-up is for all.
-        let beat = |at: Timestamp| at.as_ms() / HEARTBEAT_MS;
-        if due.is_empty() && before <= in_force && beat(now) == beat(self.produced_at) {
+        // A lower threshold is announced at once.
+        if due.is_empty() && before <= in_force && now.ms_since(self.produced_at) < HEARTBEAT_MS {
             return None;
         }
         self.produced_at = now;
@@ -213,8 +213,8 @@ mod tests {
             (20, 1, Some(vec![1])),
             (30, 0, None),
             (40, 1, Some(vec![1])),
-            (199, 0, None),
-            (200, 0, Some(vec![])),
+            (239, 0, None),
+            (240, 0, Some(vec![])),
             (1_500, 0, Some(vec![1])),
             (1_510, 0, None),
             (3_000, 0, Some(vec![1])),

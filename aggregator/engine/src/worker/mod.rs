@@ -49,7 +49,7 @@ pub use partition::AssignedPartition;
 pub use settings::{THRESHOLD_PERMILLE_DEFAULT, WorkerSettings};
 
 /// Maximum time between two ticks, in ms; signals that are due by time leave with a tick.
-const WAIT_MS: u64 = 50;
+const WAIT_MS: u64 = 20;
 /// Maximum time between two ticks while counted records wait for their signals, in ms.
 const WAIT_UNPUBLISHED_MS: u64 = 1;
 /// An aggregator's state.

@@ -130,7 +130,7 @@ fn signals_that_find_no_room_are_produced_again_with_the_newest_counts() {
     (0..3).for_each(|partition| bus.append(partition, 10));
     node.round(at(40), &mut bus);
     assert_eq!(bus.signals.len(), 1);
-    assert_eq!(node.worker.wait_ms(), WAIT_MS, "it does not spin");
+    assert_eq!(node.worker.wait_ms(), 20, "it does not spin");
     bus.room = usize::MAX;
     node.round(at(60), &mut bus);
     let partitions: Vec<_> = bus.signals.iter().map(|(_, batch)| (batch.partition, used_in(batch))).collect();
@@ -203,7 +203,7 @@ fn signals_wait_for_acknowledgements_of_earlier_ones_for_at_most_100_ms() {
     node.round(at(119), &mut bus);
     assert_eq!(used(bus.newest_signal(0)), 60);
     node.round(at(120), &mut bus);
-    assert_eq!((used(bus.newest_signal(0)), node.worker.wait_ms()), (70, WAIT_MS));
+    assert_eq!((used(bus.newest_signal(0)), node.worker.wait_ms()), (70, 20));
 }
 
 #[test]
