@@ -17,7 +17,7 @@ fn a_flag_wins_over_a_variable_over_the_file_over_the_default() {
     assert_eq!(shown(&said.out, "node"), ["flag", "--node"]);
     assert_eq!(shown(&said.out, "region"), ["us", "TOLLGATE_REGION"]);
     assert_eq!(shown(&said.out, "http"), ["127.0.0.1:1111".to_owned(), format!("{}:1", path.display())]);
-    assert_eq!(shown(&said.out, "kafka_partitions"), ["2", "default"]);
+    assert_eq!(shown(&said.out, "kafka_partitions"), ["8", "default"]);
     assert_eq!(shown(&said.out, "kafka_set")[..2], ["a.b=1,", "c.d=2"]);
     let json = finish(&mut tollgate(&["config", "--format", "json", "aggregator"]));
     let config: serde_json::Value = serde_json::from_str(&json.out).unwrap();

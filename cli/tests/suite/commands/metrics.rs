@@ -114,7 +114,7 @@ fn every_series_exists_from_the_start() {
     });
     assert_eq!(series(&scrape(&mut client)), before);
     let aggregator = series(&scrape(&mut aggregator().client()));
-    for partition in 0..2 {
+    for partition in 0..8 {
         assert!(aggregator.contains(&format!(r#"tollgate_aggregator_rows_total{{partition="{partition}"}}"#)));
     }
 }

@@ -18,7 +18,7 @@ rules:
   - { name: per-key, per: [api_key], quota: 2/min, deadline: 1s }
   - { name: all, per: [], quota: 100/min, deadline: 1s }
 ";
-const PARTITIONS: u32 = 2;
+const PARTITIONS: u32 = 8;
 /// Place of the cause in the rows of both queries.
 const CAUSE: usize = 3;
 /// Caller in the queries of docs/warehouse.md.

@@ -54,7 +54,7 @@ fn partitions_change_hands_unnoticed_and_are_taken_over_from_the_dead() {
         assert_eq!((other.allowed, other.source.as_str()), (true, "signal"), "a key that nobody used");
         let shares = (first.own_partitions().len(), second.own_partitions().len());
         let held = first.get("/healthz")["partitions"].as_array()?.len();
-        (shares.1 > 0 && shares.0 + shares.1 == 2 && held == shares.0).then_some(())
+        (shares.1 > 0 && shares.0 + shares.1 == 8 && held == shares.0).then_some(())
     });
 
     let inherited = second.own_partitions();

@@ -30,7 +30,7 @@ fn an_agent_starts_over_a_changed_kafka_and_the_printed_remedy_works() {
     let faults = [
         (
             format!("kafka-topics.sh --bootstrap-server {brokers} --alter --topic signals --partitions 12"),
-            "the topic `signals` has 12 partitions and should have 2",
+            "the topic `signals` has 12 partitions and should have 8",
         ),
         (
             format!(

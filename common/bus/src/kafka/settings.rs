@@ -13,7 +13,7 @@ use super::topic_set::TopicSet;
 use crate::BusError;
 
 /// Default number of partitions of `calls` and `signals`.
-pub const PARTITIONS_DEFAULT: u32 = 2;
+pub const PARTITIONS_DEFAULT: u32 = 8;
 
 /// Addresses of the brokers, and the settings of the connection.
 #[derive(Clone, PartialEq, Eq)]
