@@ -55,14 +55,16 @@ impl ConnectError {
         Self { code: code.to_owned(), class, text: text.clone() }
     }
 
-    /// Returns true if this error tells an operator more than the other one: a server that answers is more than one that does not.
-    pub(crate) fn tells_more_than(&self, other: &Self) -> bool {
+    /// Takes the other error, unless this one tells an operator more: a server that answers tells more than one that does not.
+    pub(crate) fn keep_more_telling(&mut self, other: Self) {
         let rank = |error: &Self| match &*error.code {
             "CONNECT" => 0,
             "READONLY" => 1,
             _ => 2,
         };
-        rank(self) > rank(other)
+        if rank(&other) >= rank(self) {
+            *self = other;
+        }
     }
 }
 

@@ -125,6 +125,11 @@ impl RedisSettings {
     /// # Errors
     /// If the address or a file cannot be used, or settings exclude each other.
     pub fn check(&self) -> Result<(), RedisAddressError> {
+        self.checked_access().map(drop)
+    }
+
+    /// Returns the address that was read, and the access to its servers, after it has read the files once.
+    pub(crate) fn checked_access(&self) -> Result<RedisAccess, RedisAddressError> {
         let access = self.access()?;
         access.credentials.login(access.address.database).map_err(RedisAddressError::File)?;
         access.sentinel_credentials.login(0).map_err(RedisAddressError::File)?;
@@ -132,7 +137,7 @@ impl RedisSettings {
             #[cfg(feature = "tls")]
             access.tls.load().map_err(RedisAddressError::File)?;
         }
-        Ok(())
+        Ok(access)
     }
 
     /// Returns the address without user and password; none if it cannot be used.

@@ -15,7 +15,7 @@ impl ServerKind for SentinelKind {
     const NAME: &'static str = "Sentinel";
 
     fn is_ready(port: u16) -> bool {
-        send(port, "PING").is_ok_and(|answer| answer.starts_with("+PONG") || answer.starts_with("-NOAUTH"))
+        RedisKind::is_ready(port)
     }
 }
 

@@ -60,6 +60,11 @@ impl CurrentSocket {
         self.socket.store(Some(socket));
     }
 
+    /// Returns true if this is the current socket.
+    pub(super) fn is(&self, socket: &Arc<Socket>) -> bool {
+        self.socket.load().as_ref().is_some_and(|current| Arc::ptr_eq(current, socket))
+    }
+
     /// Gives the socket up, if it is the current one; returns true then. Requests in flight keep it.
     pub(super) fn take_away(&self, socket: &Arc<Socket>) -> bool {
         let current = self.socket.compare_and_swap(&Some(socket.clone()), None);

@@ -1,12 +1,9 @@
 //! The connection to a Redis: one socket at a time, replaced when it breaks, on which all requests are pipelined.
-//!
 //! Only [`Connection::ping`] connects, each attempt in a task of its own ([`attempt`]), because a pinging caller gives up long before
 //! a distant server could answer. While an attempt is in progress, before the first one, and after the loss of a socket, nothing says
 //! that the server cannot be reached: [`Connection::awaited_socket`] waits for the end of the attempt.
-//!
 //! A server that is no primary any more keeps its sockets, too, and refuses all requests. Its socket is given up, and the next one
 //! resolves the name again, after a pause that grows while it leads to such a server.
-//!
 //! A stopped server keeps its sockets and answers all when it continues, so a silent socket is kept until another one answers.
 
 mod socket;
@@ -28,7 +25,7 @@ use std::time::Duration;
 
 use redis::{Cmd, FromRedisValue, RedisError, ToRedisArgs};
 use tokio::sync::Mutex;
-use tokio::time::{interval, timeout};
+use tokio::time::{MissedTickBehavior, interval, timeout};
 use tollgate_core::clock::{Clock, Stopwatch, Timestamp};
 use tollgate_core::counter::StoreError;
 
@@ -44,7 +41,7 @@ use search::PrimarySearch;
 
 pub use socket::Socket;
 
-/// Maximum time for which the answer to a ping is awaited after its caller has given up.
+/// Maximum time for the answer to a ping after its caller has given up.
 const PING_WAIT_MAX: Duration = Duration::from_mins(1);
 /// Time between two questions to the Sentinels, while there is a connection to a primary.
 const SENTINEL_INTERVAL: Duration = Duration::from_millis(500);
@@ -69,8 +66,7 @@ impl Connection {
     /// # Errors
     /// When the address is not that of a Redis, or a file cannot be used.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: Script) -> Result<Self, RedisAddressError> {
-        settings.check()?;
-        let access = settings.access()?;
+        let access = settings.checked_access()?;
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
         let (socket, schedule) = (CurrentSocket::default(), Mutex::default());
         Ok(Self { search: PrimarySearch::new(access), clock, ping, errors, socket, schedule })
@@ -120,8 +116,7 @@ impl Connection {
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
-        let socket = self.socket()?;
-        self.run_on(&socket, script, keys, args).await
+        self.run_on(&self.socket()?, script, keys, args).await
     }
 
     /// Runs a script on this socket: requests on one socket run in the order of their first polls.
@@ -203,8 +198,8 @@ impl Connection {
         task.await.unwrap_or(Err(StoreError::Unreachable))
     }
 
-    /// Connects, and returns the server's time. If an attempt is in progress, waits for its end and asks its socket,
-    /// because only the end shows that the server cannot be reached. Fails if it is too early for the next attempt.
+    /// Connects, and returns the server's time. If an attempt is in progress, waits for its end and asks its socket, because only the
+    /// end shows that the server cannot be reached. Fails if it is too early for the next attempt.
     async fn connect(self: &Arc<Self>) -> Result<Timestamp, StoreError> {
         let Ok(mut schedule) = self.schedule.try_lock() else {
             self.socket.attempt_ends(self.search.timeout()).await;
@@ -221,8 +216,8 @@ impl Connection {
             Err(_) | Ok(Err(StoreError::Refused)) => schedule.failed(self.clock.now()),
             Ok(answer) => schedule.ended(now, answer.is_ok()),
         }
-        // Before the lock is released: the next attempt raises it again.
         self.socket.set_connecting(false);
+        // Only now, because the next attempt raises it again.
         drop(schedule);
         let silent = || ConnectError::silent(self.search.timeout());
         connected.unwrap_or_else(|_| Err(self.errors.connect_failed(&silent())))
@@ -268,8 +263,7 @@ impl Connection {
         self.errors.request_failed(error, own_key)
     }
 
-    /// Plans the next attempt after a server that is no primary any more. Calls do not wait through a pause. While an attempt is in
-    /// progress, its end makes the schedule.
+    /// Plans the attempt after a server that is no primary any more. An attempt in progress makes the schedule at its end.
     fn next_attempt_is_due(&self) {
         if self.schedule.try_lock().map_or(true, |mut schedule| schedule.left(self.clock.now())) {
             self.socket.set_connecting(true);
@@ -280,15 +274,21 @@ impl Connection {
 /// Asks the Sentinels again and again, while this socket to the primary that they named is in use.
 async fn watch_sentinels(connection: Weak<Connection>, socket: Weak<Socket>, named: HostPort) {
     let (mut asked, mut answered) = (interval(SENTINEL_INTERVAL), Stopwatch::start());
+    // A process that was suspended does not ask for all the time at once.
+    asked.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         asked.tick().await;
         let (Some(connection), Some(socket)) = (connection.upgrade(), socket.upgrade()) else { return };
+        // Requests in flight may keep a socket that was given up.
+        if !connection.socket.is(&socket) {
+            return;
+        }
         match connection.search.successor(&named).await {
             Ok(None) => answered = Stopwatch::start(),
             Ok(Some(successor)) => {
                 if connection.socket.take_away(&socket) {
-                    let (store, old, new) = (&connection.errors.address, named.to_string(), successor.to_string());
-                    tracing::info!(%store, old, new, "Sentinel has replaced the primary");
+                    let store = &connection.errors.address;
+                    tracing::info!(%store, old = %named, new = %successor, "Sentinel has replaced the primary");
                     connection.next_attempt_is_due();
                 }
                 return;

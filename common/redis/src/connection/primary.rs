@@ -63,9 +63,7 @@ pub(super) async fn connect(login: &Login, hosts: &[HostPort]) -> Result<Socket,
         if error.code != "CONNECT" {
             wait.get_or_insert(OTHERS_WAIT);
         }
-        if failure.code == "CONNECT" || error.tells_more_than(&failure) {
-            failure = error;
-        }
+        failure.keep_more_telling(error);
     }
     untold.ok_or(failure)
 }

@@ -88,8 +88,7 @@ impl Sentinels {
         while let Some(answer) = answers.recv().await {
             match answer {
                 Ok(primary) => found.push(primary),
-                Err(error) if failure.code == "CONNECT" || error.tells_more_than(&failure) => failure = error,
-                Err(_) => {}
+                Err(error) => failure.keep_more_telling(error),
             }
             if self.is_settled(&found) {
                 break;
@@ -112,8 +111,10 @@ impl NewestElection {
     fn accept(&mut self, found: NamedPrimary, is_of_most: bool) -> Result<NamedPrimary, ConnectError> {
         let newest_epoch = self.primary.as_ref().map_or(0, |primary| primary.epoch);
         if found.epoch < newest_epoch {
-            let since = if is_of_most { Some(self.older_since.get_or_insert_with(Stopwatch::start)) } else { None };
-            if since.is_none_or(|since| since.elapsed() < OLDER_FOR) {
+            // Agreement that ends begins anew.
+            let since = self.older_since.take().filter(|_| is_of_most).unwrap_or_else(Stopwatch::start);
+            if !is_of_most || since.elapsed() < OLDER_FOR {
+                self.older_since = is_of_most.then_some(since);
                 let text = format!("they name {} in epoch {}, older than {newest_epoch}", found.server, found.epoch);
                 return Err(ConnectError::refused("SENTINEL-OLD", text));
             }
@@ -156,5 +157,14 @@ mod tests {
             assert_eq!(newest.accept(found.clone(), true).is_ok(), is_accepted, "{found:?}");
         }
         assert_eq!(newest.primary, Some(named(5, 2)));
+    }
+
+    #[test]
+    fn most_sentinels_must_agree_on_an_older_election_without_a_break() {
+        let mut newest = NewestElection { primary: Some(named(5, 2)), older_since: None };
+        for (is_of_most, is_timed) in [(true, true), (true, true), (false, false), (true, true)] {
+            assert!(newest.accept(named(3, 1), is_of_most).is_err());
+            assert_eq!(newest.older_since.is_some(), is_timed);
+        }
     }
 }
