@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tollgate_core::regions::Region;
 use tollgate_core::rules::{Consistency, Rule, RuleSet, Scope, show_units};
-use tollgate_engine::{ChargeableRules, EngineSettings};
+use tollgate_engine::EngineSettings;
 
 /// Rule that an agent cannot enforce.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ impl Unenforceable {
         needs_store.or_else(|| {
             let is_known = rules.regions.iter().any(|part| part.region == settings.region);
             let global = rules.rules.iter().find(|rule| rule.scope == Scope::Global)?;
-            if settings.charges == ChargeableRules::Regional {
+            if !settings.store.has_one_step() {
                 return Some(Self::NeedsOneServer(global.name.clone()));
             }
             if is_known {
@@ -95,6 +95,8 @@ mod tests {
     use tollgate_core::clock::Timestamp;
     use tollgate_core::regions::RegionFloorRatio;
 
+    use tollgate_engine::StoreShape;
+
     use super::*;
 
     /// J3: a region without a part of the quota would admit units that others hold.
@@ -130,13 +132,14 @@ mod tests {
     #[test]
     fn a_global_rule_needs_one_server() {
         let mut rule = Rule::per("shared", &["api_key"], "100/min".parse().expect("a quota")).strict();
-        for (scope, charges, is_refused) in [
-            (Scope::Regional, ChargeableRules::Regional, false),
-            (Scope::Global, ChargeableRules::All, false),
-            (Scope::Global, ChargeableRules::Regional, true),
+        for (scope, store, is_refused) in [
+            (Scope::Regional, StoreShape::Slots, false),
+            (Scope::Global, StoreShape::Server, false),
+            (Scope::Global, StoreShape::Slots, true),
+            (Scope::Global, StoreShape::Primaries, true),
         ] {
             rule.scope = scope;
-            let settings = EngineSettings { charges, ..EngineSettings::new("a", Timestamp::from_ms(1)) };
+            let settings = EngineSettings { store, ..EngineSettings::new("a", Timestamp::from_ms(1)) };
             let mut set = RuleSet::new(1, [rule.clone()]);
             set.regions = vec![RegionFloorRatio { region: settings.region.clone(), floor_ppm: 0 }];
             let error = Unenforceable::of(&settings, &set);

@@ -16,8 +16,10 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::HashSlotId;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::rules::{Generation, Quota, RuleSet};
@@ -30,6 +32,7 @@ use crate::report::{CallIds, EngineMetrics, Notice, Reports};
 use crate::rules::{ActiveRules, EngineRules};
 use crate::store::StoreLink;
 use crate::time::TimeBounds;
+use tollgate_core::counter::PrimaryIndex;
 
 /// One agent without its input and output.
 pub struct Engine {
@@ -46,8 +49,24 @@ pub struct Engine {
 /// Time and rules under which one call is decided.
 pub(crate) struct Context<'a> {
     pub(crate) now: Timestamp,
+    /// Bounds of the times of all primaries.
     pub(crate) bounds: TimeBounds,
     pub(crate) active: &'a Arc<ActiveRules>,
+    pub(crate) store: &'a StoreLink,
+}
+
+impl Context<'_> {
+    /// Returns the bounds of the time of a primary.
+    #[inline]
+    pub(crate) fn bounds_of(&self, primary: PrimaryIndex) -> TimeBounds {
+        if self.store.has_several_primaries() { self.store.time(primary, self.now) } else { self.bounds }
+    }
+
+    /// Returns the instant in the time of a primary at which a deadline ends. It is counted from the latest that the clock of the
+    /// primary may show.
+    pub(crate) fn expiry_of(&self, primary: PrimaryIndex, deadline: Duration) -> Timestamp {
+        self.bounds_of(primary).latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX))
+    }
 }
 
 impl Engine {
@@ -97,7 +116,7 @@ impl Engine {
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
         self.rules.accept(now, self.settings.enforced(rules))?;
         // Calls may wait longer by the new rules.
-        self.store.breaker().forget_deadline();
+        self.store.forget_deadlines();
         // The store orders the rules of all agents.
         self.reports.wake_maintenance();
         Ok(())
@@ -144,25 +163,49 @@ impl Engine {
         self.rules.emergency()
     }
 
-    /// Returns the interval in which the store's time lies.
+    /// Returns the interval in which the times of all primaries of the store lie.
     #[must_use]
     #[inline]
     pub fn store_time(&self, now: Timestamp) -> TimeBounds {
-        self.store.time(now)
+        self.store.time_of_all(now)
     }
 
-    /// Records the store's time in an answer, which was sent for and received by this agent's clock. Each answer shows
-    /// a step of the store's clock, whatever it is about.
+    /// Returns the interval in which the time of a primary lies.
+    #[must_use]
+    pub fn primary_time(&self, primary: PrimaryIndex, now: Timestamp) -> TimeBounds {
+        self.store.time(primary, now)
+    }
+
+    /// Returns the primary that holds the counters of a slot.
+    #[must_use]
+    pub fn primary_of(&self, slot: HashSlotId) -> PrimaryIndex {
+        self.store.primary_of(slot)
+    }
+
+    /// Takes the primary of each slot of the store, in their order; none for a slot that nobody serves. The facts about a counter
+    /// end when its slot moves.
+    pub fn follow_slots(&self, owners: &[Option<PrimaryIndex>]) {
+        self.store.follow_owners(owners);
+        self.reports.wake_maintenance();
+    }
+
+    /// Records the time of a primary in an answer, which was sent for and received by this agent's clock. Each answer shows
+    /// a step of its clock, whatever it is about.
+    pub fn note_primary_time(&self, primary: PrimaryIndex, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
+        self.store.note_time(primary, sent, received, store_now);
+    }
+
+    /// Records the time of a store with one primary, as [`note_primary_time`](Engine::note_primary_time).
     pub fn note_store_time(&self, sent: Timestamp, received: Timestamp, store_now: Timestamp) {
-        self.store.note_time(sent, received, store_now);
+        self.note_primary_time(PrimaryIndex::ONLY, sent, received, store_now);
     }
 
-    /// Returns true while the breaker is open: calls are decided without the store, or at least those that wait least
-    /// for it.
+    /// Returns true while the breaker of a primary is open: calls on its counters are decided without the store, or at least
+    /// those that wait least for it.
     #[must_use]
     #[inline]
     pub fn is_degraded(&self) -> bool {
-        self.store.breaker().is_open()
+        self.store.is_degraded()
     }
 
     /// Returns true if the store has to be probed: the breaker is open, or unsynced units wait for the store.
@@ -205,7 +248,7 @@ impl Engine {
 
     /// Sweeps a part of the table, and follows the fleet. The maintenance calls it a few times a second.
     pub(crate) fn keep_house(&self, now: Timestamp) {
-        let has_room_again = self.counters.sweep(now, self.store.time(now));
+        let has_room_again = self.counters.sweep(now, self.store.time_of_all(now));
         self.fleet.tick(now).into_iter().for_each(|notice| self.reports.notify(notice));
         if has_room_again {
             self.reports.notify(Notice::TableHasRoom);
@@ -246,6 +289,6 @@ impl Engine {
     #[cfg(test)]
     pub(crate) fn lose_store(&self) {
         let now = Timestamp::default();
-        self.store.unanswered(now, std::time::Duration::ZERO, now, crate::StoreError::Unreachable);
+        self.store.unanswered(PrimaryIndex::ONLY, now, Duration::ZERO, now, crate::StoreError::Unreachable);
     }
 }

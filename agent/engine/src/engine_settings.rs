@@ -42,20 +42,30 @@ pub struct EngineSettings {
     /// True if there is no store and the agent is one of a fleet: signals and the agent's own admissions decide, as under
     /// `consistency: eventual`. The time of the counts is that of the bus.
     pub lacks_store: bool,
-    /// Rules that the store can charge.
-    pub charges: ChargeableRules,
+    /// Shape of the store.
+    pub store: StoreShape,
     /// True if all rules are in shadow, whatever they say, and nobody is on the deny list.
     pub shadow: bool,
 }
 
-/// Rules that a store can charge. A store that charges [`All`](Self::All) charges a call in one step; any other may charge it in
-/// several steps, and take some of them back.
+/// Shape of a store: the steps in which the counters of one call are charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChargeableRules {
-    /// All rules.
-    All,
-    /// Those that each region limits on its own.
-    Regional,
+pub enum StoreShape {
+    /// One server, which charges counters of all slots in one step.
+    Server,
+    /// Several servers behind one address. Each slot is charged in a step of its own.
+    Slots,
+    /// Several primaries, each of which is known. Each slot is charged in a step of its own.
+    Primaries,
+}
+
+impl StoreShape {
+    /// Returns true if the counters of a call are charged in one step, whatever their slots. Other stores charge a call in several
+    /// steps, of which some are taken back, and limit no counters of several regions.
+    #[must_use]
+    pub const fn has_one_step(self) -> bool {
+        matches!(self, Self::Server)
+    }
 }
 
 impl EngineSettings {
@@ -75,7 +85,7 @@ impl EngineSettings {
             saved_agents: None,
             owns_table: false,
             lacks_store: false,
-            charges: ChargeableRules::All,
+            store: StoreShape::Server,
             shadow: false,
         }
     }

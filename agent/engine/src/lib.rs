@@ -9,6 +9,7 @@
 mod tests;
 mod engine_settings;
 mod report;
+mod primaries;
 mod time;
 mod fleet;
 mod counters;
@@ -26,7 +27,7 @@ pub use call::{CallerReset, Decisions, FoundRule, ResetEffect, ResetRule};
 pub use counters::AgentTable;
 pub use counters::{COUNTERS_MAX_RANGE, SKETCH_BYTES_RANGE, UNSYNCED_ENTRIES_OF_COUNTER_MAX};
 pub use engine::Engine;
-pub use engine_settings::{COUNTERS_MAX_DEFAULT, ChargeableRules, EngineSettings, SKETCH_BYTES_DEFAULT};
+pub use engine_settings::{COUNTERS_MAX_DEFAULT, EngineSettings, SKETCH_BYTES_DEFAULT, StoreShape};
 pub use fleet::{AgentIds, FLEET_EXPECTED_DEFAULT, FleetPart};
 pub use housekeeping::{
     Exchange, ExchangeEffect, ExchangeInput, HeldEntries, Incoming, Maintenance, MaintenanceEffect, MaintenanceInput,
@@ -39,8 +40,8 @@ pub use report::{
 #[doc(hidden)]
 pub use report::{STRIPES, use_stripe};
 pub use request::{
-    DecidedRule, LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Operation, Output, Progress, StoreRequest,
-    UNATTENDED_DEADLINE,
+    DecidedRule, LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Operation, Output, Progress, StepAnswers, StoreRequest,
+    StoreStep, UNATTENDED_DEADLINE,
 };
 pub use rules::RuleRanks;
 pub use store::{
@@ -51,4 +52,4 @@ pub use store::{
 #[doc(hidden)]
 pub use store::{FateMistake, plant_fate_mistake};
 pub use time::TimeBounds;
-pub use tollgate_core::counter::StoreError;
+pub use tollgate_core::counter::{PrimaryIndex, StoreError};

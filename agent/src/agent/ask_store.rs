@@ -5,60 +5,50 @@
 //! decision, and what the store charges is refunded.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::Duration;
 
-use smallvec::SmallVec;
 use tokio::time::timeout;
-use tollgate_core::counter::Charge;
-use tollgate_engine::{LATE_ANSWER_WAIT_MAX, Output, StoreRequest};
+use tollgate_engine::{LATE_ANSWER_WAIT_MAX, Output, StepAnswers, StoreRequest};
 
 use super::late_requests::LatePermit;
 use super::shared::Shared;
-use crate::runtime::{answer_in_time, inside};
+use crate::runtime::{StepsEvent, StepsInFlight, answer_in_time, inside};
 use crate::store::{ChargeResults, ChargeStore, StoreError};
-
-/// A request in flight. It owns all that it needs, so it may outlive its caller.
-type ChargeInFlight = Pin<Box<dyn Future<Output = Result<ChargeResults, StoreError>> + Send>>;
 
 /// A request whose caller waits for the answer. It goes on without the caller when this is dropped.
 struct AwaitedRequest<'a, S: ChargeStore> {
     shared: &'a Shared<S>,
-    store: &'a Arc<S>,
     /// None once the wait is over.
-    in_flight: Option<(StoreRequest, ChargeInFlight)>,
+    in_flight: Option<(StoreRequest, StepsInFlight<S>)>,
 }
 
 impl<S: ChargeStore> Shared<S> {
     /// Sends a request to the store and finishes its operation by the deadline. A late answer goes to the engine. Also returns the
     /// reason for which the store did not answer, if it did not.
     pub(super) async fn ask_store(&self, mut request: StoreRequest) -> (Output, Option<StoreError>) {
-        let finish = |request: &mut StoreRequest, answer: Result<ChargeResults, StoreError>| {
-            let error = answer.as_ref().err().copied();
-            (self.engine.finish(self.clock.now(), request, answer), error)
+        let Some(store) = &self.store else {
+            let error = StoreError::Unreachable;
+            return (self.engine.finish(self.clock.now(), &mut request, Err(error)), Some(error));
         };
-        let Some(store) = &self.store else { return finish(&mut request, Err(StoreError::Unreachable)) };
         if let Some(answer) = try_charge(&**store, &request) {
-            return finish(&mut request, answer);
+            let error = answer.as_ref().err().copied();
+            return (self.engine.finish(self.clock.now(), &mut request, answer), error);
         }
         #[cfg(feature = "metrics")]
         let took = tollgate_core::clock::Stopwatch::start();
         let deadline = request.deadline();
-        let charging = charge(store.clone(), &request);
-        let mut awaited = AwaitedRequest { shared: self, store, in_flight: Some((request, charging)) };
-        let mut answer = awaited.answer(deadline).await;
-        if let Some(left) = answer.as_ref().and_then(|answer| awaited.renew(answer)) {
-            answer = awaited.answer(left).await;
-        }
-        let (mut request, charging) = awaited.in_flight.take().expect("only this or a drop takes it");
+        let steps = StepsInFlight::send(store.clone(), &request);
+        let mut awaited = AwaitedRequest { shared: self, in_flight: Some((request, steps)) };
+        awaited.wait(deadline).await;
+        let (mut request, steps) = awaited.in_flight.take().expect("only this or a drop takes it");
         #[cfg(feature = "metrics")]
         self.metrics.store.observe(took.elapsed().as_secs_f64());
-        let is_late = answer.is_none();
-        let finished = finish(&mut request, answer.unwrap_or(Err(StoreError::TimedOut)));
-        if is_late {
-            self.await_late_answer(request, charging);
+        let error = first_error(steps.answers());
+        let output = self.engine.finish_steps(self.clock.now(), &mut request, steps.answers());
+        if steps.answers().iter().any(Option::is_none) {
+            self.await_late_answer(request, steps);
         }
-        finished
+        (output, error)
     }
 
     /// Sends to the store a request of a call that is decided. Its answer goes to the engine.
@@ -67,52 +57,86 @@ impl<S: ChargeStore> Shared<S> {
             return self.engine.late_answer(self.clock.now(), request, Err(StoreError::Unreachable));
         };
         match self.late_requests.take_permit() {
-            Some(permit) => self.follow(charge(store.clone(), &request), request, permit),
+            Some(permit) => self.follow(StepsInFlight::send(store.clone(), &request), request, permit),
             None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::Busy)),
         }
     }
 
-    fn await_late_answer(&self, request: StoreRequest, charging: ChargeInFlight) {
+    fn await_late_answer(&self, request: StoreRequest, steps: StepsInFlight<S>) {
         match self.late_requests.take_permit() {
-            Some(permit) => self.follow(charging, request, permit),
-            None => self.engine.late_answer(self.clock.now(), request, Err(StoreError::AnswerLost)),
+            Some(permit) => self.follow(steps, request, permit),
+            None => self.engine.late_steps(self.clock.now(), request, steps.answers()),
         }
     }
 
-    /// Takes the answer to a request, whenever it comes.
-    fn follow(&self, charging: ChargeInFlight, request: StoreRequest, permit: LatePermit) {
+    /// Takes the answers to a request, whenever they come.
+    fn follow(&self, mut steps: StepsInFlight<S>, request: StoreRequest, permit: LatePermit) {
         let (engine, clock) = (self.engine.clone(), self.clock.clone());
         self.runtime.spawn(async move {
-            let answer = timeout(LATE_ANSWER_WAIT_MAX, charging).await;
-            engine.late_answer(clock.now(), request, answer.unwrap_or(Err(StoreError::AnswerLost)));
+            let _ = timeout(LATE_ANSWER_WAIT_MAX, async {
+                // Nobody waits for the call any more, and nothing was charged.
+                while let StepsEvent::Redirected(place, error) = (&mut steps).await {
+                    steps.answer(place, error);
+                }
+            })
+            .await;
+            engine.late_steps(clock.now(), request, steps.answers());
             drop(permit);
         });
     }
 }
 
 impl<S: ChargeStore> AwaitedRequest<'_, S> {
-    /// Waits for the answer until the deadline. The timer is one of the agent's runtime, wherever the caller runs.
-    async fn answer(&mut self, deadline: Duration) -> Option<Result<ChargeResults, StoreError>> {
-        let (_, charging) = self.in_flight.as_mut()?;
-        inside(&self.shared.runtime, answer_in_time(deadline, charging.as_mut())).await
+    /// Waits for the answers until the deadline. A step that another primary must answer is sent there, and a request whose answer
+    /// calls for it is sent once more.
+    async fn wait(&mut self, deadline: Duration) {
+        let mut left = deadline;
+        while let Some(event) = self.next_event(left).await {
+            let Some((request, steps)) = self.in_flight.as_mut() else { return };
+            let now = self.shared.clock.now();
+            match event {
+                StepsEvent::Answered => match self.shared.engine.renew(now, request, steps.answers()) {
+                    Some(time) => {
+                        left = time;
+                        steps.send_all_again(request);
+                    }
+                    None => return,
+                },
+                StepsEvent::Redirected(place, error) => {
+                    let step = request.steps().swap_remove(place);
+                    match self.shared.engine.redirect(now, request, &step, error) {
+                        Some(time) => {
+                            left = time;
+                            steps.send_again(place, request.steps().swap_remove(place));
+                        }
+                        None => steps.answer(place, error),
+                    }
+                }
+            }
+        }
     }
 
-    /// Sends the request once more, if this answer calls for it. Returns the time that is left to it.
-    fn renew(&mut self, answer: &Result<ChargeResults, StoreError>) -> Option<Duration> {
-        let (request, charging) = self.in_flight.as_mut()?;
-        let left = self.shared.engine.renew(self.shared.clock.now(), request, answer)?;
-        *charging = charge(self.store.clone(), request);
-        Some(left)
+    /// Returns the next event before the deadline. The timer is one of the agent's runtime, wherever the caller runs.
+    async fn next_event(&mut self, deadline: Duration) -> Option<StepsEvent> {
+        let (_, steps) = self.in_flight.as_mut()?;
+        inside(&self.shared.runtime, answer_in_time(deadline, Pin::new(steps))).await
     }
 }
 
 impl<S: ChargeStore> Drop for AwaitedRequest<'_, S> {
     fn drop(&mut self) {
-        if let Some((mut request, charging)) = self.in_flight.take() {
+        if let Some((mut request, steps)) = self.in_flight.take() {
             request.leave();
-            self.shared.await_late_answer(request, charging);
+            self.shared.await_late_answer(request, steps);
         }
     }
+}
+
+fn first_error(answers: &StepAnswers) -> Option<StoreError> {
+    answers.iter().find_map(|answer| match answer {
+        None => Some(StoreError::TimedOut),
+        Some(answer) => answer.as_ref().err().copied(),
+    })
 }
 
 /// Charges at once, if the store needs no waiting.
@@ -120,8 +144,12 @@ pub(super) fn try_charge<S: ChargeStore>(
     store: &S,
     request: &StoreRequest,
 ) -> Option<Result<ChargeResults, StoreError>> {
+    let (carried, own) = request.charges_of_one_step()?;
     let mut results = ChargeResults::new();
-    for step in request.steps() {
+    for step in [carried, own] {
+        if step.is_empty() {
+            continue;
+        }
         match store.try_charge(step)? {
             Ok(of_step) => results.extend(of_step),
             Err(error) => return Some(Err(error)),
@@ -130,21 +158,10 @@ pub(super) fn try_charge<S: ChargeStore>(
     Some(Ok(results))
 }
 
-/// Sends the steps of a request, each after the answer to the one before.
-fn charge<S: ChargeStore>(store: Arc<S>, request: &StoreRequest) -> ChargeInFlight {
-    let steps: SmallVec<[SmallVec<[Charge; 2]>; 1]> =
-        request.steps().map(|step| step.iter().cloned().collect()).collect();
-    Box::pin(async move {
-        let mut results = ChargeResults::new();
-        for step in steps {
-            results.extend(store.charge(&step).await?);
-        }
-        Ok(results)
-    })
-}
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
+    use std::sync::Arc;
     use std::sync::atomic::Ordering;
     use std::task::Poll;
 
@@ -152,6 +169,7 @@ mod tests {
     use tokio::task::yield_now;
     use tollgate_core::call::Call;
     use tollgate_core::clock::{SystemClock, Timestamp};
+    use tollgate_core::counter::Charge;
     use tollgate_core::decision::Source;
     use tollgate_core::rules::{OnFailure, Rule};
     use tollgate_engine::LATE_REQUESTS_MAX;

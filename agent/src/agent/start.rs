@@ -98,6 +98,10 @@ impl<S: ChargeStore> Builder<S> {
                 .map(|path| crate::keys_file::reload_on_change(path, tokens.clone(), engine.settings().node.clone())),
             &stop,
         )?;
+        if let Some(store) = &store {
+            let engine = engine.clone();
+            store.tell_slots(Box::new(move |owners| engine.follow_slots(owners)));
+        }
         let maintenance = MaintenanceTask::start(MaintenanceSetup {
             engine: engine.clone(),
             clock: clock.clone(),
@@ -142,7 +146,7 @@ impl<S: ChargeStore> Builder<S> {
         self.engine.saved_agents = saved.other_agents.as_ref().map(ids);
         self.engine.lacks_store = self.store.is_none() && self.parts.shares_bus;
         if let Some(store) = &self.store {
-            self.engine.charges = store.chargeable_rules();
+            self.engine.store = store.shape();
         }
         self.engine.owns_table = self.store.is_none() && !self.engine.lacks_store;
         Ok((state, saved))

@@ -12,11 +12,12 @@ use tokio::time::{sleep, timeout};
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_engine::{
     Engine, Maintenance, MaintenanceEffect, MaintenanceInput, MaintenanceRequest, MaintenanceSettings, Notice,
-    StoreError, UNATTENDED_DEADLINE,
+    StepAnswers, StoreError, StoreRequest, UNATTENDED_DEADLINE,
 };
 
 use super::deadline::answer_in_time;
 use super::listeners::{RulesListener, WakeFn};
+use super::steps_in_flight::{StepsEvent, StepsInFlight};
 use crate::state_dir::StateDir;
 use crate::store::{ChargeStore, FleetServices};
 
@@ -120,27 +121,46 @@ impl<S: ChargeStore> MaintenanceSetup<S> {
         }
     }
 
+    /// Sends the charges of a request, and returns the answers that come within the deadline.
+    async fn charge(&self, request: &StoreRequest) -> StepAnswers {
+        let Some(store) = &self.store else {
+            return request.steps().iter().map(|_| Some(Err(StoreError::Unreachable))).collect();
+        };
+        let mut steps = StepsInFlight::send(store.clone(), request);
+        let _ = timeout(UNATTENDED_DEADLINE, async {
+            while let StepsEvent::Redirected(place, error) = (&mut steps).await {
+                steps.answer(place, error);
+            }
+        })
+        .await;
+        steps.answers().clone()
+    }
+
     /// Executes a request to the store, within its deadline.
     async fn execute(&self, request: MaintenanceRequest) -> MaintenanceInput {
         let store = self.store.as_deref().ok_or(StoreError::Unreachable);
         let fleet = self.fleet.as_deref().ok_or(StoreError::Unreachable);
         match request {
-            MaintenanceRequest::Ping { in_time, deadline } => {
-                let ping = pin!(async { store?.ping().await });
-                ping_within(in_time, deadline, ping).await
+            MaintenanceRequest::Ping { primary, in_time, deadline } => {
+                let ping = pin!(async { store?.ping_primary(primary).await });
+                let (answer, is_late) = ping_within(in_time, deadline, ping).await;
+                MaintenanceInput::Pinged { primary, answer, is_late }
             }
             MaintenanceRequest::Backfill(request) => {
-                let answer = in_time(async { store?.charge(request.charges()).await }).await;
-                MaintenanceInput::Backfilled(request, answer)
+                let answers = self.charge(&request).await;
+                MaintenanceInput::Backfilled(request, answers)
             }
             MaintenanceRequest::Reopen(request) => {
-                let answer = in_time(async { store?.charge(request.charges()).await }).await;
-                MaintenanceInput::Reopened(request, answer)
+                let answers = self.charge(&request).await;
+                MaintenanceInput::Reopened(request, answers)
             }
-            MaintenanceRequest::Witness(number) => {
+            MaintenanceRequest::Witness(primary, number) => {
                 let settings = self.engine.settings();
                 let life = format!("{}@{}", settings.node, settings.epoch.as_ms());
-                MaintenanceInput::Witnessed(in_time(async { fleet?.witness(&life, number).await }).await)
+                MaintenanceInput::Witnessed(
+                    primary,
+                    in_time(async { fleet?.witness(primary, &life, number).await }).await,
+                )
             }
             MaintenanceRequest::Announce(rules) => {
                 let node = &self.engine.settings().node;
@@ -162,12 +182,12 @@ async fn ping_within(
     in_time: Duration,
     deadline: Duration,
     mut ping: Pin<&mut impl Future<Output = Result<Timestamp, StoreError>>>,
-) -> MaintenanceInput {
+) -> (Result<Timestamp, StoreError>, bool) {
     if let Some(answer) = answer_in_time(in_time, ping.as_mut()).await {
-        return MaintenanceInput::Pinged { answer, is_late: false };
+        return (answer, false);
     }
     let answer = timeout(deadline.saturating_sub(in_time), ping).await.unwrap_or(Err(StoreError::TimedOut));
-    MaintenanceInput::Pinged { answer, is_late: true }
+    (answer, true)
 }
 
 async fn in_time<T>(request: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {

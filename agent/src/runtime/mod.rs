@@ -6,6 +6,7 @@ mod bus_writer;
 #[cfg(feature = "bus")]
 mod bus_threads;
 mod deadline;
+mod steps_in_flight;
 mod maintenance_task;
 
 #[cfg(feature = "bus")]
@@ -16,3 +17,4 @@ pub(crate) use deadline::{answer_in_time, inside};
 #[cfg(feature = "rules-file")]
 pub(crate) use listeners::RulesListener;
 pub(crate) use maintenance_task::{MaintenanceSetup, MaintenanceTask};
+pub(crate) use steps_in_flight::{StepsEvent, StepsInFlight};

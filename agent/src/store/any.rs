@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, PrimaryIndex};
 use tollgate_core::regions::stored_limit::LimitView;
-use tollgate_engine::ChargeableRules;
+use tollgate_engine::StoreShape;
 
 #[cfg(feature = "redis")]
 use super::RedisStore;
-use super::{ChargeStore, MemoryStore, StoreError, StoreServer};
+use super::{ChargeStore, MemoryStore, SlotsListener, StoreError, StoreServer};
 
 /// Store that the settings of a [`Builder`](crate::Builder) select.
 #[non_exhaustive]
@@ -32,6 +32,19 @@ impl ChargeStore for AnyStore {
         }
     }
 
+    async fn charge_at(
+        &self,
+        primary: PrimaryIndex,
+        is_passing: bool,
+        charges: &[Charge],
+    ) -> Result<ChargeResults, StoreError> {
+        match self {
+            Self::Memory(store) => store.charge_at(primary, is_passing, charges).await,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.charge_at(primary, is_passing, charges).await,
+        }
+    }
+
     fn try_charge(&self, charges: &[Charge]) -> Option<Result<ChargeResults, StoreError>> {
         match self {
             Self::Memory(store) => store.try_charge(charges),
@@ -40,11 +53,11 @@ impl ChargeStore for AnyStore {
         }
     }
 
-    fn chargeable_rules(&self) -> ChargeableRules {
+    fn shape(&self) -> StoreShape {
         match self {
-            Self::Memory(store) => store.chargeable_rules(),
+            Self::Memory(store) => store.shape(),
             #[cfg(feature = "redis")]
-            Self::Redis(store) => store.chargeable_rules(),
+            Self::Redis(store) => store.shape(),
         }
     }
 
@@ -53,6 +66,22 @@ impl ChargeStore for AnyStore {
             Self::Memory(store) => store.ping().await,
             #[cfg(feature = "redis")]
             Self::Redis(store) => store.ping().await,
+        }
+    }
+
+    async fn ping_primary(&self, primary: PrimaryIndex) -> Result<Timestamp, StoreError> {
+        match self {
+            Self::Memory(store) => store.ping_primary(primary).await,
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.ping_primary(primary).await,
+        }
+    }
+
+    fn tell_slots(&self, listener: SlotsListener) {
+        match self {
+            Self::Memory(store) => store.tell_slots(listener),
+            #[cfg(feature = "redis")]
+            Self::Redis(store) => store.tell_slots(listener),
         }
     }
 

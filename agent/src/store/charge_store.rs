@@ -3,9 +3,9 @@
 use std::future::Future;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, StoreError};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, PrimaryIndex, StoreError};
 use tollgate_core::regions::stored_limit::LimitView;
-use tollgate_engine::ChargeableRules;
+use tollgate_engine::StoreShape;
 
 /// Server of a store, as an operator sees it.
 #[doc(hidden)]
@@ -19,11 +19,28 @@ pub struct StoreServer {
     pub trouble: Option<String>,
 }
 
+/// Listener that is told the primary of each slot; none for a slot that nobody serves.
+#[doc(hidden)]
+pub type SlotsListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
+
 /// Store of counters. It is not meant to be implemented outside of Tollgate: its methods may change in any version.
 pub trait ChargeStore: Send + Sync + 'static {
     /// Charges counters in one step and one round trip: all of them or none. Backfill is charged in any case.
     #[doc(hidden)]
     fn charge(&self, charges: &[Charge]) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send;
+
+    /// Charges the counters of one slot at a primary, as [`ChargeStore::charge`] does. `is_passing` is true if the slot is on its way
+    /// to this primary. A store with one primary has no others.
+    #[doc(hidden)]
+    fn charge_at(
+        &self,
+        primary: PrimaryIndex,
+        is_passing: bool,
+        charges: &[Charge],
+    ) -> impl Future<Output = Result<ChargeResults, StoreError>> + Send {
+        let _ = (primary, is_passing);
+        self.charge(charges)
+    }
 
     /// Charges at once, if the store needs no waiting.
     #[doc(hidden)]
@@ -32,15 +49,28 @@ pub trait ChargeStore: Send + Sync + 'static {
         None
     }
 
-    /// Returns the rules that the store can charge.
+    /// Returns the shape of the store.
     #[doc(hidden)]
-    fn chargeable_rules(&self) -> ChargeableRules {
-        ChargeableRules::All
+    fn shape(&self) -> StoreShape {
+        StoreShape::Server
     }
 
     /// Returns the store's time.
     #[doc(hidden)]
     fn ping(&self) -> impl Future<Output = Result<Timestamp, StoreError>> + Send;
+
+    /// Returns the time of a primary.
+    #[doc(hidden)]
+    fn ping_primary(&self, primary: PrimaryIndex) -> impl Future<Output = Result<Timestamp, StoreError>> + Send {
+        let _ = primary;
+        self.ping()
+    }
+
+    /// Tells a listener the primary of each slot, whenever it changes. A store with one primary tells nothing.
+    #[doc(hidden)]
+    fn tell_slots(&self, listener: SlotsListener) {
+        let _ = listener;
+    }
 
     /// Returns the servers of the store; none if it is in this process.
     #[doc(hidden)]

@@ -4,6 +4,7 @@
 //! A store without them has none: the size of the fleet and the rules come from the bus then.
 
 use futures_util::future::BoxFuture;
+use tollgate_core::counter::PrimaryIndex;
 use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
@@ -22,8 +23,8 @@ pub(crate) trait FleetServices: Send + Sync {
     /// Removes an agent from the registry. Returns the live agents.
     fn leave<'a>(&'a self, agent: &'a str) -> ServiceAnswer<'a, PresenceSet>;
 
-    /// Raises the witness of one life of an agent.
-    fn witness<'a>(&'a self, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer>;
+    /// Raises the witness of one life of an agent at a primary.
+    fn witness<'a>(&'a self, primary: PrimaryIndex, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer>;
 
     /// Reads the published rules, if there are any.
     fn published_rules(&self) -> ServiceAnswer<'_, Option<(Generation, Published)>>;

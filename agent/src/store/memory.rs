@@ -122,6 +122,12 @@ impl CounterCopies {
     pub fn lose(&mut self, counter: CounterId) {
         self.counters.remove(&counter);
     }
+
+    /// Moves the counters that are chosen to other copies.
+    #[doc(hidden)]
+    pub fn hand_over(&mut self, other: &mut Self, is_chosen: impl Fn(CounterId) -> bool) {
+        other.counters.extend(self.counters.extract_if(|counter, _| is_chosen(*counter)));
+    }
 }
 
 impl ChargeStore for MemoryStore {

@@ -18,7 +18,9 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::DigestKey;
 use tollgate_core::messages::calls::Batch;
 use tollgate_core::rules::MatchScope;
-use tollgate_engine::{Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, Progress};
+use tollgate_engine::{
+    Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Operation, Output, PrimaryIndex, Progress,
+};
 
 const RULES: &str = "
 version: 5
@@ -107,7 +109,7 @@ impl Subject {
     fn run(&mut self, now: Timestamp, operation: Operation<'_, '_>) -> Output {
         let output = self.run_alone(now, operation);
         while let (Some(store), Progress::NeedsStore(mut request)) =
-            (&self.store, self.engine.begin(now, Operation::Backfill))
+            (&self.store, self.engine.begin(now, Operation::Backfill(PrimaryIndex::ONLY)))
         {
             let answer = store.try_charge(request.charges()).expect("a memory store answers at once");
             let _ = self.engine.finish(now, &mut request, answer);

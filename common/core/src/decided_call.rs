@@ -18,6 +18,8 @@ use crate::decision_id::DecisionId;
 pub struct DecidedCall {
     id: DecisionId,
     at: Timestamp,
+    /// Time in ms from `at` to the instant at which each further rule counts the call; empty if all rules count it at `at`.
+    counted_after_ms: Box<[i64]>,
     /// Units of the rules that go by the call's own cost; none if the emergency switch admitted it.
     units: u64,
     /// Request of the call, if it has an id: all its decisions are one charge.
@@ -30,7 +32,10 @@ impl DecidedCall {
     pub fn new(key: &DigestKey, call: &Call<'_>, decision: &Decision) -> Option<Self> {
         let request = || call.id().map(|id| key.request(id, call.cost(), call.descriptors()));
         let units = if decision.is_uncounted { 0 } else { call.cost() };
-        let decided = || Self { id: decision.id.clone(), at: decision.at, units, request: request() };
+        let decided = || {
+            let (id, counted_after_ms) = (decision.id.clone(), decision.counted_after_ms.clone());
+            Self { id, at: decision.at, counted_after_ms, units, request: request() }
+        };
         decision.allowed.then(decided)
     }
 
@@ -52,6 +57,16 @@ impl DecidedCall {
         self.at
     }
 
+    /// Returns the instant at which the rule at a position among those of the call counts it, in the time of its primary.
+    #[must_use]
+    pub fn counted_at(&self, position: usize) -> Timestamp {
+        let after_ms = position.checked_sub(1).and_then(|further| self.counted_after_ms.get(further)).copied();
+        match after_ms.unwrap_or_default() {
+            after_ms @ 0.. => self.at.plus_ms(after_ms.unsigned_abs()),
+            before_ms => self.at.minus_ms(before_ms.unsigned_abs()),
+        }
+    }
+
     /// Returns the units that the call was charged under the rules that go by its own cost.
     #[must_use]
     pub fn units(&self) -> u64 {
@@ -62,7 +77,12 @@ impl DecidedCall {
     #[must_use]
     pub fn text(&self, key: &DigestKey, call: &Call<'_>) -> String {
         let request = self.request.map_or(0, RequestId::as_u128);
-        let mut text = format!("{}-{:x}-{:x}-{request:x}", self.id, self.at.as_ms(), self.units);
+        let mut at = format!("{:x}", self.at.as_ms());
+        for after_ms in &self.counted_after_ms {
+            // Differences of both signs, the small ones first.
+            let _ = write!(at, "~{:x}", after_ms << 1 ^ after_ms >> 63);
+        }
+        let mut text = format!("{}-{at}-{:x}-{request:x}", self.id, self.units);
         let proof = proof(key, &text, call);
         // A string takes all text.
         let _ = write!(text, "-{proof:016x}");
@@ -78,7 +98,10 @@ impl DecidedCall {
         }
         let mut parts = signed.rsplitn(5, '-');
         let request = u128::from_str_radix(parts.next()?, 16).ok()?;
-        let (units, at) = (number(parts.next()?)?, number(parts.next()?)?);
+        let (units, mut instants) = (number(parts.next()?)?, parts.next()?.split('~').map(number));
+        let at = instants.next()??;
+        let signed = |folded: u64| (folded >> 1).cast_signed() ^ -((folded & 1).cast_signed());
+        let counted_after_ms = instants.map(|after_ms| after_ms.map(signed)).collect::<Option<_>>()?;
         let home = parts.next()?;
         let (call, partition) = match home.split_once('.') {
             Some((call, partition)) => (number(call)?, Some(u32::from_str_radix(partition, 16).ok()?)),
@@ -86,7 +109,7 @@ impl DecidedCall {
         };
         let id = DecisionId { life: parts.next()?.into(), call, partition };
         let request = (request != 0).then(|| RequestId::from_u128(request));
-        Some(Self { id, at: Timestamp::from_ms(at), units, request })
+        Some(Self { id, at: Timestamp::from_ms(at), counted_after_ms, units, request })
     }
 
     /// Returns the request by which a store recognises that the call was settled before, or that it was released
@@ -139,6 +162,22 @@ mod tests {
         let named = call.clone().identified("r-1");
         let text = decided(&key, &named).text(&key, &named);
         assert_eq!(DecidedCall::read(&text, &key, &named), Some(decided(&key, &named)));
+    }
+
+    /// Each primary of a store has its own clock, and a slot or the entry of a log is found by its instant.
+    #[test]
+    fn a_rule_that_another_primary_counts_has_an_instant_of_its_own() {
+        let (key, call) = (DigestKey::default(), Call::new().with("user", "u1"));
+        let differences = [0, 300, -30_000, -1];
+        let many = DecidedCall { counted_after_ms: differences.into(), ..decided(&key, &call) };
+        let text = many.text(&key, &call);
+        assert!(text.contains("-19b7ca98c88~0~258~ea5f~1-"), "{text}");
+        let read = DecidedCall::read(&text, &key, &call).expect("its own text");
+        let at = read.at().as_ms().cast_signed();
+        let expected: Vec<_> =
+            [0].into_iter().chain(differences).chain([0]).map(|difference| at + difference).collect();
+        let instants: Vec<_> = (0..=5).map(|position| read.counted_at(position).as_ms().cast_signed()).collect();
+        assert_eq!((read == many, instants), (true, expected));
     }
 
     #[test]

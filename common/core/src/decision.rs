@@ -75,8 +75,13 @@ pub struct Decision {
     pub source: Source,
     /// Answer of the store by which the agent decided on its own; `None` if another source decided, or no counter.
     pub by: Option<LocalAnswer>,
-    /// Time of the decision, in store time as estimated by the agent.
+    /// Time of the decision, in store time as estimated by the agent. Of a call that several primaries count, that of the first
+    /// rule's primary.
     pub at: Timestamp,
+    /// Time in ms from `at` to the instant at which each further rule counts the call, by the clock of its primary; empty if all
+    /// rules count it at `at`.
+    #[doc(hidden)]
+    pub counted_after_ms: Box<[i64]>,
     /// Identifier of the decision.
     pub id: DecisionId,
 }
@@ -228,6 +233,7 @@ impl Decision {
             source,
             by: None,
             at,
+            counted_after_ms: Box::default(),
             id,
         }
     }

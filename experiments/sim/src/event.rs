@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, Partition};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, Partition, PrimaryIndex};
 use tollgate_core::messages::ledger::LedgerRecord;
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::messages::signals::Offset;
@@ -48,6 +48,8 @@ pub(super) enum AgentEvent {
     Wakes(AgentShell),
     /// The answer of the store to a request arrives, or the connection is lost.
     StoreReplies(Ticket, Result<StoreAnswer, StoreError>),
+    /// The answer to the step at this place of a request arrives, which goes to several primaries.
+    PartReplies(Ticket, usize, Result<ChargeResults, StoreError>),
     /// The answer of the store to a step arrives, or the connection is lost.
     StepReplies(PipelineNumber, GatheredStep<Ticket>, Result<ChargeResults, StoreError>),
     /// Others have waited for the answers to the steps of this pipeline as long as they may.
@@ -138,6 +140,8 @@ pub(super) struct StoreMessage {
     pub(super) agent: usize,
     pub(super) life: Life,
     pub(super) ticket: Ticket,
+    /// Primary to which it is sent.
+    pub(super) primary: PrimaryIndex,
     pub(super) command: StoreCommand,
 }
 
@@ -149,6 +153,8 @@ pub(super) enum StoreCommand {
     Witness(u64),
     /// Charges, by step.
     Charge(Vec<Vec<Charge>>),
+    /// Step at this place of a request that goes to several primaries.
+    Part(usize, Vec<Charge>),
     /// A step of calls, which name their requests, and its pipeline.
     Step(PipelineNumber, GatheredStep<Ticket>),
 }

@@ -20,6 +20,7 @@ mod bus;
 mod presence_set;
 mod store_limits;
 mod store;
+mod primaries;
 mod forger;
 mod planted_bugs;
 mod mutants;
@@ -43,6 +44,7 @@ pub use faults::{Cut, Faults, MemberFaults, MirrorFaults, StoreLoss, StoreState}
 pub use ledger_log::LedgerLog;
 pub use observation::{AnsweredCall, CorrectedCall, Observation, RecordName, SimNode, Ticket};
 pub use planted_bugs::PlantedBug;
+pub use primaries::SimPrimaries;
 pub use random_stream::random_stream;
 pub use region_mistake::RegionMistake;
 pub use settings::{BudgetSettings, SimAgentSettings, SimSettings};

@@ -28,6 +28,8 @@ pub struct SimSettings {
     pub has_store: bool,
     /// Difference of the store's clock from true time at the begin, in ms.
     pub store_offset_ms: i64,
+    /// Differences from true time of the clocks of further primaries of the store, in ms; none of a store of one server.
+    pub further_primaries: Vec<i64>,
     /// Rate at which the store's clock gains on true time, in millionths.
     pub store_drift_ppm: i64,
     /// Number of partitions of the bus.
@@ -104,6 +106,7 @@ impl SimSettings {
             has_bus: false,
             has_store: true,
             store_offset_ms: 0,
+            further_primaries: Vec::new(),
             store_drift_ppm: 0,
             partitions: 1,
             counters_max: 4_000_000,

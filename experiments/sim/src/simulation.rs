@@ -5,6 +5,7 @@
 
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::{CounterId, PrimaryIndex};
 use tollgate_core::rules::Generation;
 
 use crate::agent::{Correction, SimAgent};
@@ -15,6 +16,7 @@ use crate::event::SimEvent;
 use crate::faults::{Cut, Faults, MemberFaults, StoreLoss, StoreState};
 use crate::observation::Observation;
 use crate::planted_bugs::PlantedBug;
+use crate::primaries::SimPrimaries;
 use crate::scheduler::Scheduler;
 use crate::settings::SimSettings;
 use crate::store::SimStore;
@@ -69,10 +71,38 @@ impl<'c> Simulation<'c> {
         &self.aggregators
     }
 
-    /// Returns the store that the agents share.
+    /// Returns the store that the agents share; of several primaries, the first.
     #[must_use]
     pub fn store(&self) -> &SimStore {
-        &self.env.store
+        self.env.primaries.store(PrimaryIndex::ONLY)
+    }
+
+    /// Returns the primary that holds a counter.
+    #[must_use]
+    pub fn store_of(&self, counter: CounterId) -> &SimStore {
+        self.env.primaries.store(self.env.primaries.owner(counter))
+    }
+
+    /// Returns the primaries of the store.
+    #[must_use]
+    pub fn primaries(&self) -> &SimPrimaries {
+        &self.env.primaries
+    }
+
+    /// Moves a slot with its counters to a primary. Agents learn of it when they ask the former one.
+    pub fn move_slot(&mut self, slot: u16, to: PrimaryIndex) {
+        self.env.primaries.move_slot(slot, to);
+    }
+
+    /// Moves a primary to another state.
+    pub fn set_primary(&mut self, primary: PrimaryIndex, state: StoreState) {
+        self.env.set_primary(primary, state);
+    }
+
+    /// Lets a primary fail over: what its replica lacks is lost.
+    pub fn fail_over(&mut self, primary: PrimaryIndex) {
+        self.env.primaries.store_mut(primary).lose(StoreLoss::SinceReplicated);
+        self.env.observe(Observation::StoreLost(StoreLoss::SinceReplicated));
     }
 
     /// Returns the bus.
@@ -120,8 +150,8 @@ impl<'c> Simulation<'c> {
 
     /// Lets the store's clock step.
     pub fn step_store_clock(&mut self, by_ms: i64) {
-        self.env.store.step_clock(by_ms);
-        let store_time = self.env.store.time(self.env.now());
+        self.env.store().step_clock(by_ms);
+        let store_time = self.store().time(self.env.now());
         self.env.observe(Observation::StoreClockStepped { by_ms, store_time });
     }
 
@@ -132,13 +162,16 @@ impl<'c> Simulation<'c> {
 
     /// Brings the store's replica up to date.
     pub fn replicate(&mut self) {
-        self.env.store.replicate();
+        let primaries = 0..=self.env.further();
+        for primary in primaries.filter_map(PrimaryIndex::new) {
+            self.env.primaries.store_mut(primary).replicate();
+        }
         self.env.observe(Observation::StoreReplicated);
     }
 
     /// Lets the store lose data.
     pub fn lose(&mut self, loss: StoreLoss) {
-        self.env.store.lose(loss);
+        self.env.store().lose(loss);
         self.env.observe(Observation::StoreLost(loss));
     }
 
@@ -155,7 +188,7 @@ impl<'c> Simulation<'c> {
 
     /// Empties the store's set of live agents, as a restart without data does.
     pub fn empty_presence_set(&mut self) {
-        self.env.store.empty_presence_set();
+        self.env.store().empty_presence_set();
     }
 
     /// Changes delays and rates of faults.

@@ -109,6 +109,16 @@ impl SimStore {
         self.limits.units_of_window(rule, (counter, width_ms), self.time(now))
     }
 
+    pub(super) fn copies(&self) -> CounterCopies {
+        self.memory.copies()
+    }
+
+    /// Replaces all counters, which have moved. The replica follows.
+    pub(super) fn replace(&mut self, copies: CounterCopies) {
+        self.memory.replace_counters(copies);
+        self.replica.0 = self.memory.copies();
+    }
+
     pub(super) fn step_clock(&mut self, by_ms: i64) {
         self.clock.offset_ms += by_ms;
     }

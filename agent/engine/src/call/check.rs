@@ -6,9 +6,11 @@
 
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchScope, Positions};
@@ -16,6 +18,7 @@ use tollgate_core::rules::{MatchScope, Positions};
 use crate::call::decide::verdicts_of;
 use crate::call::known_calls::FoundRule;
 use crate::call::leases::payments::Payments;
+use crate::call::plan_call::PlanInstant;
 use crate::call::planned_call::{AnsweredStep, PlannedCall, StepResults, Verdicts, allow_over_quota};
 use crate::counters::{LockedTable, StoreAccess};
 use crate::engine::{Context, Engine};
@@ -95,7 +98,7 @@ impl Engine {
                 return Some(BegunCalls::AskStore(smallvec![planned]));
             }
             let mut charges = Charges::new();
-            self.add_charges(context, &planned, false, Self::expiry(context, &planned).1, &mut charges);
+            self.add_charges(context, &planned, false, Self::deadline(&planned.matched), &mut charges);
             let results = table.charge(&charges, context.now).unwrap_or_default();
             let share = |(charge, result): (&Charge, &ChargeResult)| result.share(charge, 0, charge.cost);
             let mut applied = charges.iter().zip(&results).map(share);
@@ -163,37 +166,34 @@ impl Engine {
             planned.rejection = Some(rejection);
         }
         let mut table = self.place(context, &mut planned.matched, beginning.is_tried)?;
-        let is_open = || self.store.breaker().is_open_for(Self::expiry(context, planned).0);
-        let store = if self.is_degraded() && is_open() || !self.can_carry(&planned.matched, &mut table) {
-            StoreAccess::Closed
-        } else if self.store.breaker().is_recovering(context.now) && !self.fleet.is_guessed() {
-            StoreAccess::Recovering
-        } else {
-            StoreAccess::Open
-        };
-        let may_lease = may_lease && planned.may_lease() && store == StoreAccess::Open;
-        let latest = context.bounds.latest;
+        let deadline = Self::deadline(&planned.matched);
+        self.set_access(context.now, deadline, &mut planned.matched, &mut table);
+        let is_open = |matched: &MatchedRule<'_>| matched.access == StoreAccess::Open;
+        let may_lease = may_lease && planned.may_lease() && planned.matched.iter().all(is_open);
         let mut payments = Payments::new();
         if may_lease {
-            let step_until = Self::expiry(context, planned).1;
-            payments = self.payments(context, &planned.matched, &mut table, Some(step_until));
+            payments = self.payments(context, &planned.matched, &mut table, Some(deadline));
             self.note_demand(&mut planned.matched, &mut table);
         }
         let asks = !self.settings.owns_table && beginning.may_ask;
-        let verdicts = self.plan(context, &mut planned.matched, &mut table, store, latest, &payments);
+        let verdicts = self.plan(context, &mut planned.matched, &mut table, PlanInstant::Now, &payments, &[]);
         // If the request is not sent, the views note nothing.
         if verdicts.as_ref().map_or(asks, is_admitted) {
             Self::take_payments(&mut planned.matched, &payments, &mut table);
         }
         if verdicts.is_none() && asks {
             for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {
-                table.view(matched.counter).ask_store(context.now, context.bounds);
+                table.view(matched.counter).ask_store(context.now, context.bounds_of(matched.primary));
             }
             if may_lease {
                 self.want_leases(context, &mut planned.matched, &mut table);
             }
         }
         if planned.matched.iter().any(|matched| matched.follows) {
+            // The request contains no rule whose primary does not answer.
+            for (matched, verdict) in planned.matched.iter_mut().zip(verdicts.iter().flatten()) {
+                matched.is_unasked |= verdict.is_some_and(|rule| rule.source.is_degraded());
+            }
             // As for a call whose answer is late.
             (planned.is_deferred, planned.error) = (true, Some(StoreError::TimedOut));
         }
@@ -201,8 +201,24 @@ impl Engine {
         if !planned.combined.allowed {
             Self::show_known_denials(context, planned, &mut table);
         }
-        planned.set_instant(latest);
+        planned.set_instant(planned.matched.first().map_or(context.bounds.latest, |matched| matched.at));
         Some(table)
+    }
+
+    /// Sets the access of a call to the primary of each of its counters.
+    fn set_access(
+        &self,
+        now: Timestamp,
+        deadline: Duration,
+        matched: &mut [MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+    ) {
+        for place in 0..matched.len() {
+            let primary = matched[place].primary;
+            let known =
+                matched[..place].iter().find(|earlier| earlier.primary == primary).map(|earlier| earlier.access);
+            matched[place].access = known.unwrap_or_else(|| self.access(now, primary, deadline, matched, table));
+        }
     }
 
     /// Returns a call before its plan: its number and its request.

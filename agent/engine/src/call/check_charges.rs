@@ -1,8 +1,7 @@
-//! Charges of a check: those that its calls ask the store for, and the instant at which they expire.
+//! Charges of a check: those that its calls ask the store for, and the deadline of the answer.
 
 use std::time::Duration;
 
-use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode};
 use tollgate_core::rules::Consistency;
 
@@ -16,26 +15,23 @@ impl Engine {
     /// call is denied already, the enforced charges are only evaluated.
     pub(crate) fn begin_check(&self, context: &Context<'_>, planned: &[PlannedCall<'_>]) -> (Charges, Duration) {
         let asking = || planned.iter().filter(|planned| planned.has_charges());
-        let expiries = asking().map(|planned| Self::expiry(context, planned));
-        let (deadline, expires_at) = expiries.min().unwrap_or_default();
+        let deadline = asking().map(|planned| Self::deadline(&planned.matched)).min().unwrap_or_default();
         let is_denied = are_denied(planned);
         let mut charges = Charges::new();
         for planned in asking() {
-            self.add_charges(context, planned, is_denied, expires_at, &mut charges);
+            self.add_charges(context, planned, is_denied, deadline, &mut charges);
         }
         (charges, deadline)
     }
 
-    /// Returns the shortest deadline of the rules of a call for which the store is asked, and the instant at which it
-    /// ends. The instant is counted from the latest that the store's clock may show. No caller waits past it.
-    pub(crate) fn expiry(context: &Context<'_>, planned: &PlannedCall<'_>) -> (Duration, Timestamp) {
-        let asking = || planned.matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
+    /// Returns the shortest deadline of the rules of a call for which the store is asked. No caller waits past it.
+    pub(crate) fn deadline(matched: &[MatchedRule<'_>]) -> Duration {
+        let asking = || matched.iter().filter(|matched| matched.policy.consistency != Consistency::Eventual);
         let shortest = |waits: bool| {
             asking().filter(|matched| matched.may_follow(false) != waits).map(|matched| matched.policy.deadline).min()
         };
         // No call waits for a charge that may follow its decision.
-        let deadline = shortest(true).or_else(|| shortest(false)).unwrap_or_default();
-        (deadline, context.bounds.latest.plus_ms(u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)))
+        shortest(true).or_else(|| shortest(false)).unwrap_or_default()
     }
 
     pub(crate) fn add_charges(
@@ -43,12 +39,13 @@ impl Engine {
         context: &Context<'_>,
         planned: &PlannedCall<'_>,
         is_denied: bool,
-        expires_at: Timestamp,
+        deadline: Duration,
         charges: &mut Charges,
     ) {
         let is_asked =
             |matched: &&MatchedRule<'_>| matched.own_verdict().is_none() && (matched.follows || !planned.is_deferred);
         for matched in planned.matched.iter().filter(is_asked) {
+            let expires_at = context.expiry_of(matched.primary, deadline);
             let mode = match (matched.is_counted_always(), is_denied, matched.wanted) {
                 (true, ..) => ChargeMode::CountOnly { expires_at },
                 _ if matched.cost == 0 => ChargeMode::Evaluate { expires_at },

@@ -92,8 +92,8 @@ impl Engine {
             }
             _ => {}
         }
-        let taken = matched.paid.as_deref().and_then(|paid| paid.taken);
-        let at = taken.map_or(planned.decided_at(), |taken| taken.span.nearest(planned.decided_at()));
+        let charged_at = planned.counted_at(position);
+        let at = planned.planned_at(position);
         let fate = planned.fate(position, result, stands, call.id().is_some());
         // The slot of a denied call without an id is held for nobody.
         let holds_none = matched.is_slot() && !stands && call.id().is_none();
@@ -118,7 +118,6 @@ impl Engine {
         let shadow_denied = planned.is_shadow_denied_by(position);
         let source = if home.is_some() { None } else { verdict.map(|rule| rule.source) };
         let source = source.unwrap_or(planned.combined.source);
-        let charged_at = result.map_or(at, |result| result.at);
         let row = CallRow { call: planned.number, at: charged_at, cost, outcome, shadow_denied, source };
         let round = self.publish(context, call, Some(matched.charged_counter()), row, home.take());
         if shadow_denied {
@@ -142,6 +141,7 @@ impl Engine {
         let shown = shown.or_else(|| combine(verdicts).shown);
         let status_of = |place: usize| {
             let (matched, verdict) = (matched.get(place)?, planned.told(place)?);
+            let from = if context.store.has_several_primaries() { planned.waits_from(context, place) } else { from };
             Some(matched.status(context.active, matched.cost, verdict, from))
         };
         let status = shown.and_then(status_of);
@@ -149,7 +149,8 @@ impl Engine {
         let waits = matched.iter().zip(verdicts).filter(|(matched, _)| !matched.never_denies());
         let delays = waits.filter_map(|(_, rule)| Some(rule.as_ref()?.verdict.delay_ms));
         let id = self.ids.decision(*number, matched.first().map(|matched| matched.counter));
-        let mut decision = Decision::new(allowed, source, planned.decided_at(), id);
+        let at = if matched.is_empty() { planned.decided_at() } else { planned.counted_at(0) };
+        let mut decision = Decision::new(allowed, source, at, id);
         decision.by = by.filter(|_| rejection.is_none());
         decision.status = rejection.as_ref().map(|rejection| rejection.status(call.cost())).or(status);
         if planned.tells_all {
@@ -158,6 +159,9 @@ impl Engine {
         (decision.is_over_quota, decision.is_shadow_denied) = (planned.is_over_quota, planned.is_shadow_denied());
         if let (true, Some(status)) = (planned.is_over_quota, &mut decision.status) {
             status.retry_after_ms = 0;
+        }
+        if !self.settings.store.has_one_step() {
+            decision.counted_after_ms = planned.counted_after_ms();
         }
         decision.delay_ms = if allowed { delays.max().unwrap_or(0) } else { 0 };
         decision.holds_slots = allowed && !held_back && matched.iter().any(MatchedRule::is_slot);
@@ -186,7 +190,8 @@ impl Engine {
         let event = match (result, verdict) {
             (Some(result), _) if !self.settings.owns_table => {
                 let units = if matches!(fate, Fate::Keep | Fate::KeepForRetry) { matched.cost } else { 0 };
-                let answer = (units > 0).then(|| self.store.acknowledgement(context.now, matched, result));
+                let answer = (units > 0 && !matched.is_passing)
+                    .then(|| self.store.acknowledgement(context.now, matched, result));
                 let is_demand = matched.is_demand && planned.combined.allowed;
                 ViewEvent::Answered { result, units, round, acknowledged: answer, is_demand }
             }
@@ -202,7 +207,7 @@ impl Engine {
                 if units < matched.cost {
                     self.store.update_counter(matched, generation, admitted(matched.cost - units, false));
                 }
-                let is_unsynced = fate == Fate::Backfill && eventual.is_none();
+                let is_unsynced = fate == Fate::Backfill && eventual.is_none_or(|eventual| eventual.is_unsynced);
                 let unsynced = is_unsynced.then(|| self.unsynced_of(planned, at, units));
                 let is_planned = planned_at == at;
                 if !is_planned {

@@ -19,19 +19,18 @@ impl Engine {
     /// request id always asks the store.
     #[must_use]
     pub fn local_answers(&self, now: Timestamp, call: &Call<'_>) -> Vec<(Arc<str>, LocalAnswer)> {
-        let may_lease = call.id().is_none()
-            && !self.settings.owns_table
-            && !self.is_degraded()
-            && !self.store.breaker().is_recovering(now);
+        let may_lease = call.id().is_none() && !self.settings.owns_table && !self.is_degraded();
         self.of_matched(now, call, |context, matched| {
             if matched.enforcement != Enforcement::Normal || !self.counters.holds(matched.counter) {
                 return None;
             }
-            let leases = self.lease_facts(context, &matched.policy);
+            let may_lease = may_lease && !self.store.breaker(matched.primary).is_recovering(now);
+            let leases = self.lease_facts(context, matched.primary, &matched.policy);
             let (generation, cost) = (context.active.order, matched.cost);
             self.counters.with(matched.counter, |view| {
-                let holds =
-                    |denial: &&CachedDenial| denial.holds(&matched.policy, generation, cost, now, context.bounds);
+                let holds = |denial: &&CachedDenial| {
+                    denial.holds(&matched.policy, generation, cost, now, context.bounds_of(matched.primary))
+                };
                 if may_lease && view.leased(&leases, cost).is_some_and(|leased| leased.units == cost) {
                     Some(LocalAnswer::Lease)
                 } else {
@@ -62,7 +61,7 @@ impl Engine {
     ) -> Vec<(Arc<str>, T)> {
         let mut thread_rules = ThreadRules::of(self.rules.in_force());
         let active = thread_rules.load().0;
-        let context = Context { now, bounds: self.store_time(now), active };
+        let context = Context { now, bounds: self.store_time(now), active, store: &self.store };
         let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
         let is_denied =
             self.match_call(&context, call, MatchScope::default(), false, &mut matched, &mut shadowed).is_err();

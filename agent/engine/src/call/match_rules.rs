@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::HashSlotId;
 use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
@@ -16,10 +18,11 @@ use tollgate_core::own_answer::OwnAnswer;
 use tollgate_core::rules::{ApplicableRule, Charging, ListMatch, MatchScope, Positions, Rule};
 
 use crate::call::known_calls::{FoundRule, SoleRule};
-use crate::counters::{Authority, Enforcement, Facts, LockedTable, RuleVerdict, SketchCharge};
+use crate::counters::{Authority, Enforcement, Facts, LockedTable, RuleVerdict, SketchCharge, StoreAccess};
 use crate::engine::{Context, Engine};
 use crate::report::{Notice, RuleCounts};
 use crate::rules::{MatchedRule, MatchedRules};
+use tollgate_core::counter::PrimaryIndex;
 
 /// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
 const REJECTED_RETRY_MS: u64 = 60_000;
@@ -61,7 +64,8 @@ impl FoundRule {
             _ => rule.policy_for(&active.set.resolved(call)).0?,
         };
         let (index, slot) = (index as usize, HashSlotId::of(counter));
-        Some(MatchedRule::new(Cow::Borrowed(rule), policy, index, (counter, slot), cost.into(), Enforcement::Normal))
+        let counter = (counter, slot, context.store.primary_of(slot));
+        Some(MatchedRule::new(Cow::Borrowed(rule), policy, index, counter, cost.into(), Enforcement::Normal))
     }
 }
 
@@ -116,7 +120,7 @@ impl Engine {
             // A call of cost 0 asks, whatever the rule charges for others.
             let cost = if call.cost() == 0 { 0 } else { rule.cost_of(&resolved, call.cost()) };
             let enforcement = enforcement(rule, exempt, call.id().is_some(), is_alone);
-            let (rule, counter) = (Cow::Borrowed(rule), (counter, slot));
+            let (rule, counter) = (Cow::Borrowed(rule), (counter, slot, self.store.primary_of(slot)));
             matched.push(MatchedRule::new(rule, policy, index, counter, cost, enforcement));
         }
         Ok(())
@@ -152,10 +156,31 @@ impl Engine {
         Some(table)
     }
 
-    /// Returns true if a call can carry the units of its counters that the store does not know.
-    pub(crate) fn can_carry(&self, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
-        let mut placed = matched.iter().filter(|matched| matched.sketched.is_none());
-        !self.store.has_unsynced() || placed.all(|matched| table.view(matched.counter).may_ask_store())
+    /// Returns true if a call can carry the units of its counters at a primary that the primary does not know.
+    fn can_carry(&self, primary: PrimaryIndex, matched: &[MatchedRule<'_>], table: &mut LockedTable<'_>) -> bool {
+        let mut placed = matched.iter().filter(|matched| matched.primary == primary && matched.sketched.is_none());
+        !self.store.outbox(primary).has_units() || placed.all(|matched| table.view(matched.counter).may_ask_store())
+    }
+
+    /// Returns the access of a call to a primary. A request is not sent while the breaker is open for its deadline, nor
+    /// about a counter that lacks more units than the call can carry.
+    pub(crate) fn access(
+        &self,
+        now: Timestamp,
+        primary: PrimaryIndex,
+        deadline: Duration,
+        matched: &[MatchedRule<'_>],
+        table: &mut LockedTable<'_>,
+    ) -> StoreAccess {
+        let breaker = self.store.breaker(primary);
+        let is_open = breaker.is_open() && breaker.is_open_for(deadline);
+        if is_open || !self.can_carry(primary, matched, table) {
+            StoreAccess::Closed
+        } else if breaker.is_recovering(now) && !self.fleet.is_guessed() {
+            StoreAccess::Recovering
+        } else {
+            StoreAccess::Open
+        }
     }
 
     /// Charges the caller of a counter without a place. Returns the verdict, and the limit that gave it.
@@ -175,8 +200,8 @@ impl Engine {
         let shares = (!self.settings.owns_table).then(|| {
             let rank = self.rank_of(policy, *caller);
             Facts {
-                now: context.bounds,
-                at: context.bounds.latest,
+                now: context.bounds_of(matched.primary),
+                at: context.bounds_of(matched.primary).latest,
                 own_now: context.now,
                 authority: Authority::Store,
                 part: self.fleet.part(),
@@ -190,8 +215,12 @@ impl Engine {
 
 /// Finds a place in the table for a counter; returns false if there is none.
 pub(crate) fn has_place(context: &Context<'_>, table: &mut LockedTable<'_>, matched: &MatchedRule<'_>) -> bool {
-    let (now, is_alone) = (context.bounds.earliest, context.active.has_one_limit);
-    table.place(matched.counter, &matched.rule.name, is_alone, now)
+    let (now, is_alone) = (context.bounds_of(matched.primary).earliest, context.active.has_one_limit);
+    let has_place = table.place(matched.counter, &matched.rule.name, is_alone, now);
+    if has_place && context.store.has_several_primaries() {
+        table.follow_primary(matched.counter, matched.primary, |primary| context.bounds_of(primary));
+    }
+    has_place
 }
 
 /// Returns the enforcement of a rule. A caller that is never denied is counted all the same. A request with an id may

@@ -22,7 +22,7 @@ mod local_answers;
 pub use check::Decisions;
 pub(crate) use check::{Beginning, BegunCalls, PlannedCalls};
 pub use known_calls::FoundRule;
-pub(crate) use leases::{Sending, grant};
+pub(crate) use leases::{Destination, Sending, grant};
 pub(crate) use planned_call::PlannedCall;
 #[cfg(test)]
 pub(crate) use record::CallHome;

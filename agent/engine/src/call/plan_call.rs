@@ -14,22 +14,45 @@ use crate::counters::{
 };
 use crate::engine::{Context, Engine};
 use crate::rules::{EventualVerdict, MatchedRule};
+use tollgate_core::counter::PrimaryIndex;
+
+/// Instant at which an admission without an answer counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum PlanInstant {
+    /// The latest that the time of the counter's primary may be.
+    Now,
+    /// The earliest at which the primary may have charged a request that was sent at this instant of the agent's own time.
+    SentAt(Timestamp),
+}
+
+impl PlanInstant {
+    fn of(self, context: &Context<'_>, primary: PrimaryIndex) -> Timestamp {
+        let bounds = context.bounds_of(primary);
+        match self {
+            Self::Now => bounds.latest,
+            Self::SentAt(sent_at) => bounds.earliest.minus_ms(context.now.ms_since(sent_at)),
+        }
+    }
+}
 
 impl Engine {
     /// Plans a call, whose admission counts at `at`: the verdicts of its rules; none if the store must be asked. After the first
     /// denial, only rules that count denied calls, too, have a verdict. A rule that cannot deny is charged afterwards if the call
-    /// needs no store otherwise.
+    /// needs no store otherwise. A verdict of `known` stands as it is.
     pub(crate) fn plan(
         &self,
         context: &Context<'_>,
         matched: &mut [MatchedRule<'_>],
         table: &mut LockedTable<'_>,
-        store: StoreAccess,
-        at: Timestamp,
+        at: PlanInstant,
         payments: &[Option<LeasedCall>],
+        known: &[Option<RuleVerdict>],
     ) -> Option<Verdicts> {
         let mut verdicts: Verdicts = smallvec![None; matched.len()];
         let (mut is_denied, mut asks) = (false, false);
+        for matched in matched.iter_mut() {
+            matched.at = at.of(context, matched.primary);
+        }
         // The rules that may deny come first, whatever their places.
         for never_denies in [false, true] {
             for (place, matched) in matched.iter_mut().enumerate() {
@@ -37,13 +60,14 @@ impl Engine {
                     continue;
                 }
                 let payment = payments.get(place).copied().flatten();
-                let verdict = match payment.filter(|payment| payment.units == matched.cost) {
+                let known = known.get(place).copied().flatten();
+                let verdict = known.or_else(|| match payment.filter(|payment| payment.units == matched.cost) {
                     Some(payment) => {
                         let (view, policy) = (table.view(matched.counter), &matched.policy);
                         Some(RuleVerdict::local(policy, payment.verdict, view.quota(policy), LocalAnswer::Lease))
                     }
-                    None => self.plan_rule(context, matched, table, store, at, (payment, is_denied)),
-                };
+                    None => self.plan_rule(context, matched, table, (payment, is_denied)),
+                });
                 // A call that only rules in quota mode deny may pass, so it is decided by the others, too.
                 is_denied |= verdict.is_some_and(|rule| !rule.verdict.admitted) && !matched.in_quota_mode();
                 asks |= verdict.is_none() && !matched.may_follow(false);
@@ -65,7 +89,18 @@ impl Engine {
                 return None;
             }
         }
-        (is_denied || !asks).then_some(verdicts)
+        if is_denied || !asks {
+            return Some(verdicts);
+        }
+        for (matched, verdict) in matched.iter_mut().zip(verdicts) {
+            // The other primaries decide whether the call passes.
+            if let Some(rule) = verdict.filter(|rule| rule.source.is_degraded() && matched.own_verdict().is_none()) {
+                let at = matched.at;
+                matched.eventual = Some(Box::new(EventualVerdict { rule, at, would_deny: false, is_unsynced: true }));
+                matched.is_unasked = true;
+            }
+        }
+        None
     }
 
     /// Plans one rule of a call, of which a lease may pay a part; none if the store must be asked. If the call is denied
@@ -75,8 +110,6 @@ impl Engine {
         context: &Context<'_>,
         matched: &mut MatchedRule<'_>,
         table: &mut LockedTable<'_>,
-        store: StoreAccess,
-        at: Timestamp,
         (payment, is_denied): (Option<LeasedCall>, bool),
     ) -> Option<RuleVerdict> {
         if let Some(own) = matched.own_verdict() {
@@ -84,11 +117,12 @@ impl Engine {
         }
         let cost = matched.unpaid() - payment.map_or(0, |payment| payment.units);
         let enforcement = if is_denied { Enforcement::NeverDeny } else { matched.enforcement };
-        let MatchedRule { counter, policy, eventual, .. } = matched;
+        let (now, at) = (context.bounds_of(matched.primary), matched.at);
+        let MatchedRule { counter, policy, eventual, access, .. } = matched;
         let is_eventual = self.is_eventual(policy);
-        let store = if is_eventual { StoreAccess::Closed } else { store.under(policy) };
+        let store = if is_eventual { StoreAccess::Closed } else { access.under(policy) };
         let without_store =
-            || self.bus.signals().authority(counter.partition(self.settings.partitions), context.now, context.bounds);
+            || self.bus.signals().authority(counter.partition(self.settings.partitions), context.now, now);
         let authority = match store {
             StoreAccess::Open => Authority::Store,
             StoreAccess::Late => without_store().alone(),
@@ -96,7 +130,7 @@ impl Engine {
         };
         let rank = if store == StoreAccess::Open { None } else { self.rank_of(policy, *counter) };
         let part = self.fleet.part();
-        let facts = Facts { now: context.bounds, at, own_now: context.now, authority, part, rank };
+        let facts = Facts { now, at, own_now: context.now, authority, part, rank };
         let generation = context.active.order;
         let view = table.view(*counter);
         let plan = match store {
@@ -120,7 +154,7 @@ impl Engine {
                 }
                 if is_eventual {
                     let would_deny = verdict.retry_at > facts.now.earliest;
-                    *eventual = Some(Box::new(EventualVerdict { rule, at, would_deny }));
+                    *eventual = Some(Box::new(EventualVerdict { rule, at, would_deny, is_unsynced: false }));
                 }
                 Some(rule)
             }
@@ -146,7 +180,7 @@ impl Engine {
             let (view, policy) = (table.view(matched.counter), &*matched.policy);
             let (generation, cost, enforcement) = (context.active.order, matched.unpaid(), matched.enforcement);
             let charge = ChargeFacts { policy, generation, view, cost, enforcement };
-            if let Some(denial) = cached_denial(&charge, context.now, context.bounds) {
+            if let Some(denial) = cached_denial(&charge, context.now, context.bounds_of(matched.primary)) {
                 let denial = RuleVerdict::local(policy, denial, view.quota(policy), LocalAnswer::CachedDenial);
                 planned.show_longer(position, denial);
             }
@@ -156,7 +190,7 @@ impl Engine {
     /// Returns the verdict of a rule that cannot deny, before the store has charged it: by the units of its last answer.
     fn followed(context: &Context<'_>, matched: &MatchedRule<'_>, table: &mut LockedTable<'_>) -> RuleVerdict {
         let MatchedRule { counter, policy, cost, .. } = matched;
-        let now = context.bounds.latest;
+        let now = context.bounds_of(matched.primary).latest;
         let view = table.view(*counter);
         let at_once = if policy.burst > 0 { policy.burst } else { view.quota(policy) };
         let known = view.store_count(policy, now);

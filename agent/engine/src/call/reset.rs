@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
-use tollgate_core::counter::{ChargeMode, ChargeResults, StoreError};
+use tollgate_core::counter::{ChargeMode, StoreError};
 use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::messages::presence::CounterReset;
@@ -22,6 +22,7 @@ use crate::call::match_rules::{ShadowedRules, has_place};
 use crate::call::record::CallRow;
 use crate::engine::{Context, Engine};
 use crate::rules::{Charges, MatchedRule, MatchedRules};
+use crate::store::ChargeAnswer;
 
 /// Deadline of the request to the store, for which an operator waits.
 pub(crate) const RESET_DEADLINE: Duration = Duration::from_secs(1);
@@ -99,7 +100,7 @@ impl Engine {
                 continue;
             }
             if self.is_eventual(&matched.policy) {
-                self.emptied(context, call, &matched, reset.number, context.bounds.earliest);
+                self.emptied(context, call, &matched, reset.number, context.bounds_of(matched.primary).earliest);
             } else {
                 charges.push(matched.charge(context.active.order, 0, ChargeMode::Reset));
                 reset.matched.push(matched);
@@ -115,23 +116,19 @@ impl Engine {
         context: &Context<'_>,
         call: &Call<'_>,
         reset: &mut Reset<'_>,
-        answer: &Result<ChargeResults, StoreError>,
+        answers: &[ChargeAnswer],
     ) -> CallerReset {
         let mut rules = std::mem::take(&mut reset.rules);
-        let asked = |rule: &ResetRule| reset.matched.iter().any(|matched| matched.rule.name == rule.rule);
-        match answer {
-            Ok(results) => {
-                for (matched, result) in reset.matched.iter().zip(results) {
-                    self.emptied(context, call, matched, reset.number, result.at);
-                }
+        for (matched, answer) in reset.matched.iter().zip(answers) {
+            if let Ok(result) = answer {
+                self.emptied(context, call, matched, reset.number, result.at);
+                continue;
             }
-            Err(_) => {
-                for rule in rules.iter_mut().filter(|rule| asked(rule)) {
-                    rule.effect = ResetEffect::Unconfirmed;
-                }
+            for rule in rules.iter_mut().filter(|rule| rule.rule == matched.rule.name) {
+                rule.effect = ResetEffect::Unconfirmed;
             }
         }
-        CallerReset { rules, error: answer.as_ref().err().copied() }
+        CallerReset { rules, error: answers.iter().find_map(|answer| answer.err()) }
     }
 
     /// Applies resets that another agent has announced. One from before a step back of the store's clock may lie in the future; it would

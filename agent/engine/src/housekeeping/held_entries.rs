@@ -3,6 +3,7 @@
 use tollgate_core::counter::CounterId;
 
 use crate::engine::Engine;
+use crate::store::Outbox;
 
 /// Size of each bounded map and queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,16 +49,16 @@ impl Engine {
     /// Returns the size of each bounded map and queue.
     #[must_use]
     pub fn held(&self) -> HeldEntries {
-        let outbox = self.store.outbox();
+        let outboxes = || self.store.used_primaries().map(|primary| self.store.outbox(primary));
         HeldEntries {
             counters: self.counters.len(),
             waiting_rows: self.bus.rows().waiting_rows(),
             waiting_batches: self.bus.rows().waiting_batches(),
             own_batches: self.bus.signals().kept(),
-            unsynced_counters: outbox.unsynced_counters(),
-            unsynced_entries_most: outbox.entries_most(),
+            unsynced_counters: outboxes().map(Outbox::unsynced_counters).sum(),
+            unsynced_entries_most: self.store.entries_most(),
             sketch_bytes: self.counters.sketches().bytes(),
-            lost_counters: outbox.lost_counters(),
+            lost_counters: outboxes().map(Outbox::lost_counters).sum(),
         }
     }
 }

@@ -19,16 +19,22 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResults, StoreError};
 
-use crate::call::{Beginning, BegunCalls, Correction, Decisions, FoundRule, RESET_DEADLINE, Sending, ThreadRules};
+use crate::call::{
+    Beginning, BegunCalls, Correction, Decisions, Destination, FoundRule, RESET_DEADLINE, Sending, ThreadRules,
+};
 use crate::engine::{Context, Engine};
 use crate::request::operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 use crate::request::renewed_request::results_of;
 use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
+use crate::request::store_step::{StepAnswers, are_answered};
 use crate::rules::{ActiveRules, Charges};
+use crate::store::{ChargeAnswer, ChargeAnswers, answers_of};
+use tollgate_core::counter::PrimaryIndex;
 
 impl Engine {
     /// Begins an operation.
@@ -72,7 +78,7 @@ impl Engine {
         operation: Operation<'_, '_>,
         beginning: Beginning<'_>,
     ) -> Option<Progress> {
-        let context = Context { now, bounds: self.store_time(now), active };
+        let context = Context { now, bounds: self.store_time(now), active, store: &self.store };
         let mut deferred: Option<Decisions> = None;
         let (calls, charges, deadline, mut pending): (&[Call<'_>], _, _, _) = match operation {
             Operation::Check { calls, scope } => {
@@ -96,19 +102,20 @@ impl Engine {
                 let (charges, reset) = self.begin_reset(&context, call);
                 (slice::from_ref(call), charges, RESET_DEADLINE, AskedOperation::Reset(reset))
             }
-            Operation::Backfill => {
-                let (charges, counters) = self.store.begin_backfill();
-                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Backfill(counters))
+            Operation::Backfill(primary) => {
+                let (charges, counters) = self.store.begin_backfill(primary);
+                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Backfill(primary, counters))
             }
-            Operation::Reopen => {
-                let (charges, counters) = self.store.begin_reopening(now);
-                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Reopen(counters))
+            Operation::Reopen(primary) => {
+                let (charges, counters) = self.store.begin_reopening(primary, now);
+                (&[], charges, UNATTENDED_DEADLINE, AskedOperation::Reopen(primary, counters))
             }
         };
         if charges.is_empty() || self.settings.owns_table {
             let results = if charges.is_empty() { ChargeResults::new() } else { self.charge_own_table(now, &charges) };
-            let sent = Sending { at: now, epoch: self.store.lease_epoch() };
-            return Some(Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, Ok(results))));
+            let sent = Sending { at: now, destinations: &[] };
+            let answers = answers_of(charges.len(), Ok(results));
+            return Some(Progress::Done(self.complete(&context, calls, &charges, &mut pending, sent, &answers)));
         }
         let (active, calls) = (active.clone(), calls.iter().map(|call| self.kept(call)).collect());
         let mut request = AskedRequest {
@@ -117,7 +124,10 @@ impl Engine {
             charges,
             carried: 0,
             deadline,
-            sent: Sending { at: now, epoch: self.store.lease_epoch() },
+            sent_at: now,
+            destinations: SmallVec::new(),
+            answered: SmallVec::new(),
+            has_one_step: self.settings.store.has_one_step(),
             renewed_after: None,
             is_deferred: deferred.is_some(),
             pending: pending.into_owned(),
@@ -127,6 +137,7 @@ impl Engine {
             request.carried = carried.len();
             request.charges.insert_many(0, carried);
         }
+        self.address(&mut request);
         let request = StoreRequest(Box::new(request));
         Some(match deferred {
             Some(decisions) => Progress::Deferred(Output::Decisions(decisions), request),
@@ -144,7 +155,16 @@ impl Engine {
         (slice::from_ref(call), charges, UNATTENDED_DEADLINE, AskedOperation::Adjustment(adjustment))
     }
 
-    /// Finishes an operation with the answer of the store. Without an answer the engine decides by signals or by the rule's
+    /// Finds the destinations of the charges of a request.
+    pub(crate) fn address(&self, request: &mut AskedRequest) {
+        let destination = |charge: &Charge| {
+            let primary = self.store.primary_of(charge.slot);
+            Destination { primary, epoch: self.store.lease_epoch(primary), is_passing: false }
+        };
+        request.destinations = request.charges.iter().map(destination).collect();
+    }
+
+    /// Finishes an operation with the answer of the store to all charges. Without an answer the engine decides by signals or by the rule's
     /// `on_failure`. After a missed deadline, the request is kept for its [late answer](Engine::late_answer).
     #[must_use]
     pub fn finish(
@@ -153,22 +173,73 @@ impl Engine {
         request: &mut StoreRequest,
         answer: Result<ChargeResults, StoreError>,
     ) -> Output {
-        let AskedRequest { active, calls, charges, carried, deadline, sent, renewed_after, pending, .. } =
-            &mut *request.0;
-        let sent = *sent;
-        self.store.note_time_of(sent.at, now, &answer);
-        let answer = answer.map(|results| results_of(results, *renewed_after));
-        match (&*pending, &answer) {
-            (AskedOperation::Check(_), Ok(_)) => self.store.breaker().answered(now.ms_since(sent.at)),
-            (AskedOperation::Check(_), Err(error)) => self.store.unanswered_check(sent.at, *deadline, now, *error),
-            (AskedOperation::Adjustment(_) | AskedOperation::Reset(_), Ok(_))
-            | (AskedOperation::Backfill(_) | AskedOperation::Reopen(_), _) => {}
-            (_, Err(error)) => self.store.unanswered(sent.at, *deadline, now, *error),
-        }
+        let answers = answers_of(request.charges().len(), answer);
+        self.finish_charges(now, request, answers)
+    }
+
+    /// Finishes an operation with the answers of the store to the steps of the request that were answered by the deadline.
+    #[must_use]
+    pub fn finish_steps(&self, now: Timestamp, request: &mut StoreRequest, answers: &StepAnswers) -> Output {
+        let answers = request.answers(answers, StoreError::TimedOut);
+        self.finish_charges(now, request, answers)
+    }
+
+    fn finish_charges(&self, now: Timestamp, request: &mut StoreRequest, mut answers: ChargeAnswers) -> Output {
+        request.0.answered = are_answered(&answers);
+        let AskedRequest {
+            active,
+            calls,
+            charges,
+            carried,
+            deadline,
+            sent_at,
+            destinations,
+            renewed_after,
+            pending,
+            ..
+        } = &mut *request.0;
+        results_of(&mut answers, *renewed_after);
+        self.note_answers(now, *sent_at, *deadline, destinations, pending, &answers);
         let (carried, charges) = charges.split_at(*carried);
-        let answer = answer.map(|results| self.learn(sent.at, carried, charges, pending, results));
-        let context = Context { now, bounds: self.store_time(now), active };
-        self.complete(&context, calls, charges, pending, sent, answer)
+        let (carried_answers, answers) = answers.split_at_mut(carried.len());
+        self.learn(*sent_at, (carried, carried_answers), (charges, answers), pending);
+        let context = Context { now, bounds: self.store_time(now), active, store: &self.store };
+        let sent = Sending { at: *sent_at, destinations: &destinations[carried.len()..] };
+        self.complete(&context, calls, charges, pending, sent, answers)
+    }
+
+    /// Records what the answers by the deadline say about each primary: its time, and whether it answers.
+    fn note_answers(
+        &self,
+        now: Timestamp,
+        sent_at: Timestamp,
+        deadline: Duration,
+        destinations: &[Destination],
+        pending: &AskedOperation<'_>,
+        answers: &[ChargeAnswer],
+    ) {
+        let mut noted: SmallVec<[PrimaryIndex; 2]> = SmallVec::new();
+        for Destination { primary, .. } in destinations {
+            if noted.contains(primary) {
+                continue;
+            }
+            noted.push(*primary);
+            let of_primary = destinations.iter().zip(answers).filter(|(known, _)| known.primary == *primary);
+            let of_primary: SmallVec<[&ChargeAnswer; 2]> = of_primary.map(|(_, answer)| answer).collect();
+            for answer in &of_primary {
+                self.store.note_time_of(*primary, sent_at, now, answer);
+            }
+            let error = of_primary.iter().find_map(|answer| answer.err());
+            match (pending, error) {
+                (AskedOperation::Check(_), None) => self.store.breaker(*primary).answered(now.ms_since(sent_at)),
+                (AskedOperation::Check(_), Some(error)) => {
+                    self.store.unanswered_check(*primary, sent_at, deadline, now, error);
+                }
+                (AskedOperation::Adjustment(_) | AskedOperation::Reset(_), None)
+                | (AskedOperation::Backfill(..) | AskedOperation::Reopen(..), _) => {}
+                (_, Some(error)) => self.store.unanswered(*primary, sent_at, deadline, now, error),
+            }
+        }
     }
 
     /// Applies charges to the counts in the own table, which refuses no counter and where no request expires.
@@ -182,22 +253,22 @@ impl Engine {
         calls: &[Call<'_>],
         charges: &[Charge],
         pending: &mut AskedOperation<'_>,
-        sent: Sending,
-        answer: Result<ChargeResults, StoreError>,
+        sent: Sending<'_>,
+        answers: &[ChargeAnswer],
     ) -> Output {
         match pending {
             AskedOperation::Check(planned) => {
-                Output::Decisions(self.finish_check(context, calls, planned, charges, sent, &answer))
+                Output::Decisions(self.finish_check(context, calls, planned, charges, sent, answers))
             }
             AskedOperation::Adjustment(adjustment) => {
-                Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answer))
+                Output::Adjusted(self.finish_adjustment(context, &calls[0], adjustment, charges, answers))
             }
-            AskedOperation::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, &answer)),
-            AskedOperation::Backfill(counters) => {
-                Output::Backfilled(self.store.finish_backfill(mem::take(counters), charges, &answer))
+            AskedOperation::Reset(reset) => Output::Reset(self.finish_reset(context, &calls[0], reset, answers)),
+            AskedOperation::Backfill(primary, counters) => {
+                Output::Backfilled(self.store.finish_backfill(*primary, mem::take(counters), charges, answers))
             }
-            AskedOperation::Reopen(counters) => {
-                Output::Reopened(self.store.finish_reopening(context.now, mem::take(counters), &answer))
+            AskedOperation::Reopen(primary, counters) => {
+                Output::Reopened(self.store.finish_reopening(*primary, context.now, mem::take(counters), answers))
             }
         }
     }

@@ -13,6 +13,7 @@ use tollgate_core::rules::MatchScope;
 
 use crate::call::{CallerReset, Decisions};
 use crate::request::store_request::StoreRequest;
+use tollgate_core::counter::PrimaryIndex;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
 pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);
@@ -57,10 +58,10 @@ pub enum Operation<'a, 'c> {
         /// The call, whose cost does not matter.
         call: &'a Call<'c>,
     },
-    /// Charges the next few unsynced units to a store that has recovered. To be repeated until it is done.
-    Backfill,
-    /// Opens the next few counters again whose units the store has lost. To be repeated until it is done.
-    Reopen,
+    /// Charges the next few unsynced units to a primary that has recovered. To be repeated until it is done.
+    Backfill(PrimaryIndex),
+    /// Opens the next few counters again whose units a primary has lost. To be repeated until it is done.
+    Reopen(PrimaryIndex),
 }
 
 /// Result of [`Engine::begin`](crate::Engine::begin).

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
+use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, CounterId, StoreError};
 use tollgate_core::decision::{LocalAnswer, Source};
 
-use crate::call::{Adjustment, PlannedCall, PlannedCalls, Reset, Sending};
+use crate::call::{Adjustment, Destination, PlannedCall, PlannedCalls, Reset};
 use crate::counters::RuleVerdict;
 use crate::engine::Engine;
 use crate::rules::{ActiveRules, Charges, MatchedRule};
 use crate::store::{LostCounter, UnsyncedCounter};
+use tollgate_core::counter::PrimaryIndex;
 
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]
@@ -44,9 +46,16 @@ pub(crate) struct AskedRequest {
     pub(crate) charges: Charges,
     pub(crate) carried: usize,
     pub(crate) deadline: Duration,
-    pub(crate) sent: Sending,
+    /// Agent's own time of the sending.
+    pub(crate) sent_at: Timestamp,
+    /// Destinations of the charges.
+    pub(crate) destinations: SmallVec<[Destination; 2]>,
+    /// True for each charge that was answered by the deadline; empty before it.
+    pub(crate) answered: SmallVec<[bool; 2]>,
     /// Error after which it was sent once more, if it was.
     pub(crate) renewed_after: Option<StoreError>,
+    /// True if the store applies all charges of a call in one step.
+    pub(crate) has_one_step: bool,
     /// True if its calls are decided, so that nobody waits for the answer.
     pub(crate) is_deferred: bool,
     pub(crate) pending: AskedOperation<'static>,
@@ -58,8 +67,8 @@ pub(crate) enum AskedOperation<'a> {
     Check(PlannedCalls<'a>),
     Adjustment(Adjustment<'a>),
     Reset(Reset<'a>),
-    Backfill(Vec<UnsyncedCounter>),
-    Reopen(Vec<LostCounter>),
+    Backfill(PrimaryIndex, Vec<UnsyncedCounter>),
+    Reopen(PrimaryIndex, Vec<LostCounter>),
 }
 
 impl AskedOperation<'_> {
@@ -73,8 +82,8 @@ impl AskedOperation<'_> {
             Self::Check(planned) => AskedOperation::Check(planned.into_iter().map(PlannedCall::into_owned).collect()),
             Self::Adjustment(adjustment) => AskedOperation::Adjustment(adjustment.into_owned()),
             Self::Reset(reset) => AskedOperation::Reset(reset.into_owned()),
-            Self::Backfill(counters) => AskedOperation::Backfill(counters),
-            Self::Reopen(counters) => AskedOperation::Reopen(counters),
+            Self::Backfill(primary, counters) => AskedOperation::Backfill(primary, counters),
+            Self::Reopen(primary, counters) => AskedOperation::Reopen(primary, counters),
         }
     }
 }
@@ -91,19 +100,12 @@ impl Engine {
             // A refund at the store follows the units that it refunds.
             AskedOperation::Adjustment(adjustment) => self.store.carried(generation, adjustment.matched.iter()),
             // Units that the store does not know are dropped with the reset.
-            AskedOperation::Reset(_) | AskedOperation::Backfill(_) | AskedOperation::Reopen(_) => Charges::new(),
+            AskedOperation::Reset(_) | AskedOperation::Backfill(..) | AskedOperation::Reopen(..) => Charges::new(),
         }
     }
 }
 
 impl StoreRequest {
-    /// Returns the steps of the request: the charges of one step are applied at once, and each step is sent after the
-    /// answer to the step before it. The results of all steps, in their order, are the answer.
-    pub fn steps(&self) -> impl Iterator<Item = &[Charge]> + Clone {
-        let (carried, charges) = self.0.charges.split_at(self.0.carried);
-        [carried, charges].into_iter().filter(|step| !step.is_empty())
-    }
-
     /// Returns all charges, in the order of the steps.
     #[must_use]
     pub fn charges(&self) -> &[Charge] {
@@ -145,6 +147,14 @@ impl StoreRequest {
             planned.matched.iter().zip(verdicts).map(rule).collect()
         };
         planned.iter().map(of_call).collect()
+    }
+
+    /// Returns the primary whose counters a request of the maintenance concerns. Some of them may have moved since.
+    pub(crate) fn primary(&self) -> PrimaryIndex {
+        match self.0.pending {
+            AskedOperation::Backfill(primary, _) | AskedOperation::Reopen(primary, _) => primary,
+            _ => self.0.destinations.first().map_or(PrimaryIndex::ONLY, |destination| destination.primary),
+        }
     }
 
     /// Returns the time to wait for the answer: the shortest deadline of the rules concerned.

@@ -14,8 +14,9 @@ use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, LocalAn
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule};
 
-use crate::counters::{CHECKED_MS, ChargedCounter, Enforcement, RuleVerdict, TakenUnits};
+use crate::counters::{CHECKED_MS, ChargedCounter, Enforcement, RuleVerdict, StoreAccess, TakenUnits};
 use crate::rules::active_rules::ActiveRules;
+use tollgate_core::counter::PrimaryIndex;
 
 /// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms.
 /// Units follow the calls. A caller that waited for its window would be away when they come, and they would leave
@@ -29,6 +30,7 @@ pub(crate) type Charges = SmallVec<[Charge; 2]>;
 
 /// One rule that applies to a call. It borrows from the rules in force, unless a request to the store keeps it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts of one rule and one call")]
 pub(crate) struct MatchedRule<'a> {
     pub(crate) rule: Cow<'a, Arc<Rule>>,
     pub(crate) policy: Cow<'a, LimitPolicy>,
@@ -36,10 +38,18 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) counter: CounterId,
     /// Verdict of the sketch, if the counter has no place in the table.
     pub(crate) sketched: Option<Box<RuleVerdict>>,
-    /// Verdict of the signals, if no store decides: under `consistency: eventual`. It is given once, with the first
-    /// plan of the call.
+    /// Verdict of the signals, if no store decides: under `consistency: eventual`, or because the primary does not answer while
+    /// others are asked. It is given once, with the first plan of the call.
     pub(crate) eventual: Option<Box<EventualVerdict>>,
     pub(crate) slot: HashSlotId,
+    /// Primary that holds the counter.
+    pub(crate) primary: PrimaryIndex,
+    /// True if the slot of the counter is on its way to the primary that has answered: another call may find it at another one.
+    pub(crate) is_passing: bool,
+    /// Access of the call to that primary.
+    pub(crate) access: StoreAccess,
+    /// Instant of the plan in the time of that primary, at which an admission without its answer counts.
+    pub(crate) at: Timestamp,
     pub(crate) cost: u64,
     pub(crate) enforcement: Enforcement,
     /// Units to lease with the charge.
@@ -48,7 +58,7 @@ pub(crate) struct MatchedRule<'a> {
     pub(crate) is_demand: bool,
     /// Payment of the call by a lease. The box keeps rules small that no lease pays, because they are moved often.
     pub(crate) paid: Option<Box<Payment>>,
-    /// True if the request to the store does not contain the rule, because a lease paid that has ended since.
+    /// True if the request to the store does not contain the rule: a lease paid that has ended since, or its primary did not answer.
     pub(crate) is_unasked: bool,
     /// True if the call is decided without the store, which is charged afterwards because the rule counts such calls, too.
     pub(crate) follows: bool,
@@ -72,15 +82,18 @@ pub(crate) struct EventualVerdict {
     pub(crate) at: Timestamp,
     /// True if the call is admitted only because the rule never denies.
     pub(crate) would_deny: bool,
+    /// True if the store is told of the admission afterwards.
+    pub(crate) is_unsynced: bool,
 }
 
 impl<'a> MatchedRule<'a> {
-    /// Creates a rule that nothing has decided or paid yet. `counter` is its counter, and the hash slot of it.
+    /// Creates a rule that nothing has decided or paid yet. `counter` is its counter, the hash slot of it, and the primary that
+    /// holds it.
     pub(crate) fn new(
         rule: Cow<'a, Arc<Rule>>,
         policy: Cow<'a, LimitPolicy>,
         index: usize,
-        (counter, slot): (CounterId, HashSlotId),
+        (counter, slot, primary): (CounterId, HashSlotId, PrimaryIndex),
         cost: u64,
         enforcement: Enforcement,
     ) -> Self {
@@ -92,6 +105,10 @@ impl<'a> MatchedRule<'a> {
             sketched: None,
             eventual: None,
             slot,
+            primary,
+            is_passing: false,
+            access: StoreAccess::Open,
+            at: Timestamp::default(),
             cost,
             enforcement,
             wanted: None,

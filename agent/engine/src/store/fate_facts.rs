@@ -142,6 +142,8 @@ impl From<StoreError> for InStore {
             | StoreError::Full
             | StoreError::Busy
             | StoreError::Contended
+            | StoreError::Moved
+            | StoreError::Asked(_)
             | StoreError::Refused => Self::Failed,
         }
     }

@@ -10,9 +10,11 @@ mod corrections;
 mod reset_announcements;
 mod resets;
 mod losses;
+mod charge_answer;
 mod outbox;
 mod link;
 
+pub(crate) use charge_answer::{ChargeAnswer, ChargeAnswers, answers_of};
 pub(crate) use fate::fate;
 pub(crate) use fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
 #[cfg(feature = "planted-mistakes")]
@@ -22,4 +24,4 @@ pub use link::BACKFILL_CHARGES_MAX;
 pub(crate) use link::StoreLink;
 pub(crate) use losses::WitnessedLoss;
 pub use outbox::UNSYNCED_COUNTERS_MAX;
-pub(crate) use outbox::{LostCounter, UnsyncedCounter};
+pub(crate) use outbox::{LostCounter, Outbox, UnsyncedCounter};

@@ -52,7 +52,12 @@ impl TimeBounds {
         self.earliest.ms_since(other.latest) > ms || other.earliest.ms_since(self.latest) > ms
     }
 
-    fn width_ms(self) -> u64 {
+    /// Returns the smallest bounds that include these and others.
+    pub(crate) fn including(self, other: Self) -> Self {
+        Self { earliest: self.earliest.min(other.earliest), latest: self.latest.max(other.latest) }
+    }
+
+    pub(crate) fn width_ms(self) -> u64 {
         self.latest.ms_since(self.earliest)
     }
 

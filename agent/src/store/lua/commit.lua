@@ -7,14 +7,8 @@ local function keep_id(c, name, at)
 end
 
 for i = 1, #ARGV do
-  local c, mode, cost, at, name, companion, token, void = unpack(charges[i], 1, 8)
-  if mode == TAKE_BACK then
-    local charged_at, units = tentative.remove(companion, token)
-    if charged_at then
-      refund(c, charged_at, units)
-      if name then redis.call('DEL', name) end
-    end
-  elseif mode == REFUND then
+  local c, mode, cost, at, name, void = unpack(charges[i], 1, 6)
+  if mode == REFUND then
     -- A refund with a request id is made once. If nothing is left of the charge, its id is void: a retry is charged again.
     if name and c.is_kept then
       keep_id(c, name)
@@ -23,9 +17,6 @@ for i = 1, #ARGV do
   elseif cost and (room or mode ~= ENFORCE) then
     -- A release returns the slot of this instant.
     if name then keep_id(c, name, mode == BACKFILL and c.kind == SLOTS and at) end
-    if token and mode == ENFORCE and (cost > 0 or name) then
-      tentative.enter(companion, token, parse('<I7', ARGV[i], #ARGV[i] - 6), c.last, cost)
-    end
     local ring, part = c.ring, c.width / c.parts
     local slot = floor(c.last / part) - floor(at / part) + 1
     if mode == REOPEN then

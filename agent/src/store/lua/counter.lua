@@ -6,7 +6,7 @@ if done then return done end
 -- Redis makes every function and table anew at each run, and each local of the script that a function refers to costs as much
 -- as a table. So modules that only some steps need are made when they are first needed, and functions refer to few locals.
 local floor, min, max, sub = math.floor, math.min, math.max, string.sub
-local log, meter, reserve, tentative
+local log, meter, reserve
 
 -- Units in the window that ends at `last`.
 local function used(c)

@@ -1,34 +1,29 @@
 -- Evaluates the charges of one step; commit.lua then charges all that are enforced, or none of them, and the others in any
 -- case, but for those that are only evaluated.
 --
--- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id, that of its
--- counter's tentative units, and that of the request id that a refund makes void. ARGV: a charge for each. The agent makes the
+-- KEYS: the counter of each charge, then for each charge in turn, if its mode says so, the key of its request id, and that of
+-- the request id that a refund makes void. ARGV: a charge for each. The agent makes the
 -- verdicts of the values in the answer, by the same arithmetic (redis/codec.rs). A value whose form or window is not that of the
 -- newest policy, or whose clock stepped back, ends the step, which charges nothing: the agent replaces the value
 -- (redis/conversion.rs) and repeats the step.
-local ENFORCE, EVALUATE, BACKFILL, REFUND, TAKE_BACK, REOPEN, NAMED, WHOLE = 0, 2, 3, 4, 5, 6, 8, 64
+local ENFORCE, EVALUATE, BACKFILL, REFUND, REOPEN, NAMED, WHOLE = 0, 2, 3, 4, 6, 8, 64
 local REPEATED = 1
 
--- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id,
--- that of tentative units, the token of the call, and the key of a request id that is void. A step of several charges also has
+-- Of each charge: its counter, mode, cost (false if it is not charged) and instant; then, of some, the key of the request id, and
+-- that of a request id that is void. A step of several charges also has
 -- the counters by key and the parts of its answer, so that its time is linear in them.
 local charges, answer, room, extra = {}, '', true, #ARGV
 local of_key, answers = extra > 1 and {}, extra > 1 and {}
 for i = 1, #ARGV do
   if i > 1 then mode, kind, parts, width, quota, burst, generation, cost, time = parse(CHARGE, ARGV[i]) end
   local key, expires_at, flags = KEYS[i], time, 0
-  local name, companion, token, leased, agents, void
+  local name, leased, agents, void
   if mode >= NAMED then
-    local wants, is_whole = floor(mode / NAMED) % 8, mode >= WHOLE
+    local is_named, is_whole = floor(mode / NAMED) % 2 == 1, mode >= WHOLE
     mode = mode % NAMED
-    if wants % 2 == 1 then
+    if is_named then
       extra = extra + 1
       name = KEYS[extra]
-    end
-    if wants >= 2 then
-      tentative, extra = tentative or make_tentative(), extra + 1
-      companion = KEYS[extra]
-      token, expires_at = sub(ARGV[i], -15, -8), parse('<I7', ARGV[i], #ARGV[i] - 6)
     end
     if is_whole then
       extra = extra + 1
@@ -38,7 +33,7 @@ for i = 1, #ARGV do
   if mode == LEASE then
     mode, leased, agents = ENFORCE, parse('<I4I4', ARGV[i], LEASE_PLACE)
   end
-  if (mode < BACKFILL or token) and expires_at < now then return pack('<I1I6', EXPIRED, now) end
+  if mode < BACKFILL and expires_at < now then return pack('<I1I6', EXPIRED, now) end
 
   -- The counter, from an earlier charge of this step or from its key.
   local c = of_key and of_key[key]
@@ -79,8 +74,8 @@ for i = 1, #ARGV do
     if of_key then of_key[key] = c end
   end
 
-  -- The newest policy that is known holds; a refund of tentative units needs none.
-  local is_newest = generation >= c.generation and mode ~= TAKE_BACK
+  -- The newest policy that is known holds.
+  local is_newest = generation >= c.generation
   if now < c.last - CLOCK_ERROR_MAX_MS or is_newest and (parts ~= c.parts or width ~= c.width
     -- Another form of state: counts, a meter or a log.
     or (kind >= TOKEN_BUCKET) ~= (c.kind >= TOKEN_BUCKET) or (kind >= LOG) ~= (c.kind >= LOG)) then
@@ -113,7 +108,7 @@ for i = 1, #ARGV do
   -- A request whose charge may still count is admitted again and costs nothing. Its id is kept for that time.
   local needed, charged, at = cost, cost, c.last
   if name then c.lasts_ms = c.level and meter.lasts_ms(c) or c.width end
-  local charged_at = name and mode ~= TAKE_BACK and redis.call('GET', name)
+  local charged_at = name and redis.call('GET', name)
   local known = charged_at and charged_at + c.lasts_ms > c.last
   -- A request that was released may hold a slot again. The decision on it is later than the earlier release then.
   local held_at = mode == REFUND and void and c.kind == SLOTS and redis.call('GET', void)
@@ -129,13 +124,11 @@ for i = 1, #ARGV do
   elseif mode == BACKFILL then
     -- On a counter that ignores a small step back of the clock, units are as old as they are by the clock.
     at = time <= now and time + at - now or min(time, at)
-  elseif mode >= REFUND then
+  elseif mode == REFUND then
     needed = 0
     -- The answer to a refund, and to charges after it, shows the counter after the refund.
-    if mode == REFUND then
-      if charged then refund(c, time, cost) end
-      charged, name = false, charged and name
-    end
+    if charged then refund(c, time, cost) end
+    charged, name = false, charged and name
   end
   if mode == ENFORCE and not admits(c, needed) then
     room = false
@@ -143,7 +136,7 @@ for i = 1, #ARGV do
     leased = min(leased, floor(max(c.quota - used(c) - cost, 0) / agents))
     charged = charged + leased - (cost > 0 and leased % cost or 0)
   end
-  charges[i] = { c, mode, charged, at, name, companion, token, void }
+  charges[i] = { c, mode, charged, at, name, void }
   local shown, runs = c.raw, ''
   if c.count and shown ~= '' then shown, runs = sub(shown, 1, HEADER_LEN), log.runs(c, needed) end
   answer = pack('<I1I2', flags, #shown + #runs) .. shown .. runs

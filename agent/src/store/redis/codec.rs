@@ -12,21 +12,8 @@ use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, St
 
 use super::value::{self, EXACT_MAX, number, time};
 
-/// Length of a charge with a token; one with a lease is shorter.
-const CHARGE_LEN_MAX: usize = 59;
-
-/// Name of the tentative units of a call.
-pub(super) type TentativeToken = u64;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StepScope {
-    /// The whole call.
-    WholeCall,
-    /// The charges of one slot of a call: enforced charges are tentative, and nothing is charged after `expires_at`.
-    OneSlot { token: TentativeToken, expires_at: Timestamp },
-    /// The refund of what one slot has charged, unless that is confirmed.
-    RefundSlot { token: TentativeToken },
-}
+/// Length of a charge with a lease.
+const CHARGE_LEN_MAX: usize = 52;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum StepAnswer {
@@ -44,9 +31,8 @@ const CHARGED: u8 = 2;
 const STALE: u8 = 3;
 const LEFT: u8 = 4;
 
-/// Additions to a mode: the request id is looked up, the charge is tentative.
+/// Addition to a mode: the request id is looked up.
 const NAMED: u8 = 8;
-const TENTATIVE: u8 = 16;
 /// Addition to a mode: the limits of the region give the quota (`lua/budgets.lua`).
 const BUDGETED: u8 = 32;
 /// Addition to a mode: a refund leaves nothing of the charge of its request, whose id is forgotten.
@@ -54,31 +40,6 @@ const WHOLE: u8 = 64;
 
 /// Flag of an evaluated charge.
 const REPEATED: u8 = 1;
-
-impl StepScope {
-    /// True if the step enters or removes tentative units.
-    pub(super) const fn is_tentative(self) -> bool {
-        !matches!(self, Self::WholeCall)
-    }
-
-    /// True if a step of these charges is too late at `now`, an instant of store time.
-    pub(super) fn has_expired(self, charges: &[Charge], now: Timestamp) -> bool {
-        match self {
-            Self::OneSlot { expires_at, .. } => expires_at < now,
-            Self::RefundSlot { .. } => false,
-            Self::WholeCall => charges.iter().any(|charge| charge.mode.has_expired(now)),
-        }
-    }
-
-    /// Addition to a mode, and the token with the instant after which nothing is charged.
-    const fn flags(self) -> (u8, Option<(TentativeToken, Timestamp)>) {
-        match self {
-            Self::WholeCall => (0, None),
-            Self::OneSlot { token, expires_at } => (TENTATIVE, Some((token, expires_at))),
-            Self::RefundSlot { token } => (TENTATIVE, Some((token, Timestamp::from_ms(EXACT_MAX)))),
-        }
-    }
-}
 
 impl StepAnswer {
     /// Reads the answer to these charges; `None` if it does not have the form of one.
@@ -119,6 +80,11 @@ impl StepAnswer {
     }
 }
 
+/// True if a step of these charges is too late at `now`, an instant of store time.
+pub(super) fn has_expired(charges: &[Charge], now: Timestamp) -> bool {
+    charges.iter().any(|charge| charge.mode.has_expired(now))
+}
+
 /// True if the limits of the region give the quota of a charge.
 pub(super) fn has_budget(charges: &[Charge]) -> bool {
     charges.iter().any(|charge| charge.budget.is_some())
@@ -156,9 +122,8 @@ pub(super) fn read_each(answer: &[u8], charges: &[Charge]) -> Option<Vec<Option<
     results.filter(|_| rest.is_empty())
 }
 
-pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
+pub(super) fn charge_bytes(charge: &Charge) -> Vec<u8> {
     let (mode, at) = match charge.mode {
-        _ if matches!(scope, StepScope::RefundSlot { .. }) => (5, Timestamp::default()),
         ChargeMode::Enforce { expires_at } => (0, expires_at),
         ChargeMode::CountOnly { expires_at } => (1, expires_at),
         ChargeMode::Evaluate { expires_at } => (2, expires_at),
@@ -168,13 +133,12 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
         ChargeMode::Reopen { at } => (6, at),
         ChargeMode::Lease { expires_at, .. } => (7, expires_at),
     };
-    let (flags, token) = scope.flags();
     let mut bytes = Vec::with_capacity(CHARGE_LEN_MAX);
     let mut put = |len, number| bytes.put_uint_le(number, len);
     let named = if charge.request.is_some() { NAMED } else { 0 };
     let budgeted = if charge.budget.is_some() { BUDGETED } else { 0 };
     let whole = if charge.refunds_whole().is_some() { WHOLE } else { 0 };
-    put(1, u64::from(mode + named + flags + budgeted + whole));
+    put(1, u64::from(mode + named + budgeted + whole));
     value::put_policy(&mut put, &charge.limit, charge.generation);
     // More than any quota, and still exact.
     put(7, charge.cost.min(EXACT_MAX + 1));
@@ -182,10 +146,6 @@ pub(super) fn charge_bytes(charge: &Charge, scope: StepScope) -> Vec<u8> {
     if let ChargeMode::Lease { units_max, agents, .. } = charge.mode {
         put(4, units_max.into());
         put(4, agents.max(1).into());
-    }
-    if let Some((token, expires_at)) = token {
-        put(8, token);
-        put(7, expires_at.as_ms().min(EXACT_MAX));
     }
     bytes
 }

@@ -9,7 +9,6 @@
 use tollgate_core::clock::{CLOCK_ERROR_MAX_MS, Timestamp};
 use tollgate_core::counter::{Charge, ChargeMode};
 
-use super::codec::StepScope;
 use super::value;
 
 /// Maximum TTL, a hundred years: a huge burst may take longer to refill than Redis accepts as a TTL.
@@ -22,14 +21,10 @@ pub(super) struct Replacement {
 }
 
 /// The replacement of a value for this charge at `now`, an instant of store time; `None` if the value cannot be read.
-pub(super) fn replacement(charge: &Charge, scope: StepScope, value: &[u8], now: Timestamp) -> Option<Replacement> {
+pub(super) fn replacement(charge: &Charge, value: &[u8], now: Timestamp) -> Option<Replacement> {
     let mut counter = value::read(value)?;
     let mode = ChargeMode::Evaluate { expires_at: now };
-    let mut evaluation = Charge { cost: 0, mode, ..value::exact_charge(charge) };
-    // The refund of tentative units does not bring a policy of its own.
-    if matches!(scope, StepScope::RefundSlot { .. }) {
-        (evaluation.limit, evaluation.generation) = (counter.limit(), counter.generation());
-    }
+    let evaluation = Charge { cost: 0, mode, ..value::exact_charge(charge) };
     let result = counter.evaluate(&evaluation, now);
     let window = counter.limit().window;
     let idle_in_ms = result

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tollgate_core::counter::PrimaryIndex;
 use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
@@ -35,7 +36,7 @@ impl FleetServices for RedisServices {
         Box::pin(self.registry.leave(agent))
     }
 
-    fn witness<'a>(&'a self, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer> {
+    fn witness<'a>(&'a self, _primary: PrimaryIndex, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer> {
         Box::pin(async move {
             let RaisedNumber { at, before, run_id } = self.witnesses.raise(life, number, WITNESS_KEPT_MS).await?;
             Ok(WitnessAnswer { at, before, run_id })

@@ -18,7 +18,6 @@ use tollgate_core::counter::Charge;
 use tollgate_engine::{GATHER_MAX, GatheredStep, Gatherer, LATE_ANSWER_WAIT_MAX, PipelineNumber, PipelineSteps};
 use tollgate_redis::{HashSlots, Socket};
 
-use super::codec::StepScope;
 use super::steps::{StepResult, Steps};
 use crate::store::StoreError;
 
@@ -64,7 +63,7 @@ impl GatheredSteps {
     pub(super) async fn run(&self, charges: &[Charge]) -> StepResult {
         let socket = self.steps.connection.awaited_socket().await?;
         if charges.iter().any(|charge| charge.mode.expires_at().is_none()) {
-            return self.steps.run_on(&socket, charges, StepScope::WholeCall).await;
+            return self.steps.run_on(&socket, charges).await;
         }
         let permit = self.permits.clone().try_acquire_owned().map_err(|_| StoreError::Busy)?;
         let (answer, answered) = oneshot::channel();
@@ -119,9 +118,7 @@ impl GatheredSteps {
 
     async fn exchange_alone(&self, step: GatheredStep<Caller>) {
         let charges = step.coalesced();
-        let exchange = async {
-            self.steps.run_on(&self.steps.connection.awaited_socket().await?, &charges, StepScope::WholeCall).await
-        };
+        let exchange = async { self.steps.run_on(&self.steps.connection.awaited_socket().await?, &charges).await };
         let answer = timeout(LATE_ANSWER_WAIT_MAX, exchange).await.unwrap_or(Err(StoreError::AnswerLost));
         tell(step, &answer);
     }

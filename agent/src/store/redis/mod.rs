@@ -1,7 +1,6 @@
 //! Counters in Redis: one value for all agents, one round trip for each call.
 //!
-//! A call is one script ([`steps`]) that charges all its counters or none by the server's own clock, or one script for
-//! each slot ([`multi_slot`]). Calls that come while others are in flight are sent together, and many simple ones share a
+//! A step is one script ([`steps`]) that charges all its counters or none by the server's own clock. Calls that come while others are in flight are sent together, and many simple ones share a
 //! script ([`gathered_steps`]). The scripts decide as the pure state machines of `tollgate_core::algorithm` do, which the
 //! conformance suite verifies. The pure state machines also make the verdict ([`codec`]), and replace values that a rule
 //! change or a clock step has made unusable ([`conversion`]). Each write renews a TTL after which the counter would be
@@ -12,7 +11,6 @@ mod codec;
 mod conversion;
 mod steps;
 mod gathered_steps;
-mod multi_slot;
 mod fleet_services;
 #[cfg(test)]
 mod tests;
@@ -23,7 +21,7 @@ use std::time::Duration;
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId};
 use tollgate_core::regions::stored_limit::LimitView;
-use tollgate_engine::{ChargeableRules, RuleRanks};
+use tollgate_engine::{RuleRanks, StoreShape};
 use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses, read_limit};
 
 use super::{ChargeStore, FleetServices, StoreError, StoreServer};
@@ -86,17 +84,14 @@ impl ChargeStore for RedisStore {
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
         let ranked = self.ranks.with_ranks(charges);
         let charges = ranked.as_deref().unwrap_or(charges);
-        match self.slots {
-            HashSlots::Together => self.gathered.run(charges).await,
-            HashSlots::Multi => multi_slot::charge(&self.gathered, charges).await,
-        }
+        self.gathered.run(charges).await
     }
 
     /// The floor of a global rule and its counters have different slots.
-    fn chargeable_rules(&self) -> ChargeableRules {
+    fn shape(&self) -> StoreShape {
         match self.slots {
-            HashSlots::Together => ChargeableRules::All,
-            HashSlots::Multi => ChargeableRules::Regional,
+            HashSlots::Together => StoreShape::Server,
+            HashSlots::Multi => StoreShape::Slots,
         }
     }
 

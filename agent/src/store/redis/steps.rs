@@ -1,7 +1,7 @@
 //! Runs of the charge script: keys, arguments, answer, and the repetition after a value was replaced.
 //!
 //! All keys of a counter have one hash tag, and with it one slot of a cluster. A counter with a slot of its own is named by
-//! the slot alone. Beside the counter are the request ids charged on it, its tentative units, and the limit of the region. Calls
+//! the slot alone. Beside the counter are the request ids charged on it, and the limit of the region. Calls
 //! with a budget have a script of their own, which first finds the quotas in force.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tollgate_redis::{
     Connection, KEY_CLAIM, RedisSettings, Script, Socket, counter_key, floor_key, key_claim_key, limit_key,
 };
 
-use super::codec::{self, StepAnswer, StepScope, charge_bytes};
+use super::codec::{self, StepAnswer, charge_bytes};
 use super::conversion::{self, Replacement};
 use crate::store::StoreError;
 
@@ -39,7 +39,6 @@ macro_rules! one_call {
             include_str!("../lua/log.lua"),
             include_str!("../lua/meter.lua"),
             include_str!("../lua/reserve.lua"),
-            include_str!("../lua/tentative.lua"),
             include_str!("../lua/evaluate.lua"),
             include_str!("../lua/commit.lua"),
         )
@@ -118,21 +117,21 @@ impl Steps {
     }
 
     /// Evaluates and charges these counters in one step on this socket, so that steps keep their order.
-    pub(super) async fn run_on(&self, socket: &Arc<Socket>, charges: &[Charge], scope: StepScope) -> StepResult {
-        let keys = self.keys(charges, scope);
+    pub(super) async fn run_on(&self, socket: &Arc<Socket>, charges: &[Charge]) -> StepResult {
+        let keys = self.keys(charges);
         for _ in 0..=charges.len() + REPETITIONS_MAX {
-            match self.evaluate(socket, &keys, charges, scope).await? {
+            match self.evaluate(socket, &keys, charges).await? {
                 StepAnswer::Expired(now) => return Err(StoreError::Expired(now)),
                 StepAnswer::Evaluated(results) => return Ok(results),
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
-                StepAnswer::Stale { now, .. } if scope.has_expired(charges, now) => {
+                StepAnswer::Stale { now, .. } if codec::has_expired(charges, now) => {
                     return Err(StoreError::Expired(now));
                 }
                 // Charges of one step give a new counter two forms or windows.
                 StepAnswer::Stale { value, .. } if value.is_empty() => return Err(StoreError::Contended),
                 StepAnswer::Stale { charge, now, value } => {
                     let key = &keys[charge];
-                    let replacement = conversion::replacement(&charges[charge], scope, &value, now)
+                    let replacement = conversion::replacement(&charges[charge], &value, now)
                         .ok_or_else(|| self.connection.value_unreadable(key))?;
                     self.replace(socket, key, &value, &replacement).await?;
                 }
@@ -149,8 +148,8 @@ impl Steps {
         socket: &Arc<Socket>,
         charges: &[Charge],
     ) -> Result<Vec<Option<ChargeResults>>, StoreError> {
-        let keys = self.keys(charges, StepScope::WholeCall);
-        let args = self.args(charges, StepScope::WholeCall);
+        let keys = self.keys(charges);
+        let args = self.args(charges);
         let answer: Vec<u8> = self.connection.run_on(socket, &self.charge_each, &keys, &args).await?;
         codec::read_each(&answer, charges).ok_or_else(|| self.connection.answer_unreadable())
     }
@@ -160,9 +159,8 @@ impl Steps {
         socket: &Arc<Socket>,
         keys: &[String],
         charges: &[Charge],
-        scope: StepScope,
     ) -> Result<StepAnswer, StoreError> {
-        let args = self.args(charges, scope);
+        let args = self.args(charges);
         let script = if codec::has_budget(charges) { &self.charge_budgeted } else { &self.charge };
         let answer: Vec<u8> = self.connection.run_on(socket, script, keys, &args).await?;
         if codec::is_of_other_key(&answer, charges) {
@@ -186,8 +184,8 @@ impl Steps {
     }
 
     /// Arguments of the script, one for each charge, and with budgets the fingerprint of the digest key.
-    fn args(&self, charges: &[Charge], scope: StepScope) -> SmallVec<[Vec<u8>; 2]> {
-        let args = charges.iter().map(|charge| charge_bytes(charge, scope));
+    fn args(&self, charges: &[Charge]) -> SmallVec<[Vec<u8>; 2]> {
+        let args = charges.iter().map(charge_bytes);
         let args = args.chain(codec::has_budget(charges).then(|| self.key_fingerprint.to_le_bytes().to_vec()));
         #[cfg(test)]
         let args = args.chain(self.clock.as_ref().map(|clock| clock.now().as_ms().to_string().into_bytes()));
@@ -195,15 +193,12 @@ impl Steps {
     }
 
     /// Keys of the counters, then of what each charge wants besides.
-    pub(super) fn keys(&self, charges: &[Charge], scope: StepScope) -> SmallVec<[String; 2]> {
+    pub(super) fn keys(&self, charges: &[Charge]) -> SmallVec<[String; 2]> {
         let mut keys: SmallVec<[String; 2]> =
             charges.iter().map(|charge| self.counter(charge.slot, charge.counter)).collect();
         for (place, charge) in charges.iter().enumerate() {
             if let Some(id) = charge.request {
                 keys.push(request(&keys[place], id));
-            }
-            if scope.is_tentative() {
-                keys.push(tentative(&keys[place]));
             }
             keys.extend(charge.refunds_whole().map(|id| request(&keys[place], id)));
         }
@@ -229,9 +224,4 @@ impl Steps {
 /// Key of a request id that was charged on a counter.
 pub(super) fn request(counter: &str, id: RequestId) -> String {
     format!("{counter}:{id}")
-}
-
-/// Key of the tentative units of a counter.
-pub(super) fn tentative(counter: &str) -> String {
-    format!("{counter}:t")
 }

@@ -16,6 +16,9 @@ pub struct CounterId(u128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HashSlotId(pub(super) u128);
 
+/// Number of slots of a Redis Cluster, among which hash slots are divided.
+pub const CLUSTER_SLOTS: u16 = 16_384;
+
 /// Identifier of a request, by which the store recognises a retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(u128);
@@ -83,6 +86,15 @@ impl HashSlotId {
     pub const fn is_of(self, counter: CounterId) -> bool {
         self.0 == counter.0
     }
+
+    /// Returns the slot of a Redis Cluster to which keys with this hash tag belong: CRC-16/XMODEM of the tag's text, as
+    /// the cluster specification of Redis defines it.
+    #[must_use]
+    pub fn cluster_slot(self) -> u16 {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let digits = (0..32).rev().map(|place| DIGITS[(self.0 >> (4 * place) & 15) as usize]);
+        digits.fold(0, crc16) % CLUSTER_SLOTS
+    }
 }
 
 impl RequestId {
@@ -117,6 +129,25 @@ impl RequestId {
     }
 }
 
+/// Continues the checksum CRC-16/XMODEM with a byte.
+fn crc16(crc: u16, byte: u8) -> u16 {
+    const TABLE: [u16; 256] = {
+        let mut table = [0; 256];
+        let (mut index, mut first) = (0, 0_u16);
+        while index < 256 {
+            let (mut crc, mut bit) = (first << 8, 0);
+            while bit < 8 {
+                crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
+                bit += 1;
+            }
+            table[index] = crc;
+            (index, first) = (index + 1, first + 1);
+        }
+        table
+    };
+    crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
+}
+
 impl fmt::Display for HashSlotId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
@@ -126,5 +157,23 @@ impl fmt::Display for HashSlotId {
 impl fmt::Display for RequestId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The slots are those that `CLUSTER KEYSLOT` of Redis returns for the tag.
+    #[test]
+    fn a_hash_slot_lies_in_the_slot_of_its_tag() {
+        assert_eq!(
+            b"123456789".iter().fold(0, |crc, byte| crc16(crc, *byte)),
+            0x31c3,
+            "the check value of the checksum"
+        );
+        for (slot, expected) in [(0, 15_376), (0x1234_5678_9abc_def0_0fed_cba9_8765_4321, 5_251)] {
+            assert_eq!(HashSlotId(slot).cluster_slot(), expected, "{slot:032x}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Reasons for which a store did not answer. Each tells whether the request may have charged.
 
+use super::PrimaryIndex;
 use crate::clock::Timestamp;
 
 /// Reason for which a store did not answer. None of these is ever a denial.
@@ -30,6 +31,12 @@ pub enum StoreError {
     /// The value under a counter's key is not a counter; nothing was charged. Other counters are not concerned.
     #[error("the value under a counter's key is not a counter")]
     Unreadable,
+    /// The slot of a counter is at another primary; nothing was charged.
+    #[error("the counter has moved to another server of the store")]
+    Moved,
+    /// The slot of a counter is on its way to this primary, which holds the counter; nothing was charged.
+    #[error("the counter is on its way to another server of the store")]
+    Asked(PrimaryIndex),
     /// It answered with an error; nothing was charged. The log has the error and the remedy.
     #[error("the store refuses to answer")]
     Refused,
@@ -37,8 +44,18 @@ pub enum StoreError {
 
 impl StoreError {
     /// Names of all reasons in metrics.
-    pub const NAMES: [&'static str; 9] =
-        ["timed_out", "answer_lost", "expired", "unreachable", "full", "busy", "contended", "unreadable", "refused"];
+    pub const NAMES: [&'static str; 10] = [
+        "timed_out",
+        "answer_lost",
+        "expired",
+        "unreachable",
+        "full",
+        "busy",
+        "contended",
+        "unreadable",
+        "refused",
+        "moved",
+    ];
 
     /// Returns the place of the reason among the [names](Self::NAMES).
     #[must_use]
@@ -53,6 +70,7 @@ impl StoreError {
             Self::Contended => 6,
             Self::Unreadable => 7,
             Self::Refused => 8,
+            Self::Moved | Self::Asked(_) => 9,
         }
     }
 
@@ -82,9 +100,15 @@ impl StoreError {
         self.is_late() || matches!(self, Self::AnswerLost)
     }
 
+    /// Returns true if another primary holds the counter.
+    #[must_use]
+    pub const fn is_redirection(self) -> bool {
+        matches!(self, Self::Moved | Self::Asked(_))
+    }
+
     /// Returns true if the store answers and only a counter of the request cannot be charged.
     #[must_use]
     pub const fn is_of_counter(self) -> bool {
-        matches!(self, Self::Full | Self::Contended | Self::Unreadable)
+        matches!(self, Self::Full | Self::Contended | Self::Unreadable) || self.is_redirection()
     }
 }

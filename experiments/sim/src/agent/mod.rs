@@ -21,7 +21,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::signals::{LogEnd, Offset};
 use tollgate_engine::{
     Engine, EngineSettings, Exchange, ExchangeEffect, ExchangeInput, Incoming, Maintenance, MaintenanceInput,
-    MaintenanceSettings, Receipt,
+    MaintenanceSettings, Receipt, StoreShape,
 };
 use tollgate_wire::Record;
 
@@ -92,7 +92,11 @@ impl<'c> SimAgent<'c> {
         engine.region = settings.region.into();
         engine.saved_agents = env.saved_agents.get(&self.index).map(|agents| agents.to_vec());
         engine.agents_expected = u32::try_from(settings.agents.len()).ok().and_then(std::num::NonZeroU32::new);
+        if env.primaries.are_several() {
+            engine.store = StoreShape::Primaries;
+        }
         let engine = Arc::new(Engine::new(engine, rules));
+        engine.follow_slots(env.primaries.owners());
         if let Some(switch) = env.saved_emergencies.get(&self.index) {
             engine.learn_emergency(self.time(env.now()), *switch);
         }
@@ -145,9 +149,9 @@ impl<'c> SimAgent<'c> {
     pub(super) fn leave(&mut self, env: &mut Environment<'c>) {
         if let Some(running) = &mut self.running {
             running.exchange(env, ExchangeInput::Stop);
-            if env.store.state == StoreState::Up {
+            if env.store().state == StoreState::Up {
                 let now = env.now();
-                env.store.forget(now, self.index);
+                env.store().forget(now, self.index);
             }
         }
         self.crash(env);
@@ -169,6 +173,7 @@ impl<'c> AgentLife<'c> {
             AgentEvent::Wakes(shell) => self.wake(env, shell),
             AgentEvent::StoreReplies(ticket, answer) => self.store_replies(env, ticket, answer),
             AgentEvent::StepReplies(pipeline, step, answer) => self.step_replies(env, pipeline, step, &answer),
+            AgentEvent::PartReplies(ticket, place, answer) => self.part_replies(env, ticket, place, answer),
             AgentEvent::PipelineOverdue(pipeline) => self.pipeline_overdue(env, pipeline),
             AgentEvent::DeadlinePasses(ticket) => self.deadline_passes(env, ticket),
             AgentEvent::Resumes => self.resume(env),

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tollgate::store::StoreError;
 use tollgate::{Call, DecidedCall};
-use tollgate_core::counter::Charge;
+use tollgate_core::counter::{Charge, PrimaryIndex};
 use tollgate_core::rules::MatchScope;
 use tollgate_engine::{
-    DecidedRule, Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StoreRequest,
-    UNATTENDED_DEADLINE, WitnessAnswer, use_stripe,
+    DecidedRule, Decisions, MaintenanceInput, MaintenanceRequest, Operation, Output, Progress, StepAnswers,
+    StoreRequest, UNATTENDED_DEADLINE, WitnessAnswer, use_stripe,
 };
 
 use super::life::{AgentLife, SimAgent};
@@ -116,20 +116,21 @@ impl<'c> AgentLife<'c> {
             env.observe(Observation::ProbeSent { agent: self.index, is_first });
         }
         match request {
-            MaintenanceRequest::Ping { in_time, deadline } => {
+            MaintenanceRequest::Ping { primary, in_time, deadline } => {
                 let late_after = (in_time < deadline).then(|| env.now().plus_ms(as_ms(in_time)));
-                let ping = SimRequest::Ping { late_after };
-                self.request(env, StoreCommand::Ping, ping, as_ms(deadline));
+                let ping = SimRequest::Ping { primary, late_after };
+                self.request(env, primary, StoreCommand::Ping, ping, as_ms(deadline));
             }
             MaintenanceRequest::Announce(_) => {
-                self.request(env, StoreCommand::Announce, SimRequest::Announce, as_ms(UNATTENDED_DEADLINE));
+                let (only, announce) = (PrimaryIndex::ONLY, StoreCommand::Announce);
+                self.request(env, only, announce, SimRequest::Announce, as_ms(UNATTENDED_DEADLINE));
             }
-            MaintenanceRequest::Witness(number) => {
+            MaintenanceRequest::Witness(primary, number) => {
                 if self.is_pinged {
                     env.observe(Observation::ProbeSent { agent: self.index, is_first: false });
                 }
-                let request = SimRequest::Witness(self.is_pinged);
-                self.request(env, StoreCommand::Witness(number), request, as_ms(UNATTENDED_DEADLINE));
+                let request = SimRequest::Witness(primary, self.is_pinged);
+                self.request(env, primary, StoreCommand::Witness(number), request, as_ms(UNATTENDED_DEADLINE));
             }
             MaintenanceRequest::Backfill(request) => {
                 let deadline = request.deadline();
@@ -153,20 +154,20 @@ impl<'c> AgentLife<'c> {
         let (agent, error) = (self.index, answer.as_ref().err().copied());
         let Some(pending) = self.requests.pending.remove(&ticket) else { return };
         let (mut request, purpose) = match pending {
-            SimRequest::Ping { late_after } => {
+            SimRequest::Ping { primary, late_after } => {
                 let answer = answer.map(|answer| answer.time);
                 let is_late = late_after.is_some_and(|after| env.now() > after);
                 self.has_late_ping = is_late;
                 env.observe(Observation::Probed { agent, is_answered: error.is_none(), is_late });
                 self.is_pinged = true;
-                self.maintain(env, MaintenanceInput::Pinged { answer, is_late });
+                self.maintain(env, MaintenanceInput::Pinged { primary, answer, is_late });
                 self.is_pinged = false;
                 return;
             }
             SimRequest::Announce => {
                 return self.maintain(env, MaintenanceInput::Announced(answer.map(|answer| answer.presence)));
             }
-            SimRequest::Witness(is_probe) => {
+            SimRequest::Witness(primary, is_probe) => {
                 if is_probe {
                     env.observe(Observation::Probed {
                         agent,
@@ -179,14 +180,14 @@ impl<'c> AgentLife<'c> {
                     before: witness,
                     run_id: Some(run),
                 };
-                return self.maintain(env, MaintenanceInput::Witnessed(answer.map(witnessed)));
+                return self.maintain(env, MaintenanceInput::Witnessed(primary, answer.map(witnessed)));
             }
             SimRequest::Charge(request, purpose) => (request, purpose),
         };
         use_stripe(env.stripe());
-        let results = answer.map(|answer| answer.results);
+        let answers = self.requests.answers_of(ticket, &request, answer.map(|answer| answer.results));
         // The timer of the request goes on.
-        if self.engine.renew(self.now(env), &mut request, &results).is_some() {
+        if self.engine.renew(self.now(env), &mut request, &answers).is_some() {
             env.observe(Observation::Renewed(ticket));
             return self.send_charge(env, ticket, request, purpose);
         }
@@ -194,37 +195,39 @@ impl<'c> AgentLife<'c> {
         env.observe(Observation::Finished { agent, ticket, charges, is_backfill, error });
         match purpose {
             ChargePurpose::Check(asked) => {
-                if let Ok(results) = &results {
+                if let [Some(Ok(results))] = &answers[..] {
                     let sent = self.at(asked.arrived);
                     self.memory.leased(request.charges(), results, sent, self.now(env));
                 }
                 let charges = request.charges().to_vec();
-                let output = self.engine.finish(self.now(env), &mut request, results);
+                let output = self.engine.finish_steps(self.now(env), &mut request, &answers);
                 let rules = request.decided_rules();
                 if env.has(PlantedBug::ResentBeforeAnswer) && error == Some(StoreError::TimedOut) {
                     self.resend(env, &charges, &rules, &output);
                 }
-                self.keep_late(ticket, request, error);
+                self.keep_late(ticket, request, &answers);
                 self.answered(env, asked, Some(ticket), error, output, rules);
             }
             ChargePurpose::Correct(corrected) => {
                 // An error is the caller's to know; the observation tells it.
-                let _ = self.engine.finish(self.now(env), &mut request, results);
-                self.keep_late(ticket, request, error);
+                let _ = self.engine.finish_steps(self.now(env), &mut request, &answers);
+                self.keep_late(ticket, request, &answers);
                 env.observe(Observation::Corrected(CorrectedCall { error, ..*corrected }));
             }
             ChargePurpose::Backfill => {
                 let is_answered = error.is_none_or(StoreError::is_of_counter);
                 env.observe(Observation::Probed { agent, is_answered, is_late: self.has_late_ping });
-                self.maintain(env, MaintenanceInput::Backfilled(request, results));
+                self.maintain(env, MaintenanceInput::Backfilled(request, answers));
             }
-            ChargePurpose::Reopen => self.maintain(env, MaintenanceInput::Reopened(request, results)),
+            ChargePurpose::Reopen => self.maintain(env, MaintenanceInput::Reopened(request, answers)),
         }
     }
 
-    fn keep_late(&mut self, ticket: Ticket, request: StoreRequest, error: Option<StoreError>) {
-        if error == Some(StoreError::TimedOut) {
+    fn keep_late(&mut self, ticket: Ticket, request: StoreRequest, answers: &StepAnswers) {
+        if answers.iter().any(|answer| matches!(answer, None | Some(Err(StoreError::TimedOut)))) {
             self.requests.late.insert(ticket, request);
+        } else {
+            self.requests.parts.remove(&ticket);
         }
     }
 
@@ -234,7 +237,7 @@ impl<'c> AgentLife<'c> {
         let again = decisions.first().map_or(Vec::new(), |decision| sent_again(charges, rules, decision));
         if !again.is_empty() {
             let ticket = env.ticket();
-            env.request(self.index, self.life, ticket, StoreCommand::Charge(vec![again]));
+            env.request(self.index, self.life, ticket, PrimaryIndex::ONLY, StoreCommand::Charge(vec![again]));
         }
     }
 

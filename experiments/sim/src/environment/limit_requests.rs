@@ -24,8 +24,8 @@ impl Environment<'_> {
 
     /// A request about limits reaches the store.
     pub(crate) fn store_reads_limit(&mut self, message: LimitMessage) {
-        let late_ms = match self.store.state {
-            StoreState::Silent => return self.store.waiting_limits.push(message),
+        let late_ms = match self.store().state {
+            StoreState::Silent => return self.store().waiting_limits.push(message),
             StoreState::Unreachable | StoreState::Refusing => return,
             StoreState::Slow(ms) => ms,
             StoreState::Up => 0,
@@ -35,7 +35,7 @@ impl Environment<'_> {
         let reply = match command {
             LimitCommand::Time => Some(LimitReply::Time),
             LimitCommand::Write { rule, counter, write } => {
-                let answer = self.store.write_limit(now, (&rule, counter), &write, mistake);
+                let answer = self.store().write_limit(now, (&rule, counter), &write, mistake);
                 self.observe(Observation::LimitWritten { counter, aggregator });
                 let seen = |mut answer: LimitAnswer| {
                     if mistake == Some(RegionMistake::GiveBackUnseen) {
@@ -46,13 +46,13 @@ impl Environment<'_> {
                 answer.map(seen)
             }
             LimitCommand::WriteFloor { rule, write } => {
-                let floor = self.store.write_floor(now, &rule, &write);
+                let floor = self.store().write_floor(now, &rule, &write);
                 floor.map(|floor| LimitReply::FloorWritten(rule, floor))
             }
         };
         if let Some(reply) = reply {
             let delay_ms = late_ms + self.limit_delay_ms();
-            let answered = AggregatorEvent::Budget(LedgerMemberEvent::Answered(now, self.store.time(now), reply));
+            let answered = AggregatorEvent::Budget(LedgerMemberEvent::Answered(now, self.store().time(now), reply));
             self.scheduler.after(delay_ms, SimEvent::Aggregator(aggregator, life, answered));
         }
     }

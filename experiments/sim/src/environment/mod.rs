@@ -12,6 +12,7 @@ use std::sync::Arc;
 use fastrand::Rng;
 use tollgate_bus::{BusRecord, Topic};
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::PrimaryIndex;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::ledger::{LedgerRecord, Terms};
 use tollgate_core::messages::signals::Offset;
@@ -23,6 +24,7 @@ use super::faults::{Cut, Faults, MemberFaults};
 use super::forger::forge;
 use super::observation::{Observation, RecordName, SimNode, Ticket};
 use super::planted_bugs::PlantedBug;
+use super::primaries::SimPrimaries;
 use super::random_stream::random_stream;
 use super::region_mistake::RegionMistake;
 use super::scheduler::Scheduler;
@@ -39,7 +41,7 @@ pub(super) struct Environment<'c> {
     pub(super) faults: Faults,
     pub(super) bus_is_up: bool,
     pub(super) bus: SimBus,
-    pub(super) store: SimStore,
+    pub(super) primaries: SimPrimaries,
     pub(super) bug: Option<PlantedBug>,
     /// Interval at which the agents' readers poll the bus, in ms.
     pub(super) read_ms: u64,
@@ -87,7 +89,7 @@ impl<'c> Environment<'c> {
             faults: settings.faults,
             bus_is_up: true,
             bus: SimBus::new(settings.partitions),
-            store: SimStore::new(settings),
+            primaries: SimPrimaries::new(settings),
             bug: None,
             read_ms: settings.read_ms,
             observations: Vec::new(),
@@ -110,6 +112,16 @@ impl<'c> Environment<'c> {
 
     pub(super) fn now(&self) -> Timestamp {
         self.scheduler.now()
+    }
+
+    /// Returns the number of primaries beside the first.
+    pub(super) fn further(&self) -> usize {
+        self.primaries.len() - 1
+    }
+
+    /// Returns the first primary, which has what a store keeps beside the counters.
+    pub(super) fn store(&mut self) -> &mut SimStore {
+        self.primaries.store_mut(PrimaryIndex::ONLY)
     }
 
     pub(super) fn has(&self, bug: PlantedBug) -> bool {

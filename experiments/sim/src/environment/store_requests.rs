@@ -2,7 +2,7 @@
 
 use tollgate::store::StoreError;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults};
+use tollgate_core::counter::{Charge, ChargeResults, PrimaryIndex};
 
 use super::Environment;
 use crate::event::{AgentEvent, Life, SimEvent, StoreAnswer, StoreCommand, StoreMessage};
@@ -21,9 +21,16 @@ impl Environment<'_> {
     }
 
     /// Sends a request to the store; its answer comes back under this ticket.
-    pub(crate) fn request(&mut self, agent: usize, life: Life, ticket: Ticket, command: StoreCommand) {
-        let message = StoreMessage { agent, life, ticket, command };
-        if self.store.state == StoreState::Unreachable || self.cut(agent).store {
+    pub(crate) fn request(
+        &mut self,
+        agent: usize,
+        life: Life,
+        ticket: Ticket,
+        primary: PrimaryIndex,
+        command: StoreCommand,
+    ) {
+        let message = StoreMessage { agent, life, ticket, primary, command };
+        if self.primaries.store(primary).state == StoreState::Unreachable || self.cut(agent).store {
             self.reply(&message, UNREACHABLE_MS, Err(StoreError::Unreachable));
         } else {
             let delay_ms = self.delay_ms(self.faults.store_ms_max);
@@ -34,9 +41,9 @@ impl Environment<'_> {
     /// A request reaches the store.
     pub(crate) fn store_reads(&mut self, message: StoreMessage) {
         let delay_ms = self.delay_ms(self.faults.store_ms_max);
-        match self.store.state {
+        match self.primaries.store(message.primary).state {
             _ if self.cut(message.agent).store => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
-            StoreState::Silent => self.store.waiting.push(message),
+            StoreState::Silent => self.primaries.store_mut(message.primary).waiting.push(message),
             StoreState::Unreachable => self.reply(&message, delay_ms, Err(StoreError::AnswerLost)),
             StoreState::Refusing => self.reply(&message, delay_ms, Err(StoreError::Refused)),
             StoreState::Slow(ms) => self.answer(&message, delay_ms + ms),
@@ -63,6 +70,9 @@ impl Environment<'_> {
             StoreCommand::Step(pipeline, step) => {
                 AgentEvent::StepReplies(*pipeline, step.clone(), answer.map(|answer| answer.results))
             }
+            StoreCommand::Part(place, _) => {
+                AgentEvent::PartReplies(message.ticket, *place, answer.map(|answer| answer.results))
+            }
             _ => AgentEvent::StoreReplies(message.ticket, answer),
         };
         self.scheduler.after(delay_ms, SimEvent::Agent(message.agent, message.life, event));
@@ -70,19 +80,30 @@ impl Environment<'_> {
 
     fn execute(&mut self, message: &StoreMessage) -> Result<StoreAnswer, StoreError> {
         let (now, mut answer) = (self.now(), StoreAnswer::default());
+        if let StoreCommand::Part(_, charges) = &message.command
+            && self.primaries.owners()[usize::from(charges[0].slot.cluster_slot())] != Some(message.primary)
+        {
+            return Err(StoreError::Moved);
+        }
+        let store = self.primaries.store_mut(message.primary);
         match &message.command {
-            StoreCommand::Ping => answer.time = self.store.time(now),
-            StoreCommand::Announce => answer.presence = self.store.announce(now, message.agent),
+            StoreCommand::Ping => answer.time = store.time(now),
+            StoreCommand::Announce => answer.presence = store.announce(now, message.agent),
             StoreCommand::Witness(number) => {
-                answer.time = self.store.time(now);
-                answer.witness = self.store.witness(message.agent, message.life, *number);
-                answer.run = self.store.run();
+                answer.time = store.time(now);
+                answer.witness = store.witness(message.agent, message.life, *number);
+                answer.run = store.run();
+            }
+            StoreCommand::Part(_, charges) => {
+                let executed = store.charge(now, charges);
+                self.executed(message, message.ticket, charges.clone(), executed.clone(), false);
+                answer.results = executed?;
             }
             StoreCommand::Charge(steps) => {
                 for step in steps {
                     let mut results = ChargeResults::new();
                     for charges in self.bug.map_or_else(|| vec![step.clone()], |bug| bug.executed(step)) {
-                        let executed = self.store.charge(now, &charges);
+                        let executed = self.store().charge(now, &charges);
                         self.executed(message, message.ticket, charges, executed.clone(), false);
                         results = executed?;
                     }
@@ -90,7 +111,7 @@ impl Environment<'_> {
                 }
             }
             StoreCommand::Step(_, step) => {
-                let executed = self.store.charge(now, &step.coalesced());
+                let executed = self.store().charge(now, &step.coalesced());
                 let parts = step.clone().split(&executed);
                 let told = parts.iter().map(|(_, part)| charged_units(step.charges(), part)).sum::<u64>();
                 assert_eq!(
@@ -123,18 +144,28 @@ impl Environment<'_> {
         is_part: bool,
     ) {
         let StoreMessage { agent, life, .. } = *message;
-        let store_time = self.store.time(self.now());
-        let limits = charges.iter().map(|charge| self.store.limit(charge.counter)).collect();
+        let store = self.primaries.store(message.primary);
+        let store_time = store.time(self.now());
+        let limits = charges.iter().map(|charge| store.limit(charge.counter)).collect();
         self.observe(Observation::Executed { agent, life, ticket, charges, store_time, answer, limits, is_part });
     }
 
     /// Moves the store to another state; a store that was silent reads the requests that wait.
     pub(crate) fn set_store(&mut self, state: StoreState) {
-        self.store.state = state;
-        for message in std::mem::take(&mut self.store.waiting) {
+        for primary in (0..=self.further()).filter_map(PrimaryIndex::new) {
+            self.set_primary(primary, state);
+        }
+    }
+
+    /// Moves a primary to another state, as [`set_store`](Self::set_store).
+    pub(crate) fn set_primary(&mut self, primary: PrimaryIndex, state: StoreState) {
+        let store = self.primaries.store_mut(primary);
+        store.state = state;
+        let (waiting, waiting_limits) = (std::mem::take(&mut store.waiting), std::mem::take(&mut store.waiting_limits));
+        for message in waiting {
             self.store_reads(message);
         }
-        for message in std::mem::take(&mut self.store.waiting_limits) {
+        for message in waiting_limits {
             self.store_reads_limit(message);
         }
     }

@@ -23,6 +23,7 @@ mod no_waste;
 mod outage;
 mod random_world;
 mod planted_mistakes;
+mod primaries;
 mod region_promises;
 mod replay;
 mod resets;

@@ -3,7 +3,7 @@
 //!
 //! It is [`check`](crate::call::check) without anything that several rules, several calls or a store need, and gives the same
 //! decision, row and view: planned by [`plan()`], charged by the same `step`. A call that needs more is left to
-//! `check`: with a request id, on a list, under `charge: each` or `concurrency`, with a cost past 2^32, of a counter
+//! `check`: where the store has several primaries, with a request id, on a list, under `charge: each` or `concurrency`, with a cost past 2^32, of a counter
 //! that is new, or while the store must be asked. What was found for a call is kept for the next one that is equal:
 //! [`crate::call::known_calls`].
 
@@ -28,6 +28,7 @@ use crate::counters::{
 };
 use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, is_of_slots, status};
+use tollgate_core::counter::PrimaryIndex;
 
 struct SoleDecision {
     decided: RuleVerdict,
@@ -61,7 +62,7 @@ impl Engine {
     ) -> R {
         let mut found = None;
         // A request that may have been charged, and a store that lacks units, need more.
-        if call.id().is_none() && !self.store.is_needed() {
+        if call.id().is_none() && !self.store.has_several_primaries() && !self.store.is_needed() {
             let mut thread_rules = ThreadRules::of(self.rules.in_force());
             if let Some(sole) = self.check_sole(&mut thread_rules, now, call, &mut found) {
                 return answer(sole);
@@ -96,7 +97,7 @@ impl Engine {
         if is_of_slots(&policy) {
             return None;
         }
-        let context = Context { now, bounds, active };
+        let context = Context { now, bounds, active, store: &self.store };
         let denial = known.as_ref().and_then(|known| known.call.denial(&self.counters, now, bounds));
         let SoleDecision { decided, counted_at, round } = if let Some(denial) = denial {
             SoleDecision::new(RuleVerdict::local(&policy, denial, policy.quota.units(), LocalAnswer::CachedDenial))
@@ -156,9 +157,9 @@ impl Engine {
         sole: &mut SoleRule,
         mut known: Option<&mut KnownCall>,
     ) -> Option<SoleDecision> {
-        let Context { now, bounds, active } = *context;
+        let Context { now, bounds, active, .. } = *context;
         let (counter, cost, generation) = (sole.counter, u64::from(sole.cost), active.order);
-        let leases = self.lease_facts(context, policy);
+        let leases = self.lease_facts(context, PrimaryIndex::ONLY, policy);
         let decide = |entry: &mut TableEntry| {
             let payment = entry.view.leased(&leases, cost).filter(|payment| payment.units == cost);
             if let Some(LeasedCall { verdict, span, .. }) = payment {

@@ -20,30 +20,61 @@ use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
 use tollgate_core::rules::LimitPolicy;
 
 use crate::call::planned_call::PlannedCall;
-use crate::counters::{Enforcement, LeaseFacts, LeaseGrant, LeaseNumber, LockedTable, ViewEvent, update};
+use crate::counters::{Enforcement, LeaseFacts, LeaseGrant, LeaseNumber, LockedTable, Pending, ViewEvent, update};
 use crate::engine::{Context, Engine};
-use crate::engine_settings::ChargeableRules;
 use crate::rules::{ActiveRules, MatchedRule};
-use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
+use crate::store::{ChargeAnswer, ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 use crate::time::LeaseEpoch;
+use tollgate_core::counter::PrimaryIndex;
 
+/// Sending of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Sending {
+pub(crate) struct Sending<'a> {
     /// Agent's own time.
     pub(crate) at: Timestamp,
-    /// Epoch of the leases that the request asks for.
+    /// Destination of each charge.
+    pub(crate) destinations: &'a [Destination],
+}
+
+/// Destination of a charge.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Destination {
+    pub(crate) primary: PrimaryIndex,
+    /// Epoch of the leases that are asked for there.
     pub(crate) epoch: LeaseEpoch,
+    /// True if the slot is on its way there. Then other calls may find the counter at its former primary.
+    pub(crate) is_passing: bool,
+}
+
+/// Sending of one charge: the agent's own time, and the epoch of leases.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChargeSending {
+    at: Timestamp,
+    epoch: LeaseEpoch,
+}
+
+impl Sending<'_> {
+    /// Returns the sending of the charge at a place.
+    pub(crate) fn of(&self, place: usize) -> ChargeSending {
+        let epoch = self.destinations.get(place).map_or_else(LeaseEpoch::default, |destination| destination.epoch);
+        ChargeSending { at: self.at, epoch }
+    }
 }
 
 impl Engine {
     #[inline]
-    pub(crate) fn lease_facts<'a>(&self, context: &Context<'_>, policy: &'a LimitPolicy) -> LeaseFacts<'a> {
+    pub(crate) fn lease_facts<'a>(
+        &self,
+        context: &Context<'_>,
+        primary: PrimaryIndex,
+        policy: &'a LimitPolicy,
+    ) -> LeaseFacts<'a> {
         LeaseFacts {
             policy,
             generation: context.active.order,
             own_now: context.now,
-            store_now: context.bounds,
-            epoch: self.store.lease_epoch(),
+            store_now: context.bounds_of(primary),
+            epoch: self.store.lease_epoch(primary),
         }
     }
 
@@ -53,18 +84,16 @@ impl Engine {
         active: &ActiveRules,
         planned: &[PlannedCall<'_>],
         charges: &[Charge],
-        results: &[ChargeResult],
-        sent: Sending,
+        answers: &[ChargeAnswer],
+        sent: Sending<'_>,
     ) {
-        for (charge, result) in charges.iter().zip(results) {
-            if !matches!(charge.mode, ChargeMode::Lease { .. }) {
-                continue;
-            }
+        for (place, (charge, answer)) in charges.iter().zip(answers).enumerate() {
+            let (ChargeMode::Lease { .. }, Ok(result)) = (charge.mode, answer) else { continue };
             let of_charge =
                 |planned: &PlannedCall<'_>| planned.matched.iter().position(|matched| matched.shares(charge));
-            if let Some((planned, place)) = planned.iter().find_map(|planned| Some((planned, of_charge(planned)?))) {
-                let matched = &planned.matched[place];
-                let grant = grant(active, matched, planned.number, charge, result, result.leased, sent);
+            if let Some((planned, position)) = planned.iter().find_map(|planned| Some((planned, of_charge(planned)?))) {
+                let matched = &planned.matched[position];
+                let grant = grant(active, matched, planned.number, (charge, result), result.leased, sent.of(place));
                 // Units beside a call stand for none. Where such units exist, none comes back.
                 let may_lease = self.is_lease_live(now, matched, &grant);
                 let traits = ChargeTraits { may_lease, keeps_units: true, ..ChargeTraits::default() };
@@ -104,7 +133,7 @@ impl Engine {
         };
         let mut calls = u64::MAX;
         for matched in matched.iter().filter(|matched| leases(matched)) {
-            let facts = self.lease_facts(context, &matched.policy);
+            let facts = self.lease_facts(context, matched.primary, &matched.policy);
             let view = table.view(matched.counter);
             calls = calls.min(if matched.is_paid() {
                 view.leased_units(&facts) / matched.cost.max(1)
@@ -116,7 +145,7 @@ impl Engine {
             return;
         }
         for matched in matched.iter_mut().filter(|matched| leases(matched) && !matched.is_paid()) {
-            let facts = self.lease_facts(context, &matched.policy);
+            let facts = self.lease_facts(context, matched.primary, &matched.policy);
             let view = table.view(matched.counter);
             let units = calls.saturating_mul(matched.cost).saturating_sub(view.leased_units(&facts));
             matched.wanted = NonZeroU32::new(u32::try_from(units).unwrap_or(u32::MAX));
@@ -128,8 +157,37 @@ impl Engine {
 
     /// Returns true if leased units can be spent.
     pub(crate) fn is_lease_live(&self, now: Timestamp, matched: &MatchedRule<'_>, grant: &LeaseGrant<'_>) -> bool {
-        grant.is_live(now, self.store.lease_epoch())
+        !matched.is_passing
+            && grant.is_live(now, self.store.lease_epoch(matched.primary))
             && self.store.resets().after(now, matched.counter, grant.result.at).is_none()
+    }
+
+    /// Does what is to be done with the units of a charge that stand for no call, and returns what it was.
+    pub(crate) fn dispose(
+        &self,
+        context: &Context<'_>,
+        matched: &MatchedRule<'_>,
+        standing: ChargeStanding,
+        charge: &Charge,
+        grant: LeaseGrant<'_>,
+    ) -> Fate {
+        let (result, units) = (grant.result, charge.cost);
+        let traits = ChargeTraits {
+            may_lease: matched.policy.may_lease() && self.is_lease_live(context.now, matched, &grant),
+            keeps_units: self.keeps_units(matched),
+            ..ChargeTraits::of(charge.request)
+        };
+        let fate = fate(ChargeKind::of(charge), standing, InStore::of(Ok(Some(result))), traits);
+        match fate {
+            Fate::Lease => self.take_lease(matched, grant),
+            Fate::Strand => grant.strand(),
+            Fate::Refund => {
+                let refund = ViewEvent::Returned(Pending::returned(result.at, units));
+                self.store.update_counter(matched, context.active.order, refund);
+            }
+            _ => {}
+        }
+        fate
     }
 
     /// Takes leased units.
@@ -148,7 +206,7 @@ impl Engine {
     /// Returns true if no agent gives units of the rule's counters back: see [`MatchedRule::keeps_units`].
     pub(crate) fn keeps_units(&self, matched: &MatchedRule<'_>) -> bool {
         // Other stores charge a call in several steps, and take some of them back.
-        self.settings.charges == ChargeableRules::All && matched.keeps_units()
+        self.settings.store.has_one_step() && matched.keeps_units()
     }
 }
 
@@ -157,10 +215,9 @@ pub(crate) fn grant<'a>(
     active: &'a ActiveRules,
     matched: &MatchedRule<'_>,
     number: LeaseNumber,
-    charge: &'a Charge,
-    result: &'a ChargeResult,
+    (charge, result): (&'a Charge, &'a ChargeResult),
     units: u64,
-    sent: Sending,
+    sent: ChargeSending,
 ) -> LeaseGrant<'a> {
     let counts = &active.counts[matched.index];
     LeaseGrant { number, charge, result, units, sent_at: sent.at, epoch: sent.epoch, counts }

@@ -7,8 +7,9 @@
 //!
 //! A call that the store denies is paid as well if leases have come while it was in flight.
 
+use std::time::Duration;
+
 use smallvec::SmallVec;
-use tollgate_core::clock::Timestamp;
 use tollgate_core::decision::LocalAnswer;
 
 use crate::call::planned_call::{PlannedCall, Verdicts, combine_enforced};
@@ -19,23 +20,31 @@ use crate::rules::{MatchedRule, Payment};
 /// Part of each charge of a call that a lease pays.
 pub(crate) type Payments = SmallVec<[Option<LeasedCall>; 2]>;
 
+/// Returns the time in ms by which a step may expire later by the clock of another primary than by that of a lease: the clock of
+/// the step may show as much less than the latest that it may show.
+fn spread_ms(context: &Context<'_>, matched: &[MatchedRule<'_>]) -> u64 {
+    if !context.store.has_several_primaries() {
+        return 0;
+    }
+    matched.iter().map(|matched| context.bounds_of(matched.primary).width_ms()).max().unwrap_or_default()
+}
+
 impl Engine {
-    /// Returns the leases that pay for a call, of each of its rules. If they do not pay for all of it, `step_until` is the
-    /// instant at which the step about the rest expires; there is none if no step follows. Then a lease pays the whole cost or
-    /// nothing.
+    /// Returns the leases that pay for a call, of each of its rules. If they do not pay for all of it, `deadline` is that of the
+    /// step about the rest; there is none if no step follows. Then a lease pays the whole cost or nothing.
     pub(crate) fn payments(
         &self,
         context: &Context<'_>,
         matched: &[MatchedRule<'_>],
         table: &mut LockedTable<'_>,
-        step_until: Option<Timestamp>,
+        deadline: Option<Duration>,
     ) -> Payments {
         let mut payments: Payments = matched
             .iter()
             .map(|matched| {
                 let is_open = matched.own_verdict().is_none() && matched.paid.is_none();
                 let may_pay = is_open && matched.enforcement == Enforcement::Normal;
-                let facts = self.lease_facts(context, &matched.policy);
+                let facts = self.lease_facts(context, matched.primary, &matched.policy);
                 may_pay.then(|| table.view(matched.counter).leased(&facts, matched.cost)).flatten()
             })
             .collect();
@@ -45,10 +54,13 @@ impl Engine {
         let is_open = |matched: &MatchedRule<'_>, payment| {
             matched.own_verdict().is_none() && !matched.may_follow(false) && !is_whole(matched, payment)
         };
-        match step_until {
-            Some(step_until) if matched.iter().zip(&payments).any(|(matched, payment)| is_open(matched, payment)) => {
-                let lasts = |payment: &LeasedCall| payment.span.lasts_until(step_until);
-                payments.iter_mut().for_each(|payment| *payment = payment.filter(lasts));
+        match deadline {
+            Some(deadline) if matched.iter().zip(&payments).any(|(matched, payment)| is_open(matched, payment)) => {
+                let spread_ms = spread_ms(context, matched);
+                for (matched, payment) in matched.iter().zip(&mut payments) {
+                    let step_until = context.expiry_of(matched.primary, deadline).plus_ms(spread_ms);
+                    *payment = payment.filter(|payment| payment.span.lasts_until(step_until));
+                }
             }
             Some(_) => {}
             None => {
@@ -85,7 +97,7 @@ impl Engine {
         let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
         let payments = self.payments(context, matched, &mut table, None);
         let mut stands = |matched: &MatchedRule<'_>, verdict: &Option<RuleVerdict>| {
-            let facts = self.lease_facts(context, &matched.policy);
+            let facts = self.lease_facts(context, matched.primary, &matched.policy);
             let is_charged = match matched.paid.as_deref() {
                 Some(Payment { rule: Some(_), taken: Some(taken), .. }) => {
                     table.view(matched.counter).holds_lease_of(taken, &facts)
@@ -105,7 +117,7 @@ impl Engine {
     /// Notes that a call which has taken units is decided: they are spent if its charges stand, and returned otherwise.
     pub(crate) fn resolve_payment(&self, context: &Context<'_>, matched: &MatchedRule<'_>, stands: bool) {
         let Some(taken) = matched.paid.as_deref().and_then(|paid| paid.taken) else { return };
-        let facts = self.lease_facts(context, &matched.policy);
+        let facts = self.lease_facts(context, matched.primary, &matched.policy);
         let counts = &context.active.counts[matched.index];
         let event = if stands { ViewEvent::TakenSpent(taken) } else { ViewEvent::TakenReturned(taken, facts, counts) };
         let is_denied = self.counters.with(matched.counter, |view| {
@@ -121,7 +133,7 @@ impl Engine {
     pub(crate) fn end_payments(&self, context: &Context<'_>, planned: &mut PlannedCall<'_>) {
         for matched in &mut planned.matched {
             let Some(&Payment { rule, taken: Some(taken), .. }) = matched.paid.as_deref() else { continue };
-            let facts = self.lease_facts(context, &matched.policy);
+            let facts = self.lease_facts(context, matched.primary, &matched.policy);
             if !self.counters.with(matched.counter, |view| view.holds_lease_of(&taken, &facts)) {
                 self.resolve_payment(context, matched, false);
                 (matched.paid, matched.is_unasked) = (None, rule.is_some());

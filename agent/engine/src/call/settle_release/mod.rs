@@ -18,7 +18,7 @@ mod tests;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResults, RequestId, StoreError};
+use tollgate_core::counter::{CallCorrection, Charge, ChargeMode, ChargeResult, RequestId, StoreError};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::{LimitStatus, Source};
 use tollgate_core::messages::calls::Outcome;
@@ -31,7 +31,7 @@ use crate::call::record::{CallRow, signed};
 use crate::counters::{Pending, PendingKind, ViewEvent, update};
 use crate::engine::{Context, Engine};
 use crate::rules::{Charges, MatchedRule, MatchedRules};
-use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, fate};
+use crate::store::{ChargeAnswer, ChargeKind, ChargeStanding, ChargeTraits, Fate, fate};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Correction<'c> {
@@ -55,8 +55,6 @@ pub(crate) struct Adjustment<'a> {
     pub(crate) request: Option<RequestId>,
     /// Identifier of the unsynced units of the call, if this agent may have them.
     unsynced: Option<RequestId>,
-    /// Instant at which the units count as used or refunded.
-    at: Timestamp,
     /// Instant of the decision that is corrected, or the end of time if no other decision is corrected under the same request.
     decided_at: Timestamp,
 }
@@ -94,7 +92,8 @@ impl Engine {
             Correction::Release(decided) => (None, Some(decided), MatchScope::default()),
         };
         let is_refund = settled.is_none_or(i64::is_negative);
-        let at = decided.filter(|_| is_refund).map_or(context.bounds.latest, DecidedCall::at);
+        let decided_refund = decided.filter(|_| is_refund);
+        let at = decided_refund.map_or(context.bounds.latest, DecidedCall::at);
         let kind = if settled.is_some() { CallCorrection::Settlement } else { CallCorrection::Release };
         let request = decided.map(|decided| decided.correction(key, kind));
         let unsynced = decided.and_then(|decided| self.ids.unsynced_of(decided));
@@ -102,7 +101,6 @@ impl Engine {
         let is_whole = settled.is_none_or(|units| units.unsigned_abs() >= units_max);
         // Nothing of the charge is left: a retry of the call is another call.
         let whole = (is_whole && decided.is_some_and(|decided| decided.request().is_some())).then_some(kind);
-        let mode = if is_refund { ChargeMode::Refund { at, whole } } else { ChargeMode::Backfill { at } };
         let (mut matched, mut shadowed) = (MatchedRules::new(), ShadowedRules::new());
         // The store part of a correction may fail and be repeated, after the part under `eventual` was made.
         let eventual_request = request.map(|request| request.after(1));
@@ -113,6 +111,10 @@ impl Engine {
         if is_repeated || self.match_call(context, call, scope, true, &mut matched, &mut shadowed).is_err() {
             matched.clear();
         }
+        for (position, matched) in matched.iter_mut().enumerate() {
+            let now = context.bounds_of(matched.primary).latest;
+            matched.at = decided_refund.map_or(now, |decided| decided.counted_at(position));
+        }
         let mut table = self.counters.lock(matched.iter().map(|matched| matched.counter));
         let have_places: SmallVec<[bool; 8]> =
             matched.iter().map(|matched| has_place(context, &mut table, matched)).collect();
@@ -121,7 +123,6 @@ impl Engine {
             number: self.ids.next(),
             matched: MatchedRules::new(),
             is_refund,
-            at,
             whole,
             request,
             unsynced,
@@ -137,17 +138,22 @@ impl Engine {
                 // A sketch takes units, and gives none back: they may be those of another caller.
                 if !is_refund {
                     let _ = self.charge_sketch(context, &matched, units, true);
-                    self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+                    self.publish(context, call, Some(matched.charged_counter()), adjustment.row(&matched, units), None);
                 }
             } else if self.is_eventual(&matched.policy) {
                 if !is_repeated_eventual {
                     self.store.note_corrected(eventual_request, decided_at);
                     self.adjust_eventual(context, call, &matched, &adjustment, units);
                 }
-            } else if is_refund && self.is_degraded() && self.refund_unsynced(&matched, &adjustment, units) {
+            } else if is_refund
+                && self.store.breaker(matched.primary).is_open()
+                && self.refund_unsynced(&matched, &adjustment, units)
+            {
                 self.store.note_corrected(request, decided_at);
-                self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+                self.publish(context, call, Some(matched.charged_counter()), adjustment.row(&matched, units), None);
             } else {
+                let at = matched.at;
+                let mode = if is_refund { ChargeMode::Refund { at, whole } } else { ChargeMode::Backfill { at } };
                 charges.push(Charge { request, ..matched.charge(order, units, mode) });
                 adjustment.matched.push(matched);
             }
@@ -163,25 +169,27 @@ impl Engine {
         call: &Call<'_>,
         adjustment: &Adjustment<'_>,
         charges: &[Charge],
-        answer: Result<ChargeResults, StoreError>,
+        answers: &[ChargeAnswer],
     ) -> Result<Option<LimitStatus>, StoreError> {
-        let Adjustment { matched, is_refund, at, request, decided_at, .. } = adjustment;
+        let Adjustment { matched, is_refund, request, decided_at, .. } = adjustment;
+        let error = answers.iter().find_map(|answer| answer.err());
         let fate_of = |error: StoreError| {
             fate(ChargeKind::Counted, ChargeStanding::Counts, error.into(), ChargeTraits::of(*request))
         };
-        let is_unsynced = answer.as_ref().is_err_and(|error| fate_of(*error) == Fate::Backfill);
-        if answer.is_err() && !is_refund {
+        if error.is_some() && !is_refund {
             self.store.note_corrected(*request, *decided_at);
         }
-        let unsynced = |units| is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, *at, units));
-        for (place, (matched, charge)) in matched.iter().zip(charges).enumerate() {
-            let result = answer.as_ref().ok().and_then(|results| results.get(place));
+        for ((matched, charge), answer) in matched.iter().zip(charges).zip(answers) {
+            let result = answer.as_ref().ok();
             if result.is_some_and(|result| result.repeated) {
                 continue;
             }
-            let (at, units) = (*at, charge.cost);
-            let publish = || self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
+            let (at, units) = (matched.at, charge.cost);
+            let row = adjustment.row(matched, units);
+            let publish = || self.publish(context, call, Some(matched.charged_counter()), row, None);
             let round = (!is_refund || answer.is_ok()).then(publish).flatten();
+            let is_unsynced = answer.is_err_and(|error| fate_of(error) == Fate::Backfill);
+            let unsynced = is_unsynced.then(|| self.unsynced_units(adjustment.number, *request, at, units));
             let event = if *is_refund {
                 // A slot is refunded once; a refund that overtakes its backfill finds no slot in the store. The caller of
                 // any other refund learns that it failed, and may try again.
@@ -189,32 +197,26 @@ impl Engine {
                 ViewEvent::Refunded { at, units, slots_of, by_store: true }
             } else {
                 let acknowledged = result.map(|result| self.store.acknowledgement(context.now, matched, result));
-                ViewEvent::Admitted {
-                    at,
-                    units,
-                    is_planned: false,
-                    round,
-                    unsynced: unsynced(units),
-                    acknowledged,
-                    is_demand: false,
-                }
+                ViewEvent::Admitted { at, units, is_planned: false, round, unsynced, acknowledged, is_demand: false }
             };
             if !self.settings.owns_table {
                 self.store.update_counter(matched, context.active.order, event);
             }
         }
-        let mut results = match answer {
-            Err(error) if *is_refund => return Err(error),
-            answer => answer.unwrap_or_default(),
-        };
-        // Units without room were charged, too, and a verdict without room does not count them.
-        for result in results.iter_mut().filter(|result| !result.verdict.admitted) {
-            result.verdict.remaining = 0;
+        if let Some(error) = error.filter(|_| *is_refund) {
+            return Err(error);
         }
-        let answered: SmallVec<[_; 2]> = results.iter().copied().map(Some).collect();
+        // Units without room were charged, too, and a verdict without room does not count them.
+        let without_room = |mut result: ChargeResult| {
+            if !result.verdict.admitted {
+                result.verdict.remaining = 0;
+            }
+            result
+        };
+        let answered: SmallVec<[_; 2]> = answers.iter().map(|answer| answer.ok().map(without_room)).collect();
         let verdicts = verdicts_of(matched, &answered);
         let status = |shown: usize| {
-            Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, results[shown].at))
+            Some(matched[shown].status(context.active, charges[shown].cost, verdicts[shown]?, answered[shown]?.at))
         };
         Ok(combine_enforced(matched, &verdicts).shown.and_then(status))
     }
@@ -228,8 +230,9 @@ impl Engine {
         adjustment: &Adjustment<'_>,
         units: u64,
     ) {
-        let round = self.publish(context, call, Some(matched.charged_counter()), adjustment.row(units), None);
-        let Adjustment { at, is_refund, .. } = *adjustment;
+        let row = adjustment.row(matched, units);
+        let round = self.publish(context, call, Some(matched.charged_counter()), row, None);
+        let (at, is_refund) = (matched.at, adjustment.is_refund);
         let event = if is_refund {
             ViewEvent::Refunded { at, units, slots_of: None, by_store: false }
         } else {
@@ -250,7 +253,8 @@ impl Engine {
     /// reach the store with their refund, so that it knows the request of the refund when another agent repeats it. Units of
     /// one instant are interchangeable.
     fn refund_unsynced(&self, matched: &MatchedRule<'_>, adjustment: &Adjustment<'_>, units: u64) -> bool {
-        let Adjustment { at, whole, request, unsynced, .. } = *adjustment;
+        let Adjustment { whole, request, unsynced, .. } = *adjustment;
+        let at = matched.at;
         let Some(call) = unsynced else { return false };
         let slots_of = matched.is_slot().then_some(call);
         self.store.counting_unsynced(matched.counter, |view| {
@@ -286,8 +290,8 @@ impl Adjustment<'_> {
         Adjustment { matched: self.matched.into_iter().map(MatchedRule::into_owned).collect(), ..self }
     }
 
-    fn row(&self, units: u64) -> CallRow {
+    fn row(&self, matched: &MatchedRule<'_>, units: u64) -> CallRow {
         let cost = if self.is_refund { -signed(units) } else { signed(units) };
-        CallRow::new(self.number, self.at, cost, Outcome::Corrected, Source::Store)
+        CallRow::new(self.number, matched.at, cost, Outcome::Corrected, Source::Store)
     }
 }

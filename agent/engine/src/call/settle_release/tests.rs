@@ -5,9 +5,12 @@ use tollgate_core::counter::ChargeResult;
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::{OnFailure, Rule, RuleSet};
 
+use tollgate_core::counter::ChargeResults;
+
 use super::*;
 use crate::engine_settings::EngineSettings;
 use crate::{Operation, Output, Progress, StoreRequest};
+use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 
@@ -108,7 +111,7 @@ fn a_denied_call_gives_the_slots_of_a_rule_in_shadow_back() {
     assert_eq!(denied.iter().map(|result| result.charged).collect::<Vec<_>>(), [true, false]);
     let decision = sole(engine.finish(START, &mut request, Ok(denied)));
     assert!(!decision.allowed);
-    let backfill = begin(&engine, Operation::Backfill).expect_err("a refund");
+    let backfill = begin(&engine, Operation::Backfill(PrimaryIndex::ONLY)).expect_err("a refund");
     let sent: Vec<_> = backfill.charges().iter().map(|charge| (charge.limit.algorithm, charge.mode)).collect();
     assert_eq!(sent, [(Algorithm::Concurrency, ChargeMode::Refund { at: decision.at, whole: None })]);
 
@@ -149,7 +152,7 @@ fn a_call_that_was_denied_before_its_late_answer_gives_the_slots_of_a_rule_in_sh
     assert!(!sole(engine.finish(START, &mut request, Err(StoreError::TimedOut))).allowed);
     let answer = answer(&request, START, |_| true);
     engine.late_answer(START, request, Ok(answer));
-    let backfill = begin(&engine, Operation::Backfill).expect_err("refunds");
+    let backfill = begin(&engine, Operation::Backfill(PrimaryIndex::ONLY)).expect_err("refunds");
     let refunded = |charge: &Charge| matches!(charge.mode, ChargeMode::Refund { .. });
     assert_eq!(backfill.charges().iter().map(refunded).collect::<Vec<_>>(), [true, true]);
 }

@@ -27,6 +27,7 @@ pub use counter_places::COUNTERS_MAX_RANGE;
 use counter_places::{LATE, Places};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
+use tollgate_core::counter::PrimaryIndex;
 
 const SHARDS: usize = 64;
 /// Minimum time between two sweeps of a shard for a table that is full, in ms.
@@ -134,11 +135,11 @@ impl AgentTable {
         self.lock([counter].into_iter()).remove(counter);
     }
 
-    /// Drops or re-bases all that is kept in store time, after the store's clock stepped back by `by_ms` to `now`.
-    pub(crate) fn rebase(&self, by_ms: u64, now: Timestamp) {
+    /// Drops or re-bases all that is kept in the time of a primary, after its clock stepped back by `by_ms` to `now`.
+    pub(crate) fn rebase(&self, primary: PrimaryIndex, by_ms: u64, now: Timestamp) {
         for (shard, ended) in self.shards.iter().zip(&self.denials_ended) {
             let mut shard = shard.0.lock();
-            shard.rebase(by_ms, now);
+            shard.rebase(primary, by_ms, now);
             ended.fetch_add(1, Ordering::Release);
         }
     }
@@ -197,6 +198,22 @@ impl LockedTable<'_> {
             shard.find_or_insert(counter, || (tag, Timestamp::default())).keep(now);
         }
         has_place
+    }
+
+    /// Notes the primary that holds a counter. If its slot has moved, what is kept in the time of the former primary ends, as if
+    /// the clock had stepped from the one time to the other. `time` returns the bounds of the time of a primary.
+    pub(crate) fn follow_primary(
+        &mut self,
+        counter: CounterId,
+        primary: PrimaryIndex,
+        time: impl Fn(PrimaryIndex) -> TimeBounds,
+    ) {
+        let table = self.table;
+        let Some(entry) = self.shard(counter).find(counter).filter(|entry| entry.primary != primary) else { return };
+        let (before, now) = (time(entry.primary), time(primary));
+        entry.primary = primary;
+        entry.rebase(before.latest.ms_since(now.earliest), now.earliest);
+        table.end_denials(counter);
     }
 
     /// Returns the view of a counter. Its cached denial must not change.

@@ -9,6 +9,7 @@ use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreErr
 
 use super::counter_places::RuleTag;
 use crate::counters::view::{CounterView, end_denial, rebase, update_in_step};
+use tollgate_core::counter::PrimaryIndex;
 
 const CHUNK_LEN: usize = 256;
 /// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its
@@ -30,6 +31,8 @@ pub(crate) struct TableEntry {
     pub(super) rule: RuleTag,
     pub(super) kept_until: Timestamp,
     pub(crate) view: CounterView,
+    /// Primary that holds the counter.
+    pub(super) primary: PrimaryIndex,
     /// State, if the counts live here.
     pub(super) stored: Option<Box<StoredCounter>>,
 }
@@ -74,7 +77,14 @@ impl TableShard {
             chunks.push(Vec::with_capacity(if chunks.is_empty() { 0 } else { CHUNK_LEN }));
         }
         let (full, last) = (chunks.len() - 1, chunks.last_mut().expect("it was pushed"));
-        last.push(TableEntry { id: counter, rule, kept_until, view: CounterView::default(), stored: None });
+        last.push(TableEntry {
+            id: counter,
+            rule,
+            kept_until,
+            view: CounterView::default(),
+            primary: PrimaryIndex::ONLY,
+            stored: None,
+        });
         let position = u32::try_from(full * CHUNK_LEN + last.len() - 1).expect("a shard holds less than 2^32 counters");
         positions.insert_unique(hash(counter), position, |position| hash(entry(chunks, *position).id));
         position
@@ -105,12 +115,10 @@ impl TableShard {
         self.chunks.iter().map(Vec::capacity).sum::<usize>().max(self.positions.capacity())
     }
 
-    pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
+    pub(super) fn rebase(&mut self, primary: PrimaryIndex, by_ms: u64, now: Timestamp) {
         self.swept_at = self.swept_at.min(now);
-        for entry in self.chunks.iter_mut().flatten() {
-            entry.kept_until = entry.kept_until.min(now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
-            rebase(&mut entry.view, by_ms, now);
-        }
+        let entries = self.chunks.iter_mut().flatten().filter(|entry| entry.primary == primary);
+        entries.for_each(|entry| entry.rebase(by_ms, now));
     }
 
     pub(super) fn end_denials(&mut self) {
@@ -142,6 +150,12 @@ impl TableShard {
 }
 
 impl TableEntry {
+    /// Drops or re-bases all that is kept in store time, after the store's clock stepped back by `by_ms` to `now`.
+    pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
+        self.kept_until = self.kept_until.min(now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
+        rebase(&mut self.view, by_ms, now);
+    }
+
     /// Keeps the place of a counter that is in use.
     #[inline]
     pub(super) fn keep(&mut self, now: Timestamp) {

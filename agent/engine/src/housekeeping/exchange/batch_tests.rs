@@ -95,7 +95,12 @@ fn a_late_row_is_not_earlier_than_its_writer_has_announced() {
     publisher.check("k");
     let announced = publisher.batches()[0].complete_through;
     let (active, at) = (publisher.engine.rules.load().clone(), announced.minus_ms(500));
-    let context = Context { now: publisher.now, bounds: TimeBounds::exactly(publisher.now), active: &active };
+    let context = Context {
+        now: publisher.now,
+        bounds: TimeBounds::exactly(publisher.now),
+        active: &active,
+        store: &publisher.engine.store,
+    };
     let home = CallHome { decider: None, shadow_denied: false, denied: None, remaining: None };
     for (number, home) in [(7, Some(home)), (8, None)] {
         let row = CallRow::new(number, at, 1, Outcome::Charged, Source::Local);

@@ -83,7 +83,7 @@ impl Fixture {
         let name = names.iter().find(is_there).expect("a caller of the partition");
         let active = self.engine.rules.load().clone();
         let (now, bounds) = (START.plus_ms(ms), TimeBounds::exactly(START));
-        let context = Context { now, bounds, active: &active };
+        let context = Context { now, bounds, active: &active, store: &self.engine.store };
         for _ in 0..rows {
             let row = CallRow::new(self.engine.ids.next(), START, 1, Outcome::Admitted, Source::Local);
             let home = CallHome { decider: None, shadow_denied: false, denied: None, remaining: None };

@@ -2,10 +2,10 @@
 //!
 //! | duty | due | not while |
 //! | --- | --- | --- |
-//! | probe | at the pace of the probes while the store must be looked for, else each ten seconds | a probe is under way |
+//! | probe of each primary | at the pace of the probes while the store must be looked for, else each ten seconds | a probe is under way |
 //! | housekeeping | each 100 ms | |
-//! | witness | each second | an answer is awaited; the store does not answer |
-//! | reopening | when a lost counter waits | as the witness |
+//! | witness at each primary | each second | an answer is awaited; the store does not answer |
+//! | reopening at each primary | when a lost counter waits | as the witness |
 //! | announcement | each second, and when other rules are in force | as the witness |
 //! | reading of rules | each ten seconds, and when newer ones are told | an answer is awaited |
 //! | saving of agents | each ten seconds, if the members have changed | |
@@ -17,6 +17,7 @@ use tollgate_core::messages::presence::INTERVAL_MS;
 use super::state::{LastAnswer, LossDuties, Maintenance, Probe};
 use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::fleet::AgentIds;
+use tollgate_core::counter::PrimaryIndex;
 
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
 /// Interval at which a store that answers is pinged, whatever else happens, in ms. The pings read its time, and an
@@ -30,39 +31,34 @@ const SAVE_INTERVAL_MS: u64 = 10_000;
 /// Kind of work that is due at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Duty {
-    Probe,
+    Probe(PrimaryIndex),
     Housekeeping,
-    Witness,
-    Reopening,
+    Witness(PrimaryIndex),
+    Reopening(PrimaryIndex),
     Announcement,
     RulesReading,
     AgentsSaving,
     Notices,
 }
 
-impl Duty {
-    const ALL: [Self; 8] = [
-        Self::Probe,
-        Self::Housekeeping,
-        Self::Witness,
-        Self::Reopening,
-        Self::Announcement,
-        Self::RulesReading,
-        Self::AgentsSaving,
-        Self::Notices,
-    ];
-}
-
 impl Maintenance {
     /// Returns the time from which the next duty is due; none if none is wanted now.
     pub(super) fn next_due_at(&self) -> Option<Timestamp> {
-        Duty::ALL.into_iter().filter_map(|duty| self.due_at(duty)).min()
+        self.all_duties().filter_map(|duty| self.due_at(duty)).min()
+    }
+
+    /// Returns all duties, in the order in which they are begun.
+    fn all_duties(&self) -> impl Iterator<Item = Duty> + use<> {
+        let primaries = (0..self.primaries.len()).filter_map(PrimaryIndex::new);
+        let (probes, witnesses) = (primaries.clone().map(Duty::Probe), primaries.clone().map(Duty::Witness));
+        let others = [Duty::Announcement, Duty::RulesReading, Duty::AgentsSaving, Duty::Notices];
+        probes.chain([Duty::Housekeeping]).chain(witnesses).chain(primaries.map(Duty::Reopening)).chain(others)
     }
 
     /// Begins the duties that are due, in their order.
     pub(super) fn begin_what_is_due(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        let are_due = Duty::ALL.map(|duty| self.due_at(duty).is_some_and(|at| now >= at));
-        for (duty, _) in Duty::ALL.into_iter().zip(are_due).filter(|(_, is_due)| *is_due) {
+        let due: Vec<Duty> = self.all_duties().filter(|duty| self.due_at(*duty).is_some_and(|at| now >= at)).collect();
+        for duty in due {
             self.begin(duty, now, effects);
         }
         // A change comes with a notice, which wakes the shell.
@@ -77,20 +73,24 @@ impl Maintenance {
     /// Returns the time from which a duty is due; none if it is not wanted now.
     fn due_at(&self, duty: Duty) -> Option<Timestamp> {
         let (engine, settings) = (&self.engine, &self.settings);
-        let LossDuties { witness, is_reopening, reopen_at } = &self.losses;
         match duty {
-            Duty::Probe => {
-                let is_wanted = self.answered == LastAnswer::Missing
-                    || engine.store.is_needed()
-                    || engine.store.breaker().is_suspected();
-                let probe_at = if is_wanted { self.pace.probe_at } else { self.resync_at };
-                (engine.store.is_outside() && self.probe.is_none()).then_some(probe_at)
+            Duty::Probe(primary) => {
+                let duties = &self.primaries[primary.index()];
+                let is_wanted = duties.answered == LastAnswer::Missing
+                    || engine.store.is_primary_needed(primary)
+                    || engine.store.breaker(primary).is_suspected();
+                let probe_at = if is_wanted { duties.pace.probe_at } else { duties.resync_at };
+                (engine.store.is_outside() && duties.probe.is_none()).then_some(probe_at)
             }
             Duty::Housekeeping => Some(self.housekeeping_at),
-            Duty::Witness => witness.due_at().filter(|_| settings.witnesses && self.store_answers()),
-            Duty::Reopening => {
-                let due_at = engine.store.outbox().reopening_due_at()?;
-                (!is_reopening && self.store_answers()).then(|| due_at.max(*reopen_at))
+            Duty::Witness(primary) => {
+                let witness = &self.primaries[primary.index()].losses.witness;
+                witness.due_at().filter(|_| settings.witnesses && self.primary_answers(primary))
+            }
+            Duty::Reopening(primary) => {
+                let due_at = engine.store.outbox(primary).reopening_due_at()?;
+                let LossDuties { is_reopening, reopen_at, .. } = &self.primaries[primary.index()].losses;
+                (!is_reopening && self.primary_answers(primary)).then(|| due_at.max(*reopen_at))
             }
             Duty::Announcement => {
                 let is_news = engine.rules.announced() != self.announced;
@@ -105,22 +105,24 @@ impl Maintenance {
 
     fn begin(&mut self, duty: Duty, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
         match duty {
-            Duty::Probe => {
-                let is_of_miss = self.answered != LastAnswer::Missing && !self.engine.store.is_needed();
-                self.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
-                self.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
-                self.engine.store.breaker().pinged();
-                let (in_time, deadline) = self.ping_deadlines();
-                effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping { in_time, deadline }));
+            Duty::Probe(primary) => {
+                let is_needed = self.engine.store.is_primary_needed(primary);
+                let duties = self.duties(primary);
+                let is_of_miss = duties.answered != LastAnswer::Missing && !is_needed;
+                duties.probe = Some(Probe { ping_sent: now, is_of_miss, ..Probe::default() });
+                duties.resync_at = now.plus_ms(RESYNC_INTERVAL_MS);
+                self.engine.store.breaker(primary).pinged();
+                let (in_time, deadline) = self.ping_deadlines(primary);
+                effects.push(MaintenanceEffect::Send(MaintenanceRequest::Ping { primary, in_time, deadline }));
             }
             Duty::Housekeeping => {
                 self.housekeeping_at = now.plus_ms(HOUSEKEEPING_INTERVAL_MS);
                 self.engine.keep_house(now);
             }
-            Duty::Witness => {
-                self.raise_witness(now, effects);
+            Duty::Witness(primary) => {
+                self.raise_witness(now, primary, effects);
             }
-            Duty::Reopening => self.reopen_next(now, effects),
+            Duty::Reopening(primary) => self.reopen_next(now, primary, effects),
             Duty::Announcement => {
                 self.announce_at = now.plus_ms(INTERVAL_MS);
                 self.announcing = true;

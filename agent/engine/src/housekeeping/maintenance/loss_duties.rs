@@ -3,23 +3,29 @@
 use std::mem;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResults, StoreError};
+use tollgate_core::counter::StoreError;
 
-use super::state::{LastAnswer, Maintenance};
+use super::state::{LastAnswer, LossDuties, Maintenance, PrimaryDuties};
 use super::witness::WitnessAnswer;
 use super::work::{MaintenanceEffect, MaintenanceRequest};
-use crate::request::{Operation, Output, Progress, StoreRequest};
+use crate::request::{Operation, Output, Progress, StepAnswers, StoreRequest};
+use tollgate_core::counter::PrimaryIndex;
 
 /// Time after which counters are tried again that could not be opened, in ms.
 const REOPEN_PAUSE_MS: u64 = 50;
 
 impl Maintenance {
     /// Raises the witness; returns false if there is none, or if an answer is awaited.
-    pub(super) fn raise_witness(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) -> bool {
-        let witness = &mut self.losses.witness;
+    pub(super) fn raise_witness(
+        &mut self,
+        now: Timestamp,
+        primary: PrimaryIndex,
+        effects: &mut Vec<MaintenanceEffect>,
+    ) -> bool {
+        let witness = &mut self.primaries[primary.index()].losses.witness;
         let raises = self.settings.witnesses && witness.due_at().is_some();
         if raises {
-            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Witness(witness.next(now))));
+            effects.push(MaintenanceEffect::Send(MaintenanceRequest::Witness(primary, witness.next(now))));
         }
         raises
     }
@@ -28,55 +34,53 @@ impl Maintenance {
     pub(super) fn witnessed(
         &mut self,
         now: Timestamp,
+        primary: PrimaryIndex,
         answer: Result<WitnessAnswer, StoreError>,
         effects: &mut Vec<MaintenanceEffect>,
     ) {
+        let PrimaryDuties { losses: LossDuties { witness, .. }, probe, .. } = &mut self.primaries[primary.index()];
         if let Ok(answer) = answer {
             // Before the loss: its instant is by the new time, if the clock was set.
-            self.engine.note_store_time(self.losses.witness.sent_at(), now, answer.at);
-            if self.losses.witness.is_of_another_run(&answer) {
-                self.engine.store.end_leases();
+            self.engine.note_primary_time(primary, witness.sent_at(), now, answer.at);
+            if witness.is_of_another_run(&answer) {
+                self.engine.store.end_leases(primary);
             }
         }
         // A witness that was raised before the ping says nothing about the probe.
-        let is_of_probe = self.probe.as_mut().is_some_and(|probe| mem::take(&mut probe.awaits_witness));
-        let loss = self.losses.witness.answered(now, answer.ok());
+        let is_of_probe = probe.as_mut().is_some_and(|probe| mem::take(&mut probe.awaits_witness));
+        let loss = witness.answered(now, answer.ok());
         match answer {
             Ok(_) => {
                 if let Some(loss) = loss {
-                    self.engine.store.note_loss(loss);
+                    self.engine.store.note_loss(primary, loss);
                 }
                 if is_of_probe {
-                    self.backfill_next(now, effects);
+                    self.backfill_next(now, primary, effects);
                 }
             }
-            Err(error) if is_of_probe => self.probe_missed(now, error),
+            Err(error) if is_of_probe => self.probe_missed(now, primary, error),
             // An agent without calls would not notice otherwise that the store is unavailable.
-            Err(_) => self.answered = LastAnswer::Missing,
+            Err(_) => self.duties(primary).answered = LastAnswer::Missing,
         }
     }
 
     /// Sends the next lost counters. If none can be opened yet, they are tried again after a pause. The witness tells
     /// at once if other counters are lost, too.
-    pub(super) fn reopen_next(&mut self, now: Timestamp, effects: &mut Vec<MaintenanceEffect>) {
-        self.raise_witness(now, effects);
-        if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Reopen) {
-            self.losses.is_reopening = true;
+    pub(super) fn reopen_next(&mut self, now: Timestamp, primary: PrimaryIndex, effects: &mut Vec<MaintenanceEffect>) {
+        self.raise_witness(now, primary, effects);
+        if let Progress::NeedsStore(request) = self.engine.begin(now, Operation::Reopen(primary)) {
+            self.duties(primary).losses.is_reopening = true;
             effects.push(MaintenanceEffect::Send(MaintenanceRequest::Reopen(request)));
         } else {
-            self.losses.reopen_at = now.plus_ms(REOPEN_PAUSE_MS);
+            self.duties(primary).losses.reopen_at = now.plus_ms(REOPEN_PAUSE_MS);
         }
     }
 
-    pub(super) fn reopened(
-        &mut self,
-        now: Timestamp,
-        mut request: StoreRequest,
-        answer: Result<ChargeResults, StoreError>,
-    ) {
-        self.losses.is_reopening = false;
-        if let Output::Reopened(Err(_)) = self.engine.finish(now, &mut request, answer) {
-            self.losses.reopen_at = now.plus_ms(REOPEN_PAUSE_MS);
+    pub(super) fn reopened(&mut self, now: Timestamp, mut request: StoreRequest, answers: &StepAnswers) {
+        let primary = request.primary();
+        self.duties(primary).losses.is_reopening = false;
+        if let Output::Reopened(Err(_)) = self.engine.finish_steps(now, &mut request, answers) {
+            self.duties(primary).losses.reopen_at = now.plus_ms(REOPEN_PAUSE_MS);
         }
     }
 }
@@ -108,7 +112,7 @@ mod tests {
             for effect in effects {
                 match effect {
                     MaintenanceEffect::Notify(notice) => notices.push(notice),
-                    MaintenanceEffect::Send(MaintenanceRequest::Witness(_)) => requests += 1,
+                    MaintenanceEffect::Send(MaintenanceRequest::Witness(..)) => requests += 1,
                     _ => {}
                 }
             }
@@ -117,11 +121,15 @@ mod tests {
         for ms in [0, 500] {
             engine.lose_store();
             poll(ms, MaintenanceInput::Tick);
-            let pinged = MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms + 1)), is_late: false };
+            let pinged = MaintenanceInput::Pinged {
+                primary: PrimaryIndex::ONLY,
+                answer: Ok(START.plus_ms(ms + 1)),
+                is_late: false,
+            };
             assert_eq!(poll(ms + 1, pinged), 1);
             assert!(engine.is_degraded(), "no call uses the store yet");
             let answer = WitnessAnswer { at: START.plus_ms(ms + 2), before: None, run_id: None };
-            poll(ms + 2, MaintenanceInput::Witnessed(Ok(answer)));
+            poll(ms + 2, MaintenanceInput::Witnessed(PrimaryIndex::ONLY, Ok(answer)));
         }
         // The second outage is held back.
         let unavailable = Notice::StoreUnavailable(StoreError::Unreachable);
@@ -139,12 +147,12 @@ mod tests {
         let answers =
             [(None, false), (Some(1), false), (Some(1), false), (None, false), (Some(1), false), (Some(2), true)];
         for (number, (run_id, ends)) in (0_u64..).zip(answers) {
-            let (at, epoch) = (START.plus_ms(1_000 * number), engine.store.lease_epoch());
+            let (at, epoch) = (START.plus_ms(1_000 * number), engine.store.lease_epoch(PrimaryIndex::ONLY));
             let before = Some(number).filter(|number| *number > 0);
-            maintenance.losses.witness.next(at);
+            maintenance.duties(PrimaryIndex::ONLY).losses.witness.next(at);
             let answer = WitnessAnswer { at, before, run_id };
-            maintenance.poll(at, MaintenanceInput::Witnessed(Ok(answer)), &mut Vec::new());
-            assert_eq!(engine.store.lease_epoch() != epoch, ends, "answer {number}");
+            maintenance.poll(at, MaintenanceInput::Witnessed(PrimaryIndex::ONLY, Ok(answer)), &mut Vec::new());
+            assert_eq!(engine.store.lease_epoch(PrimaryIndex::ONLY) != epoch, ends, "answer {number}");
         }
     }
 }

@@ -44,25 +44,29 @@ impl Maintenance {
 
     /// Applies an input and appends the effects that follow from it.
     pub fn poll(&mut self, now: Timestamp, input: MaintenanceInput, effects: &mut Vec<MaintenanceEffect>) {
+        self.meet_primaries();
         match input {
             MaintenanceInput::Tick => {}
-            MaintenanceInput::Pinged { answer: Ok(store_now), is_late } => {
-                if let Some(probe) = &mut self.probe {
-                    self.engine.note_store_time(probe.ping_sent, now, store_now);
+            MaintenanceInput::Pinged { primary, answer: Ok(store_now), is_late } => {
+                if let Some(probe) = &mut self.primaries[primary.index()].probe {
+                    self.engine.note_primary_time(primary, probe.ping_sent, now, store_now);
                     (probe.is_late, probe.ping_took_ms) = (is_late, now.ms_since(probe.ping_sent));
                 }
                 if !is_late {
-                    self.engine.store.breaker().pinged();
+                    self.engine.store.breaker(primary).pinged();
                 }
-                self.follow_ping(now, effects);
+                self.follow_ping(now, primary, effects);
             }
-            MaintenanceInput::Pinged { answer: Err(error), .. } => self.probe_missed(now, error),
-            MaintenanceInput::Backfilled(mut request, answer) => match self.engine.finish(now, &mut request, answer) {
-                Output::Backfilled(Err(error)) => self.probe_missed(now, error),
-                _ => self.backfill_next(now, effects),
-            },
-            MaintenanceInput::Witnessed(answer) => self.witnessed(now, answer, effects),
-            MaintenanceInput::Reopened(request, answer) => self.reopened(now, request, answer),
+            MaintenanceInput::Pinged { primary, answer: Err(error), .. } => self.probe_missed(now, primary, error),
+            MaintenanceInput::Backfilled(mut request, answers) => {
+                let primary = request.primary();
+                match self.engine.finish_steps(now, &mut request, &answers) {
+                    Output::Backfilled(Err(error)) => self.probe_missed(now, primary, error),
+                    _ => self.backfill_next(now, primary, effects),
+                }
+            }
+            MaintenanceInput::Witnessed(primary, answer) => self.witnessed(now, primary, answer, effects),
+            MaintenanceInput::Reopened(request, answers) => self.reopened(now, request, &answers),
             MaintenanceInput::Announced(answer) => {
                 self.announcing = false;
                 self.announced(now, answer);
@@ -93,7 +97,9 @@ impl Maintenance {
         self.engine.fleet.announced(now, answer.as_ref().ok());
         let Ok(set) = answer else {
             // An agent without calls would not notice otherwise that the store is unavailable.
-            self.answered = LastAnswer::Missing;
+            if let [only] = &mut self.primaries[..] {
+                only.answered = LastAnswer::Missing;
+            }
             self.announced = None;
             return;
         };

@@ -12,6 +12,7 @@ use super::probe_pace::ProbePace;
 use super::witness::Witness;
 use crate::engine::Engine;
 use crate::fleet::AgentIds;
+use tollgate_core::counter::PrimaryIndex;
 
 /// Duties of an agent that depend on its store.
 #[derive(Clone, Copy, Debug)]
@@ -29,11 +30,8 @@ pub struct Maintenance {
     pub(super) engine: Arc<Engine>,
     pub(super) settings: MaintenanceSettings,
     pub(super) shell: Option<Waker>,
-    pub(super) answered: LastAnswer,
-    pub(super) probe: Option<Probe>,
-    pub(super) pace: ProbePace,
-    pub(super) losses: LossDuties,
-    pub(super) resync_at: Timestamp,
+    /// State of each primary that has had a slot.
+    pub(super) primaries: Vec<PrimaryDuties>,
     pub(super) announcing: bool,
     /// Rules that were announced last.
     pub(super) announced: Option<AnnouncedRules>,
@@ -48,6 +46,15 @@ pub struct Maintenance {
     pub(super) housekeeping_at: Timestamp,
     pub(super) saved: Option<AgentIds>,
     pub(super) saved_emergency: Option<EmergencySwitch>,
+}
+
+/// Duties of the maintenance toward one primary of the store.
+pub(super) struct PrimaryDuties {
+    pub(super) answered: LastAnswer,
+    pub(super) probe: Option<Probe>,
+    pub(super) pace: ProbePace,
+    pub(super) losses: LossDuties,
+    pub(super) resync_at: Timestamp,
 }
 
 /// Answer to the last request that the maintenance itself sent.
@@ -88,16 +95,11 @@ impl Maintenance {
     /// Creates the maintenance of an agent.
     #[must_use]
     pub fn new(engine: Arc<Engine>, settings: MaintenanceSettings) -> Self {
-        Self {
-            // Counts in the engine's own table, or by signals alone, need no store.
-            answered: if engine.store.is_outside() { LastAnswer::Missing } else { LastAnswer::InTime },
+        let mut maintenance = Self {
             engine,
             settings,
             shell: None,
-            probe: None,
-            pace: ProbePace::default(),
-            losses: LossDuties::default(),
-            resync_at: Timestamp::default(),
+            primaries: Vec::new(),
             announcing: false,
             announced: None,
             published: PublishedGenerations::default(),
@@ -109,6 +111,28 @@ impl Maintenance {
             housekeeping_at: Timestamp::default(),
             saved: None,
             saved_emergency: None,
+        };
+        maintenance.meet_primaries();
+        maintenance
+    }
+
+    /// Begins the duties toward primaries that have got their first slot.
+    pub(super) fn meet_primaries(&mut self) {
+        // Counts in the engine's own table, or by signals alone, need no store.
+        let answered = if self.engine.store.is_outside() { LastAnswer::Missing } else { LastAnswer::InTime };
+        for _ in self.engine.store.used_primaries().skip(self.primaries.len()) {
+            self.primaries.push(PrimaryDuties {
+                answered,
+                probe: None,
+                pace: ProbePace::default(),
+                losses: LossDuties::default(),
+                resync_at: Timestamp::default(),
+            });
         }
+    }
+
+    #[inline]
+    pub(super) fn duties(&mut self, primary: PrimaryIndex) -> &mut PrimaryDuties {
+        &mut self.primaries[primary.index()]
     }
 }

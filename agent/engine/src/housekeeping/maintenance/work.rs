@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResults, StoreError};
+use tollgate_core::counter::StoreError;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
 
 use super::witness::WitnessAnswer;
 use crate::fleet::AgentIds;
 use crate::report::Notice;
-use crate::request::StoreRequest;
+use crate::request::{StepAnswers, StoreRequest};
+use tollgate_core::counter::PrimaryIndex;
 
 /// Event that the maintenance reacts to.
 #[derive(Debug)]
@@ -19,17 +20,19 @@ pub enum MaintenanceInput {
     Tick,
     /// Answer to [`MaintenanceRequest::Ping`].
     Pinged {
-        /// The store's time.
+        /// Primary that was asked.
+        primary: PrimaryIndex,
+        /// The primary's time.
         answer: Result<Timestamp, StoreError>,
         /// True if it did not arrive in time.
         is_late: bool,
     },
     /// Answer to [`MaintenanceRequest::Backfill`].
-    Backfilled(StoreRequest, Result<ChargeResults, StoreError>),
+    Backfilled(StoreRequest, StepAnswers),
     /// Answer to [`MaintenanceRequest::Witness`].
-    Witnessed(Result<WitnessAnswer, StoreError>),
+    Witnessed(PrimaryIndex, Result<WitnessAnswer, StoreError>),
     /// Answer to [`MaintenanceRequest::Reopen`].
-    Reopened(StoreRequest, Result<ChargeResults, StoreError>),
+    Reopened(StoreRequest, StepAnswers),
     /// Answer to [`MaintenanceRequest::Announce`]: the live agents in the store.
     Announced(Result<PresenceSet, StoreError>),
     /// [`MaintenanceRequest::ReadRules`] has been executed; true if the store answered. The rules themselves go to
@@ -54,8 +57,10 @@ pub enum MaintenanceEffect {
 /// [`UNATTENDED_DEADLINE`](crate::UNATTENDED_DEADLINE).
 #[derive(Debug)]
 pub enum MaintenanceRequest {
-    /// Ask for the store's time.
+    /// Ask for the time of a primary.
     Ping {
+        /// The primary.
+        primary: PrimaryIndex,
         /// Time in which calls need their answers; a later answer is late.
         in_time: Duration,
         /// Deadline, which is not shorter.
@@ -63,9 +68,9 @@ pub enum MaintenanceRequest {
     },
     /// Charge these units, which were admitted without the store.
     Backfill(StoreRequest),
-    /// Raise the witness of this life of the agent to this number, and return the one before.
-    Witness(u64),
-    /// Open these counters again, whose units the store has lost.
+    /// Raise the witness of this life of the agent at a primary to this number, and return the one before.
+    Witness(PrimaryIndex, u64),
+    /// Open these counters again, whose units a primary has lost.
     Reopen(StoreRequest),
     /// Announce the agent with these rules, if it has any.
     Announce(Option<AnnouncedRules>),

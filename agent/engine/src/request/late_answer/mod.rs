@@ -12,6 +12,7 @@ mod tests;
 
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, ChargeResults, StoreError};
@@ -19,13 +20,16 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::Outcome;
 use tollgate_core::rules::Generation;
 
-use crate::call::{Adjustment, CallRow, PlannedCall, PlannedCalls, Sending, grant, signed};
-use crate::counters::{Pending, ViewEvent};
+use crate::call::{Adjustment, CallRow, Destination, PlannedCall, PlannedCalls, Sending, grant, signed};
+use crate::counters::ViewEvent;
 use crate::engine::{Context, Engine};
 use crate::report::LateOutcome;
 use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
-use crate::rules::{ActiveRules, MatchedRule};
-use crate::store::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
+use crate::request::store_step::StepAnswers;
+use crate::rules::{ActiveRules, Charges, MatchedRule};
+use crate::store::{
+    ChargeAnswer, ChargeAnswers, ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, answers_of, fate,
+};
 
 /// Maximum number of requests of one agent that wait for their late answers. Past the cap, a request counts as lost.
 pub const LATE_REQUESTS_MAX: usize = 10_000;
@@ -36,61 +40,97 @@ impl Engine {
     /// Takes the answer to a request that was finished without it, or the error that there will be none:
     /// [`StoreError::AnswerLost`].
     pub fn late_answer(&self, now: Timestamp, request: StoreRequest, answer: Result<ChargeResults, StoreError>) {
-        let AskedRequest { active, calls, charges, carried, sent, is_deferred, mut pending, .. } = *request.0;
-        self.store.note_time_of(sent.at, now, &answer);
-        let (carried, charges) = charges.split_at(carried);
-        let answer = answer.map(|results| self.learn(sent.at, carried, charges, &pending, results));
+        let answers = answers_of(request.charges().len(), answer);
+        self.late_charges(now, request, answers);
+    }
+
+    /// Takes the answers to the steps of a request that was finished without some of them, once none is missing or will come.
+    pub fn late_steps(&self, now: Timestamp, request: StoreRequest, answers: &StepAnswers) {
+        let answers = request.answers(answers, StoreError::AnswerLost);
+        self.late_charges(now, request, answers);
+    }
+
+    fn late_charges(&self, now: Timestamp, request: StoreRequest, mut answers: ChargeAnswers) {
+        let AskedRequest {
+            active,
+            calls,
+            charges,
+            carried,
+            sent_at,
+            destinations,
+            answered,
+            is_deferred,
+            mut pending,
+            ..
+        } = *request.0;
+        let is_new = |place: usize| answered.get(place) != Some(&true);
+        for (place, (destination, answer)) in destinations.iter().zip(&answers).enumerate() {
+            if is_new(place) {
+                self.store.note_time_of(destination.primary, sent_at, now, answer);
+            }
+        }
+        let late: SmallVec<[usize; 2]> = (carried..charges.len()).filter(|place| is_new(*place)).collect();
+        let new_carried: SmallVec<[usize; 2]> = (0..carried).filter(|place| is_new(*place)).collect();
+        let select = |places: &[usize]| -> Charges { places.iter().map(|place| charges[*place].clone()).collect() };
+        let of = |places: &[usize], answers: &ChargeAnswers| -> ChargeAnswers {
+            places.iter().map(|place| answers[*place]).collect()
+        };
+        let of_reset = of(&(carried..charges.len()).collect::<SmallVec<[usize; 2]>>(), &answers);
+        let (charges, carried) = (select(&late), select(&new_carried));
+        let carried_answers = of(&new_carried, &answers);
+        let late_destinations: SmallVec<[Destination; 2]> = late.iter().map(|place| destinations[*place]).collect();
+        answers = of(&late, &answers);
+        self.learn(sent_at, (&carried, &carried_answers), (&charges, &mut answers), &pending);
+        let sent = Sending { at: sent_at, destinations: &late_destinations };
         let generation = active.order;
+        let context = Context { now, bounds: self.store_time(now), active: &active, store: &self.store };
         let outcome = match &mut pending {
             AskedOperation::Check(planned) => {
                 self.give_back_left(generation, planned);
-                let context = Context { now, bounds: self.store_time(now), active: &active };
                 let matched = planned.iter().flat_map(|planned| &planned.matched);
                 matched.for_each(|matched| self.resolve_payment(&context, matched, false));
-                if let Ok(results) = &answer {
-                    self.take_back_repeated(&context, &calls, planned, charges, results);
-                }
-                self.late_check(now, &active, planned, charges, &answer, sent)
+                self.take_back_repeated(&context, &calls, planned, &charges, &answers);
+                self.late_check(&context, planned, &charges, &answers, sent)
             }
-            AskedOperation::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, charges, &answer),
+            AskedOperation::Adjustment(adjustment) => self.late_adjustment(generation, adjustment, &charges, &answers),
             AskedOperation::Reset(reset) => {
                 // The operator knows that the store did not confirm the reset.
-                let context = Context { now, bounds: self.store_time(now), active: &active };
-                let _ = self.finish_reset(&context, &calls[0], reset, &answer);
+                let _ = self.finish_reset(&context, &calls[0], reset, &of_reset);
                 return;
             }
             // The units are sent again: under their ids, or to counters that have them already.
-            AskedOperation::Backfill(_) | AskedOperation::Reopen(_) => return,
+            AskedOperation::Backfill(..) | AskedOperation::Reopen(..) => return,
         };
         if !is_deferred {
             self.reports.metrics().late_answer(outcome);
-        } else if let Err(error) = answer {
-            self.reports.metrics().store_error(error);
+        }
+        for (Destination { primary, .. }, answer) in late_destinations.iter().zip(&answers).filter(|_| is_deferred) {
+            let Err(error) = answer else { continue };
+            self.reports.metrics().store_error(*error);
             if matches!(error, StoreError::AnswerLost | StoreError::Unreachable) {
                 // The server of the next connection may have lost the leased units.
-                self.store.end_leases();
+                self.store.end_leases(*primary);
             }
         }
     }
 
     fn late_check(
         &self,
-        now: Timestamp,
-        active: &ActiveRules,
+        context: &Context<'_>,
         planned: &PlannedCalls<'_>,
         charges: &[Charge],
-        answer: &Result<ChargeResults, StoreError>,
-        sent: Sending,
+        answers: &[ChargeAnswer],
+        sent: Sending<'_>,
     ) -> LateOutcome {
+        let active = context.active;
         let generation = active.order;
-        if let Ok(results) = answer {
-            self.take_leases(now, active, planned, charges, results, sent);
-        }
+        self.take_leases(context.now, active, planned, charges, answers, sent);
         let is_held_back = planned.iter().any(|planned| !planned.combined.allowed);
-        let mut outcome = outcome_of(answer);
-        for (place, charge) in charges.iter().enumerate() {
-            let result = answer.as_ref().map(|results| results.get(place));
-            let (kind, in_store) = (ChargeKind::of(charge), InStore::of(result.map_err(|error| *error)));
+        let mut outcome = outcome_of(answers);
+        for (place, (charge, answer)) in charges.iter().zip(answers).enumerate() {
+            let result = answer.as_ref().ok();
+            let (kind, in_store) =
+                (ChargeKind::of(charge), InStore::of(answer.as_ref().map(Some).map_err(|error| *error)));
             let traits = ChargeTraits::of(charge.request);
             let (mut standing, mut rule) = (ChargeStanding::VoidBefore, None);
             for planned in planned.iter().filter(|planned| planned.error.is_some()) {
@@ -111,30 +151,21 @@ impl Engine {
                         _ => 0,
                     };
                     if lacking > 0 {
-                        let unsynced = self.unsynced_of(planned, planned.at, lacking);
+                        let unsynced = self.unsynced_of(planned, planned.planned_at(place), lacking);
                         self.store.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
                     }
-                    if let Ok(Some(result)) = result {
+                    if let Some(result) = result {
                         self.answered_late(active, matched, result);
                     }
                 }
             }
-            let (Ok(Some(result)), Some((number, matched))) = (result, rule) else { continue };
-            let grant = grant(active, matched, number, charge, result, charge.cost, sent);
-            let may_lease = matched.policy.may_lease() && self.is_lease_live(now, matched, &grant);
-            let traits = ChargeTraits { may_lease, keeps_units: self.keeps_units(matched), ..traits };
-            match fate(kind, standing, in_store, traits) {
-                Fate::Lease => self.take_lease(matched, grant),
-                Fate::Strand => grant.strand(),
-                Fate::Refund => {
-                    let refund = Pending::returned(result.at, charge.cost);
-                    self.store.update_counter(matched, generation, ViewEvent::Returned(refund));
-                    outcome = LateOutcome::Refunded;
-                    continue;
-                }
-                _ => continue,
-            }
-            outcome = LateOutcome::Leased;
+            let (Some(result), Some((number, matched))) = (result, rule) else { continue };
+            let grant = grant(active, matched, number, (charge, result), charge.cost, sent.of(place));
+            outcome = match self.dispose(context, matched, standing, charge, grant) {
+                Fate::Refund => LateOutcome::Refunded,
+                Fate::Lease | Fate::Strand => LateOutcome::Leased,
+                _ => outcome,
+            };
         }
         outcome
     }
@@ -146,11 +177,12 @@ impl Engine {
         calls: &[Call<'_>],
         planned: &[PlannedCall<'_>],
         charges: &[Charge],
-        results: &ChargeResults,
+        answers: &[ChargeAnswer],
     ) {
-        self.take_back_repeated(context, calls, planned, charges, results);
+        self.take_back_repeated(context, calls, planned, charges, answers);
         let matched = || planned.iter().flat_map(|planned| &planned.matched).filter(|matched| matched.follows);
-        for (charge, result) in charges.iter().zip(results) {
+        for (charge, answer) in charges.iter().zip(answers) {
+            let Ok(result) = answer else { continue };
             for matched in matched().filter(|matched| matched.shares(charge)) {
                 self.answered_late(context.active, matched, result);
             }
@@ -165,12 +197,14 @@ impl Engine {
         calls: &[Call<'_>],
         planned: &[PlannedCall<'_>],
         charges: &[Charge],
-        results: &ChargeResults,
+        answers: &[ChargeAnswer],
     ) {
-        for (charge, _) in charges.iter().zip(results).filter(|(_, result)| result.repeated) {
+        let is_repeated = |answer: &ChargeAnswer| answer.is_ok_and(|result| result.repeated);
+        for (charge, _) in charges.iter().zip(answers).filter(|(_, answer)| is_repeated(answer)) {
             for (planned, call) in planned.iter().zip(calls) {
                 for matched in planned.matched.iter().filter(|matched| matched.follows && matched.shares(charge)) {
-                    let (at, units) = (planned.at, matched.cost);
+                    let is_of_first = matched.primary == planned.matched[0].primary;
+                    let (at, units) = (if is_of_first { planned.at } else { matched.at }, matched.cost);
                     let row = CallRow::new(planned.number, at, -signed(units), Outcome::Corrected, Source::Store);
                     self.publish(context, call, Some(matched.charged_counter()), row, None);
                     let event = ViewEvent::Refunded { at, units, slots_of: None, by_store: false };
@@ -198,27 +232,28 @@ impl Engine {
         generation: Generation,
         adjustment: &Adjustment<'_>,
         charges: &[Charge],
-        answer: &Result<ChargeResults, StoreError>,
+        answers: &[ChargeAnswer],
     ) -> LateOutcome {
-        let Err(error) = answer else { return outcome_of(answer) };
         let traits = ChargeTraits::of(adjustment.request);
-        let fate = fate(ChargeKind::Counted, ChargeStanding::CountedBefore, (*error).into(), traits);
-        for (matched, charge) in adjustment.matched.iter().zip(charges) {
-            if let ChargeMode::Backfill { at } = charge.mode
-                && fate == Fate::Backfill
+        for (charge, answer) in charges.iter().zip(answers) {
+            let matched = adjustment.matched.iter().find(|matched| matched.counter == charge.counter);
+            if let (ChargeMode::Backfill { at }, Err(error), Some(matched)) = (charge.mode, answer, matched)
+                && fate(ChargeKind::Counted, ChargeStanding::CountedBefore, (*error).into(), traits) == Fate::Backfill
             {
                 let unsynced = self.unsynced_units(adjustment.number, adjustment.request, at, charge.cost);
                 self.store.update_counter(matched, generation, ViewEvent::Unsynced(unsynced));
             }
         }
-        outcome_of(answer)
+        outcome_of(answers)
     }
 }
 
-fn outcome_of(answer: &Result<ChargeResults, StoreError>) -> LateOutcome {
-    match answer {
-        Ok(results) if results.iter().any(|result| result.charged) => LateOutcome::Charged,
-        Err(error) if error.may_have_charged() => LateOutcome::Lost,
-        _ => LateOutcome::NotCharged,
+fn outcome_of(answers: &[ChargeAnswer]) -> LateOutcome {
+    if answers.iter().flatten().any(|result| result.charged) {
+        LateOutcome::Charged
+    } else if answers.iter().any(|answer| answer.is_err_and(StoreError::may_have_charged)) {
+        LateOutcome::Lost
+    } else {
+        LateOutcome::NotCharged
     }
 }

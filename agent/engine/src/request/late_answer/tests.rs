@@ -8,6 +8,7 @@ use tollgate_core::rules::{LimitPolicy, OnFailure, Rule, RuleSet};
 use super::*;
 use crate::engine_settings::EngineSettings;
 use crate::request::operation::{Operation, Output, Progress};
+use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const AT: Timestamp = Timestamp::from_ms(1_000_003);
@@ -64,7 +65,7 @@ fn answer(request: &StoreRequest, charged: bool) -> ChargeResults {
 
 /// Modes of the charges that the maintenance sends, each with true if the charge has an id.
 fn backfill(engine: &Engine) -> Vec<(ChargeMode, bool)> {
-    match engine.begin(START, Operation::Backfill) {
+    match engine.begin(START, Operation::Backfill(PrimaryIndex::ONLY)) {
         Progress::NeedsStore(request) => {
             request.charges().iter().map(|charge| (charge.mode, charge.request.is_some())).collect()
         }
@@ -181,7 +182,7 @@ fn unsynced_units_travel_with_the_next_call() {
     let mut next = request(&engine, &call);
     let modes = |request: &StoreRequest| -> Vec<Vec<bool>> {
         let is_backfill = |charge: &Charge| matches!(charge.mode, ChargeMode::Backfill { .. });
-        request.steps().map(|step| step.iter().map(is_backfill).collect()).collect()
+        request.steps().iter().map(|step| step.charges.iter().map(is_backfill).collect()).collect()
     };
     assert_eq!(modes(&next), [vec![true], vec![false]]);
     assert_eq!(modes(&request(&engine, &call)), [vec![true], vec![false]], "each call, until the store confirms it");

@@ -7,22 +7,33 @@
 //! sent in several requests. If a request fails because of one counter, each of its counters is sent alone, so that no
 //! counter keeps the units of the others from the store.
 
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResults, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode, StoreError};
 
 use super::pending_units::{BACKFILL_CHARGES_MAX, charge_of};
 use super::state::StoreLink;
 use crate::counters::{Pending, PendingKind, ViewEvent, end_denial, send_pending, update};
 use crate::rules::Charges;
+use crate::store::charge_answer::ChargeAnswer;
 use crate::store::fate::fate;
 use crate::store::fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
 use crate::store::outbox::{Offered, Turn, UnsyncedCounter};
+use tollgate_core::counter::PrimaryIndex;
 
 impl StoreLink {
-    /// Begins to charge the units of the next few counters. There are no charges once the round is over. The units stay
-    /// unsynced until the store has confirmed them.
-    pub(crate) fn begin_backfill(&self) -> (Charges, Vec<UnsyncedCounter>) {
+    /// Begins to charge the units of the next few counters of a primary. There are no charges once the round is over. The units
+    /// stay unsynced until the store has confirmed them.
+    pub(crate) fn begin_backfill(&self, primary: PrimaryIndex) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
-        self.outbox.offer_unsynced(|counter| {
+        self.outbox(primary).offer_unsynced(|mut counter| {
+            let owner = self.primary_of(counter.matched.slot);
+            if owner != primary {
+                // The slot has moved.
+                counter.matched.primary = owner;
+                if let Some(dropped) = self.outbox(owner).add_unsynced(counter) {
+                    self.forget_units(&dropped);
+                }
+                return Offered::Skipped;
+            }
             let UnsyncedCounter { matched, generation } = &counter;
             let len = charges.len();
             let (is_queued, sent) = self.counting_unsynced(matched.counter, |view| {
@@ -42,7 +53,7 @@ impl StoreLink {
             if charges.len() < BACKFILL_CHARGES_MAX { Offered::Added } else { Offered::Full }
         });
         if charges.is_empty() {
-            self.outbox.end_round();
+            self.outbox(primary).end_round();
         }
         (charges, counters)
     }
@@ -53,19 +64,20 @@ impl StoreLink {
     /// value are dropped. A counter that the store has no room for waits for the next round.
     pub(crate) fn finish_backfill(
         &self,
+        primary: PrimaryIndex,
         counters: Vec<UnsyncedCounter>,
         charges: &[Charge],
-        answer: &Result<ChargeResults, StoreError>,
+        answers: &[ChargeAnswer],
     ) -> Result<(), StoreError> {
-        let error = answer.as_ref().err().copied();
+        let error = answers.iter().find_map(|answer| answer.err());
         let is_unreadable = error == Some(StoreError::Unreadable) && counters.len() == 1;
-        let in_store = match error {
-            None => InStore::Charged,
-            // Any of the counters may be the one.
-            Some(StoreError::Unreadable) if !is_unreadable => InStore::Failed,
-            Some(error) => error.into(),
-        };
-        for charge in charges {
+        for (charge, answer) in charges.iter().zip(answers) {
+            let in_store = match answer.err() {
+                None => InStore::Charged,
+                // Any of the counters may be the one.
+                Some(StoreError::Unreadable) if !is_unreadable => InStore::Failed,
+                Some(error) => error.into(),
+            };
             let traits = ChargeTraits::of(charge.request);
             match (charge.mode, fate(ChargeKind::of(charge), ChargeStanding::Counts, in_store, traits)) {
                 (ChargeMode::Backfill { .. }, Fate::Keep | Fate::Drop) => self.backfill_ended(charge),
@@ -83,7 +95,9 @@ impl StoreLink {
         }
         let turn = match error {
             Some(error) if error.is_of_counter() && counters.len() > 1 => Turn::Alone,
-            Some(StoreError::Full | StoreError::Contended) => Turn::NextRound,
+            Some(StoreError::Full | StoreError::Contended | StoreError::Moved | StoreError::Asked(_)) => {
+                Turn::NextRound
+            }
             _ => Turn::Last,
         };
         self.reports.metrics().unsynced_forgotten.add(is_unreadable.into());
@@ -93,7 +107,7 @@ impl StoreLink {
                 view.is_queued()
             })
         };
-        self.outbox.put_back_unsynced(counters.into_iter().filter(still_unsynced).collect(), turn);
+        self.outbox(primary).put_back_unsynced(counters.into_iter().filter(still_unsynced).collect(), turn);
         error.filter(|error| !error.is_of_counter()).map_or(Ok(()), Err)
     }
 }

@@ -46,7 +46,7 @@ impl StoreLink {
 
     /// Forgets what is remembered of a counter from before it was emptied.
     pub(crate) fn forget_counter(&self, CounterReset { counter, at }: CounterReset) {
-        self.outbox.forget_lost(counter);
+        self.all_used().for_each(|primary| primary.outbox.forget_lost(counter));
         if self.counters.holds(counter) {
             self.counting_unsynced(counter, |view| forget(view, at));
         }

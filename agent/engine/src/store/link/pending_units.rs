@@ -19,10 +19,15 @@ use crate::store::outbox::UnsyncedCounter;
 pub const BACKFILL_CHARGES_MAX: usize = 32;
 
 impl StoreLink {
-    /// Returns true if units were admitted without the store and are not charged yet.
+    /// Returns true if units were admitted without a primary and are not charged yet.
     #[inline]
     pub(crate) fn has_unsynced(&self) -> bool {
-        self.outbox.has_units()
+        self.all_used().any(|primary| primary.outbox.has_units())
+    }
+
+    /// Returns the largest number of entries of unsynced units that a counter has had.
+    pub(crate) fn entries_most(&self) -> usize {
+        self.entries.most()
     }
 
     /// Updates the view of a counter. The counter waits in the outbox if it has pending charges since, or if the store has lost
@@ -44,12 +49,17 @@ impl StoreLink {
             return;
         }
         let counter = UnsyncedCounter { matched: matched.clone().into_owned(), generation };
-        if let Some(dropped) = self.outbox.add_unsynced(counter) {
-            self.reports.metrics().unsynced_forgotten.add(1);
-            let MatchedRule { counter, policy, .. } = &dropped.matched;
-            self.counting_unsynced(*counter, |view| update(policy, view, ViewEvent::Forgotten));
+        if let Some(dropped) = self.outbox(matched.primary).add_unsynced(counter) {
+            self.forget_units(&dropped);
         }
         self.reports.wake_maintenance();
+    }
+
+    /// Drops the units of a counter for which the outbox has no room.
+    pub(super) fn forget_units(&self, dropped: &UnsyncedCounter) {
+        self.reports.metrics().unsynced_forgotten.add(1);
+        let MatchedRule { counter, policy, .. } = &dropped.matched;
+        self.counting_unsynced(*counter, |view| update(policy, view, ViewEvent::Forgotten));
     }
 
     /// Returns the charges of the units that calls on these counters carry to the store.
@@ -59,7 +69,9 @@ impl StoreLink {
         matched: impl Iterator<Item = &'a MatchedRule<'r>>,
     ) -> Charges {
         let mut charges = Charges::new();
-        for matched in matched.filter(|matched| self.has_unsynced() && matched.own_verdict().is_none()) {
+        for matched in
+            matched.filter(|matched| self.outbox(matched.primary).has_units() && matched.own_verdict().is_none())
+        {
             // Calls of one request may share a counter.
             if !charges.iter().any(|charge: &Charge| charge.counter == matched.counter) {
                 let room = BACKFILL_CHARGES_MAX - charges.len();
@@ -72,7 +84,7 @@ impl StoreLink {
         charges
     }
 
-    pub(crate) fn confirm_carried(&self, charges: &[Charge]) {
+    pub(crate) fn confirm_carried<'c>(&self, charges: impl Iterator<Item = &'c Charge>) {
         for charge in charges {
             self.backfill_ended(charge);
         }
@@ -92,7 +104,7 @@ impl StoreLink {
         at: Timestamp,
         units: u64,
     ) -> Unsynced {
-        Unsynced { at, units, request, own_id, has_room: self.outbox.has_room() }
+        Unsynced { at, units, request, own_id, has_room: self.entries.has_room() }
     }
 
     /// Changes the view of a counter, and counts its unsynced units.
@@ -104,7 +116,7 @@ impl StoreLink {
             if before != after {
                 let metrics = self.reports.metrics();
                 metrics.unsynced_units.follow(before.units, after.units);
-                self.outbox.note_entries(before.entries, after.entries);
+                self.entries.follow(before.entries, after.entries);
                 // These numbers end with the units that they stand beside.
                 metrics.unsynced_joined.add(after.joined.saturating_sub(before.joined));
                 let forgotten = after.forgotten_refund_units.saturating_sub(before.forgotten_refund_units);

@@ -14,13 +14,15 @@
 //! of their charges, which then prove nothing.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeMode, ChargeResult, ChargeResults, StoreError};
+use tollgate_core::counter::{ChargeMode, ChargeResult, StoreError};
 use tollgate_core::rules::Generation;
 
-use super::state::StoreLink;
+use super::state::{Primary, StoreLink};
 use crate::counters::{Acknowledgement, Authority, CounterView, LostUnits, reopening};
 use crate::rules::{Charges, MatchedRule};
+use crate::store::charge_answer::ChargeAnswer;
 use crate::store::outbox::{LostCounter, Offered, Turn};
+use tollgate_core::counter::PrimaryIndex;
 
 /// Time after a loss of the whole store in which lost counters have no notice of their own, in ms.
 const WHOLE_LOSS_MS: u64 = 60_000;
@@ -36,7 +38,7 @@ impl StoreLink {
         matched: &MatchedRule<'_>,
         result: &ChargeResult,
     ) -> Acknowledgement {
-        let losses = &self.losses;
+        let losses = &self.primary(matched.primary).losses;
         let ChargeResult { at, born, previous, .. } = *result;
         let (proves_after, own_proves_after) = (losses.shown(), losses.own_shown());
         let Some(loss) = losses.witnessed(at, matched.policy.window.width_ms()) else {
@@ -45,7 +47,7 @@ impl StoreLink {
         };
         let is_new = born > loss.proven;
         let partition = matched.counter.partition(self.settings.partitions);
-        let threshold = match self.bus.signals().authority(partition, now, self.time(now)) {
+        let threshold = match self.bus.signals().authority(partition, now, self.time(matched.primary, now)) {
             Authority::Signals(fresh) if is_new => fresh.threshold_permille,
             _ => 0,
         };
@@ -55,9 +57,10 @@ impl StoreLink {
 
     pub(super) fn counter_lost(&self, matched: &MatchedRule<'_>, generation: Generation, lost: LostUnits) {
         self.reports.metrics().store_lost.add(1);
-        let whole_store = self.losses.noticed();
+        let Primary { losses, outbox, .. } = self.primary(matched.primary);
+        let whole_store = losses.noticed();
         let floor = (whole_store, lost.floor);
-        if !self.outbox.add_lost(LostCounter {
+        if !outbox.add_lost(LostCounter {
             matched: matched.clone().into_owned(),
             generation,
             floor,
@@ -73,11 +76,16 @@ impl StoreLink {
         self.reports.wake_maintenance();
     }
 
-    /// Begins to open the next few counters again; there are no charges if none can be opened now.
-    pub(crate) fn begin_reopening(&self, now: Timestamp) -> (Charges, Vec<LostCounter>) {
+    /// Begins to open the next few counters of a primary again; there are no charges if none can be opened now.
+    pub(crate) fn begin_reopening(&self, primary: PrimaryIndex, now: Timestamp) -> (Charges, Vec<LostCounter>) {
         let (mut counters, mut unsynced, mut charges) = (Vec::new(), Vec::new(), Charges::new());
-        let at = self.time(now).latest;
-        self.outbox.offer_lost(now, |counter| {
+        let at = self.time(primary, now).latest;
+        self.outbox(primary).offer_lost(now, |counter| {
+            if self.primary_of(counter.matched.slot) != primary {
+                // The slot has moved, and the instants of the loss say nothing at another primary.
+                self.reports.metrics().lost_forgotten.add(1);
+                return Offered::Skipped;
+            }
             let LostCounter { matched, generation, floor, .. } = &counter;
             let look = |view: &mut CounterView| (view.has_unsynced(), view.known_units(&matched.policy, at));
             let (has_unsynced, known) = self.counters.with(matched.counter, look);
@@ -97,7 +105,7 @@ impl StoreLink {
             let has_room = counters.len() < REQUEST_COUNTERS_MAX && charges.len() < REQUEST_CHARGES_LEN;
             if has_room { Offered::Added } else { Offered::Full }
         });
-        self.outbox.put_back_lost(unsynced, Turn::First);
+        self.outbox(primary).put_back_lost(unsynced, Turn::First);
         (charges, counters)
     }
 
@@ -105,19 +113,21 @@ impl StoreLink {
     /// again; one whose value it cannot use is counted as forgotten.
     pub(crate) fn finish_reopening(
         &self,
+        primary: PrimaryIndex,
         now: Timestamp,
         counters: Vec<LostCounter>,
-        answer: &Result<ChargeResults, StoreError>,
+        answers: &[ChargeAnswer],
     ) -> Result<(), StoreError> {
-        let Err(error) = answer else {
-            self.outbox.opened(now, counters);
+        let outbox = self.outbox(primary);
+        let Some(error) = answers.iter().find_map(|answer| answer.err()) else {
+            outbox.opened(now, counters);
             return Ok(());
         };
-        if *error == StoreError::Unreadable && counters.len() == 1 {
+        if error == StoreError::Unreadable && counters.len() == 1 {
             self.reports.metrics().lost_forgotten.add(1);
             return Ok(());
         }
-        self.outbox.put_back_lost(counters, if error.is_of_counter() { Turn::Alone } else { Turn::First });
-        Err(*error)
+        outbox.put_back_lost(counters, if error.is_of_counter() { Turn::Alone } else { Turn::First });
+        Err(error)
     }
 }

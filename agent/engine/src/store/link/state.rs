@@ -7,21 +7,36 @@ use parking_lot::{Mutex, RwLock};
 
 use crate::bus::BusLink;
 use crate::counters::AgentTable;
-use crate::engine_settings::EngineSettings;
+use crate::engine_settings::{EngineSettings, StoreShape};
 use crate::report::Reports;
 use crate::store::breaker::Breaker;
 use crate::store::corrections::Corrections;
 use crate::store::losses::Losses;
-use crate::store::outbox::Outbox;
+use crate::store::outbox::{Outbox, PendingEntries};
+use tollgate_core::counter::PRIMARIES_MAX;
+
+use crate::primaries::SlotOwners;
 use crate::store::resets::Resets;
 use crate::time::{LeaseEpochs, ServerClock};
 
-/// Link of one agent to its store: its time, its health, and the charges that wait for it.
+/// Link of one agent to its store: the state of each primary, and what is known beside the store.
 pub(crate) struct StoreLink {
     pub(super) settings: Arc<EngineSettings>,
     pub(super) reports: Arc<Reports>,
     pub(super) counters: Arc<AgentTable>,
     pub(super) bus: Arc<BusLink>,
+    pub(super) owners: SlotOwners,
+    pub(super) primaries: Box<[Primary]>,
+    pub(super) entries: PendingEntries,
+    pub(super) resets: Resets,
+    /// Corrections that the store does not know.
+    pub(super) corrections: Mutex<Corrections>,
+}
+
+/// One primary of the store: its time, its health, and the charges that wait for it. A fact about a counter belongs to the
+/// primary that holds it.
+#[derive(Debug, Default)]
+pub(crate) struct Primary {
     pub(super) clock: RwLock<ServerClock>,
     pub(super) breaker: Breaker,
     pub(super) lease_epochs: LeaseEpochs,
@@ -29,9 +44,6 @@ pub(crate) struct StoreLink {
     pub(super) is_reached: AtomicBool,
     pub(super) losses: Losses,
     pub(super) outbox: Outbox,
-    pub(super) resets: Resets,
-    /// Corrections that the store does not know.
-    pub(super) corrections: Mutex<Corrections>,
 }
 
 impl StoreLink {
@@ -41,17 +53,16 @@ impl StoreLink {
         counters: Arc<AgentTable>,
         bus: Arc<BusLink>,
     ) -> Self {
+        let are_several = settings.store == StoreShape::Primaries;
+        let primaries = if are_several { PRIMARIES_MAX } else { 1 };
         Self {
             settings,
             reports,
             counters,
             bus,
-            clock: RwLock::default(),
-            breaker: Breaker::default(),
-            lease_epochs: LeaseEpochs::default(),
-            is_reached: AtomicBool::default(),
-            losses: Losses::default(),
-            outbox: Outbox::default(),
+            owners: SlotOwners::new(are_several),
+            primaries: (0..primaries).map(|_| Primary::default()).collect(),
+            entries: PendingEntries::default(),
             resets: Resets::default(),
             corrections: Mutex::default(),
         }

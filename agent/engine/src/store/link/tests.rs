@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeMode, ChargeResults, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode, StoreError, StoredCounter};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Rule, RuleSet};
 
@@ -13,6 +13,7 @@ use crate::engine_settings::EngineSettings;
 use crate::store::outbox::{LostCounter, Offered, Turn};
 use crate::store::{BACKFILL_CHARGES_MAX, UNSYNCED_COUNTERS_MAX};
 use crate::{Operation, Output, Progress, StoreRequest};
+use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const HOUR_MS: u64 = 3_600_000;
@@ -54,7 +55,14 @@ fn past_the_cap_the_oldest_counter_is_forgotten_and_counted() {
 }
 
 fn backfill(engine: &Engine) -> Option<StoreRequest> {
-    request(engine.begin(START, Operation::Backfill))
+    request(engine.begin(START, Operation::Backfill(PrimaryIndex::ONLY)))
+}
+
+/// Finishes a request whose charges the store makes, if it is there; else with the error.
+fn finish(engine: &Engine, request: &mut StoreRequest, error: Option<StoreError>) -> Output {
+    let charge = |charge: &Charge| StoredCounter::new(charge).evaluate(charge, START);
+    let answer = error.map_or_else(|| Ok(request.charges().iter().map(charge).collect()), Err);
+    engine.finish(START, request, answer)
 }
 
 fn request(progress: Progress) -> Option<StoreRequest> {
@@ -88,7 +96,7 @@ fn a_counter_is_not_swept_while_it_is_queued_or_backfilled() {
     admit(&engine, HOUR_MS, "k");
     assert_eq!((engine.held().counters, engine.held().unsynced_counters), (1, 1));
     let mut sent = backfill(&engine).expect("a request");
-    let _ = engine.finish(START, &mut sent, Ok(ChargeResults::new()));
+    let _ = finish(&engine, &mut sent, None);
     sweep(2 * HOUR_MS);
     assert_eq!(engine.held().counters, 0, "nothing waits for it any more");
 }
@@ -104,7 +112,7 @@ fn units_admitted_during_a_backfill_that_the_store_cannot_charge_are_kept() {
     let mut second = backfill(&engine).expect("a request");
     let modes: Vec<_> = second.charges().iter().map(|charge| charge.mode).collect();
     assert_eq!(modes, [ChargeMode::Backfill { at: later.at() }]);
-    let _ = engine.finish(START, &mut second, Ok(ChargeResults::new()));
+    let _ = finish(&engine, &mut second, None);
     assert!(!engine.has_unsynced());
 }
 
@@ -124,7 +132,7 @@ fn a_counter_with_nothing_left_does_not_end_a_round_of_counters_that_are_sent_al
         .map(|_| {
             let mut request = backfill(&engine).expect("b and c wait");
             let len = request.charges().len();
-            let _ = engine.finish(START, &mut request, Ok(ChargeResults::new()));
+            let _ = finish(&engine, &mut request, None);
             len
         })
         .collect();
@@ -136,7 +144,7 @@ fn a_counter_with_nothing_left_does_not_end_a_round_of_counters_that_are_sent_al
 fn a_lost_counter_is_opened_after_its_unsynced_units() {
     let engine = engine();
     admit(&engine, 0, "k");
-    let (outbox, mut waiting) = (engine.store.outbox(), Vec::new());
+    let (outbox, mut waiting) = (engine.store.outbox(PrimaryIndex::ONLY), Vec::new());
     outbox.offer_unsynced(|counter| {
         waiting.push(counter);
         Offered::Full
@@ -144,10 +152,10 @@ fn a_lost_counter_is_opened_after_its_unsynced_units() {
     let matched = waiting[0].matched.clone();
     outbox.put_back_unsynced(waiting, Turn::First);
     assert!(outbox.add_lost(LostCounter { matched, generation: 1, floor: (START, 3), second_pass_at: None }));
-    let reopening = || request(engine.begin(START, Operation::Reopen));
+    let reopening = || request(engine.begin(START, Operation::Reopen(PrimaryIndex::ONLY)));
     assert!(reopening().is_none());
     let mut units = backfill(&engine).expect("a request");
-    let _ = engine.finish(START, &mut units, Ok(ChargeResults::new()));
+    let _ = finish(&engine, &mut units, None);
     let opened = reopening().expect("a request");
     assert!(opened.charges().iter().all(|charge| matches!(charge.mode, ChargeMode::Reopen { .. })));
 }
@@ -160,33 +168,32 @@ fn what_a_full_store_refuses_waits_for_the_next_round() {
         admit(&engine, 0, key);
     }
     let mut seen = Vec::new();
-    let mut answer = |answer| {
+    let mut answer = |answer: Option<StoreError>| {
         let mut request = backfill(&engine)?;
         seen.push(request.charges().len());
-        assert!(matches!(engine.finish(START, &mut request, answer), Output::Backfilled(Ok(()))), "the store answers");
+        assert!(matches!(finish(&engine, &mut request, answer), Output::Backfilled(Ok(()))), "the store answers");
         Some(())
     };
-    let charged = || Ok(ChargeResults::new());
-    let full = || Err(StoreError::Full);
-    let round: Vec<_> = [full(), charged(), full(), charged(), charged()].map(&mut answer).into();
+    let (charged, full) = (None, Some(StoreError::Full));
+    let round: Vec<_> = [full, charged, full, charged, charged].map(&mut answer).into();
     assert_eq!(round, [Some(()), Some(()), Some(()), Some(()), None], "the round is over");
-    assert!(engine.has_unsynced() && answer(charged()).is_some() && !engine.has_unsynced());
+    assert!(engine.has_unsynced() && answer(charged).is_some() && !engine.has_unsynced());
     for key in ["d", "e"] {
         admit(&engine, 10, key);
     }
-    answer(charged());
+    answer(charged);
     assert_eq!(seen, [3, 1, 1, 1, 1, 2], "counters are sent alone until all of the request were");
 }
 
 /// A slot that is released during a backfill is not charged after the backfill has failed.
 #[test]
 fn a_release_during_a_backfill_that_fails_is_not_lost() {
-    for answer in [Err(StoreError::Unreachable), Ok(ChargeResults::new())] {
+    for error in [Some(StoreError::Unreachable), None] {
         let engine = engine();
         let decided = admit(&engine, 0, "k");
         let mut sent = backfill(&engine).expect("a request");
         let mut released = release(&engine, "k", &decided).expect("the store may be charged");
-        let _ = engine.finish(START, &mut released, answer);
+        let _ = finish(&engine, &mut released, error);
         let _ = engine.finish(START, &mut sent, Err(StoreError::Unreachable));
         assert!(!engine.has_unsynced() && backfill(&engine).is_none());
     }
@@ -224,13 +231,13 @@ fn a_request_has_few_charges_however_many_calls_have_an_id() {
         let before = missed.take();
         assert!(before.is_none_or(|before| before == charges), "it is repeated as it was");
         requests += 1;
-        let answer = if requests % 5 == 1 { Err(StoreError::TimedOut) } else { Ok(ChargeResults::new()) };
-        if answer.is_ok() {
+        let error = (requests % 5 == 1).then_some(StoreError::TimedOut);
+        if error.is_none() {
             units += charges.iter().map(|charge| charge.cost).sum::<u64>();
         } else {
             missed = Some(charges);
         }
-        let _ = engine.finish(START, &mut request, answer);
+        let _ = finish(&engine, &mut request, error);
     }
     assert_eq!((units, engine.metrics().backfilled_units.get()), (CALLS, CALLS));
     let requests_max = CALLS / BACKFILL_CHARGES_MAX as u64 * 5 / 4 + 2;

@@ -36,9 +36,14 @@ pub(crate) struct Outbox {
     lost: Mutex<Lane<LostCounter>>,
     /// True if a counter with units waits, or is in a request. Every call reads it.
     has_units: AtomicBool,
+}
+
+/// Number of the entries of unsynced units of all counters.
+#[derive(Debug, Default)]
+pub(crate) struct PendingEntries {
     entries: Amount,
     /// Largest number of entries that a counter has had.
-    entries_most: AtomicUsize,
+    most: AtomicUsize,
 }
 
 /// A counter with unsynced units.
@@ -75,27 +80,31 @@ impl Offered {
     }
 }
 
-impl Outbox {
-    /// Returns true if a counter with units waits or is in a request.
-    #[inline]
-    pub(crate) fn has_units(&self) -> bool {
-        self.has_units.load(Ordering::Relaxed)
-    }
-
+impl PendingEntries {
     /// Returns true if a call with an id may have an entry of its own.
     pub(crate) fn has_room(&self) -> bool {
         self.entries.get() < UNSYNCED_ENTRIES_MAX
     }
 
-    pub(crate) fn note_entries(&self, before: usize, after: usize) {
+    /// Follows the number of entries of one counter.
+    pub(crate) fn follow(&self, before: usize, after: usize) {
         self.entries.follow(before as u64, after as u64);
-        if after > self.entries_most() {
-            self.entries_most.fetch_max(after, Ordering::Relaxed);
+        if after > self.most() {
+            self.most.fetch_max(after, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn entries_most(&self) -> usize {
-        self.entries_most.load(Ordering::Relaxed)
+    /// Returns the largest number of entries that a counter has had.
+    pub(crate) fn most(&self) -> usize {
+        self.most.load(Ordering::Relaxed)
+    }
+}
+
+impl Outbox {
+    /// Returns true if a counter with units waits or is in a request.
+    #[inline]
+    pub(crate) fn has_units(&self) -> bool {
+        self.has_units.load(Ordering::Relaxed)
     }
 
     pub(crate) fn unsynced_counters(&self) -> usize {

@@ -2,7 +2,7 @@
 
 use conformance::HandClock;
 
-use super::super::codec::{StepAnswer, StepScope};
+use super::super::codec::StepAnswer;
 use super::super::conversion;
 use super::*;
 
@@ -20,10 +20,10 @@ fn replaced_after(store: &RedisStore, charge: &Charge, meanwhile: impl FnOnce())
     let steps = &store.gathered.steps;
     let socket = steps.connection.socket().expect("it is connected");
     let charges = std::slice::from_ref(charge);
-    let keys = steps.keys(charges, StepScope::WholeCall);
-    let answer = on(steps.evaluate(&socket, &keys, charges, StepScope::WholeCall)).expect("Redis answers");
+    let keys = steps.keys(charges);
+    let answer = on(steps.evaluate(&socket, &keys, charges)).expect("Redis answers");
     let StepAnswer::Stale { now, value, .. } = answer else { panic!("the value must be replaced: {answer:?}") };
-    let replacement = conversion::replacement(charge, StepScope::WholeCall, &value, now).expect("it is readable");
+    let replacement = conversion::replacement(charge, &value, now).expect("it is readable");
     meanwhile();
     on(steps.replace(&socket, &keys[0], &value, &replacement)).expect("Redis answers")
 }
@@ -145,8 +145,8 @@ fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
             [Charge { limit, ..ask(counter, units) }]
         };
         for units in [10, 20, 10, 20] {
-            let keys = store.gathered.steps.keys(&tier(units), StepScope::WholeCall);
-            let answer = on(store.gathered.steps.evaluate(&socket, &keys, &tier(units), StepScope::WholeCall));
+            let keys = store.gathered.steps.keys(&tier(units));
+            let answer = on(store.gathered.steps.evaluate(&socket, &keys, &tier(units)));
             assert!(matches!(answer, Ok(StepAnswer::Evaluated(_))), "{algorithm:?} {units}: {answer:?}");
         }
         assert_eq!(left(&store, &tier(10)[0]), 6, "{algorithm:?}");

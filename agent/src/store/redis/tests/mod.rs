@@ -3,7 +3,6 @@
 mod budgets;
 mod conversion;
 mod gathered_steps;
-mod multi_slot;
 mod outage;
 mod step;
 mod stored;
@@ -110,7 +109,7 @@ impl Loses for RedisStore {
     fn lose(&self, counter: CounterId) {
         let key = self.gathered.steps.counter(conformance::slot_of(counter), counter);
         let requests: Vec<_> = conformance::known_requests().map(|id| steps::request(&key, id)).collect();
-        let keys: Vec<String> = requests.into_iter().chain([steps::tentative(&key), key]).collect();
+        let keys: Vec<String> = requests.into_iter().chain([key]).collect();
         on(self.gathered.steps.connection.request::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
     }
 }

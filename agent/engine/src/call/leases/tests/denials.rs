@@ -126,7 +126,8 @@ fn the_refund_of_a_late_charge_ends_the_denial_that_it_brought() {
     assert!(!sole(world.engine.finish(world.now, &mut late, Err(StoreError::TimedOut))).allowed);
     world.engine.late_answer(world.now, late, Ok(charged));
     assert!(!world.check(&call()).allowed, "the unit is charged");
-    let Progress::NeedsStore(mut refund) = world.engine.begin(world.now, Operation::Backfill) else {
+    let Progress::NeedsStore(mut refund) = world.engine.begin(world.now, Operation::Backfill(PrimaryIndex::ONLY))
+    else {
         panic!("the unit is given back")
     };
     let refunded = step(&mut world.store, refund.charges(), store_time(world.now)).expect("in time");
@@ -171,18 +172,18 @@ fn a_denial_is_checked_as_often_as_units_may_come_back() {
     };
     // Requests in the rest of a sub-window of 5 s, after the quota is used up in its first instant.
     let cases = [
-        ("settlements", per_key("12/min"), ChargeableRules::All, 20),
-        ("costs of its own", flat(|_| {}), ChargeableRules::All, 0),
-        ("a table of costs", by_endpoint(), ChargeableRules::All, 0),
-        ("a fixed window", flat(|policy| policy.algorithm = Algorithm::FixedWindow), ChargeableRules::All, 0),
-        ("late refunds", flat(|policy| policy.leases = false), ChargeableRules::All, 20),
-        ("a log", flat(|policy| *policy = policy.counted_by(Algorithm::SlidingLog)), ChargeableRules::All, 20),
-        ("callers of several tiers", tiered(), ChargeableRules::All, 20),
-        ("tentative charges", flat(|_| {}), ChargeableRules::Regional, 20),
-        ("units of regions", flat(|policy| policy.global_quota = NonZeroU64::new(12)), ChargeableRules::All, 20),
+        ("settlements", per_key("12/min"), StoreShape::Server, 20),
+        ("costs of its own", flat(|_| {}), StoreShape::Server, 0),
+        ("a table of costs", by_endpoint(), StoreShape::Server, 0),
+        ("a fixed window", flat(|policy| policy.algorithm = Algorithm::FixedWindow), StoreShape::Server, 0),
+        ("late refunds", flat(|policy| policy.leases = false), StoreShape::Server, 20),
+        ("a log", flat(|policy| *policy = policy.counted_by(Algorithm::SlidingLog)), StoreShape::Server, 20),
+        ("callers of several tiers", tiered(), StoreShape::Server, 20),
+        ("tentative charges", flat(|_| {}), StoreShape::Slots, 20),
+        ("units of regions", flat(|policy| policy.global_quota = NonZeroU64::new(12)), StoreShape::Server, 20),
     ];
     for (name, rule, charges, requests) in cases {
-        let mut world = World::with_charges(RuleSet::new(1, [rule]), charges);
+        let mut world = World::with_store_shape(RuleSet::new(1, [rule]), charges);
         while world.check(&call()).allowed {}
         let (asked, end) = (world.requests, START.plus_ms(4_990));
         while world.now < end {

@@ -3,6 +3,7 @@
 use tollgate_core::rules::OnFailure;
 
 use super::*;
+use crate::StepAnswers;
 
 /// Returns a world with a lease for the key, beside a rule that admits late calls and one that denies them. These two have no leases,
 /// so what the store charges late is refunded.
@@ -30,7 +31,7 @@ fn stranded(world: &World) -> u64 {
 
 /// Modes of the charges that the maintenance sends.
 fn owed(world: &World) -> Vec<ChargeMode> {
-    match world.engine.begin(world.now, Operation::Backfill) {
+    match world.engine.begin(world.now, Operation::Backfill(PrimaryIndex::ONLY)) {
         Progress::NeedsStore(request) => request.charges().iter().map(|charge| charge.mode).collect(),
         Progress::Done(_) | Progress::Deferred(..) => Vec::new(),
     }
@@ -72,7 +73,13 @@ fn a_step_that_is_sent_again_asks_about_all_counters() {
         let mut request = begin(&world, &call().with("user", "u"));
         let counter = request.charges()[0].counter;
         assert_eq!(request.charges().len(), 1, "the lease pays for the key");
-        assert!(world.engine.renew(world.now.plus_ms(2), &mut request, &Err(lost)).is_some(), "{lost}");
+        assert!(
+            world
+                .engine
+                .renew(world.now.plus_ms(2), &mut request, &StepAnswers::from_iter([Some(Err(lost))]))
+                .is_some(),
+            "{lost}"
+        );
         assert_eq!(request.charges().len(), 2, "{lost}");
         assert!(request.charges().iter().filter(|charge| charge.counter != counter).all(|charge| charge.cost == 1));
         let sent = store_time(world.now).max(match lost {

@@ -16,7 +16,7 @@ use tollgate_core::decision::{Decision, LocalAnswer, Source};
 use tollgate_core::rules::{Charging, Pattern, Rule, RuleSet};
 
 use super::*;
-use crate::engine_settings::EngineSettings;
+use crate::engine_settings::{EngineSettings, StoreShape};
 use crate::store::WitnessedLoss;
 use crate::{Operation, Output, Progress};
 
@@ -44,12 +44,12 @@ impl World {
     }
 
     fn with_set(rules: RuleSet) -> Self {
-        Self::with_charges(rules, ChargeableRules::All)
+        Self::with_store_shape(rules, StoreShape::Server)
     }
 
-    fn with_charges(rules: RuleSet, charges: ChargeableRules) -> Self {
+    fn with_store_shape(rules: RuleSet, store: StoreShape) -> Self {
         let agents_expected = NonZeroU32::new(1);
-        let settings = EngineSettings { agents_expected, charges, ..EngineSettings::new("a", START) };
+        let settings = EngineSettings { agents_expected, store, ..EngineSettings::new("a", START) };
         let engine = Engine::new(EngineSettings { region: "eu".into(), ..settings }, rules);
         engine.note_store_time(START, START, store_time(START));
         let granted = (0, Timestamp::default());
@@ -198,7 +198,10 @@ fn a_lease_ends_with_each_of_its_conditions() {
             "the store lost its data",
             Box::new(|world| {
                 let now = store_time(world.now);
-                world.engine.store.note_loss(WitnessedLoss { proven: now.minus_ms(1_000), noticed: now });
+                world
+                    .engine
+                    .store
+                    .note_loss(PrimaryIndex::ONLY, WitnessedLoss { proven: now.minus_ms(1_000), noticed: now });
             }),
             false,
         ),
@@ -300,7 +303,7 @@ fn units_of_a_denied_call_return_to_their_lease() {
     world.now = world.now.plus_ms(300);
     let request = begin(&world);
     // Meanwhile the lease ends.
-    world.engine.store.end_leases();
+    world.engine.store.end_leases(PrimaryIndex::ONLY);
     assert!(!finish(&mut world, request).allowed);
     assert_eq!(stranded(&world), before + 1);
 }

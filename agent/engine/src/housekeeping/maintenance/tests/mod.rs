@@ -5,7 +5,7 @@ mod probes;
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
-use tollgate_core::counter::{ChargeResults, StoreError};
+use tollgate_core::counter::{Charge, StoreError, StoredCounter};
 use tollgate_core::messages::presence::{AnnouncedRules, INTERVAL_MS, PresenceSet};
 use tollgate_core::rules::{Numbering, OnFailure, Rule, RuleSet};
 
@@ -14,8 +14,9 @@ use crate::engine::Engine;
 use crate::engine_settings::EngineSettings;
 use crate::housekeeping::receive::{Incoming, Receipt};
 use crate::report::Notice;
-use crate::request::{Operation, Progress, UNATTENDED_DEADLINE};
+use crate::request::{Operation, Progress, StepAnswers, StoreRequest, UNATTENDED_DEADLINE};
 use crate::tests::{WakeUps, heartbeat};
+use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 /// Duties of an agent on Redis with a bus; the witness has tests of its own.
@@ -72,9 +73,10 @@ impl Fixture {
             let answer = match request {
                 MaintenanceRequest::Ping { .. } => pinged(Ok(START.plus_ms(ms))),
                 MaintenanceRequest::Backfill(request) => {
-                    MaintenanceInput::Backfilled(request, Ok(ChargeResults::new()))
+                    let confirmed = confirmed(&request, ms);
+                    MaintenanceInput::Backfilled(request, confirmed)
                 }
-                MaintenanceRequest::Witness(_) | MaintenanceRequest::Reopen(_) => unreachable!("nothing is lost"),
+                MaintenanceRequest::Witness(..) | MaintenanceRequest::Reopen(_) => unreachable!("nothing is lost"),
                 MaintenanceRequest::Announce(_) => MaintenanceInput::Announced(Ok(set_of_three(ms))),
                 MaintenanceRequest::ReadRules => MaintenanceInput::RulesRead(true),
             };
@@ -107,7 +109,7 @@ impl Fixture {
         let name = |request: &MaintenanceRequest| match request {
             MaintenanceRequest::Ping { .. } => "ping",
             MaintenanceRequest::Backfill(_) => "backfill",
-            MaintenanceRequest::Witness(_) => "witness",
+            MaintenanceRequest::Witness(..) => "witness",
             MaintenanceRequest::Reopen(_) => "reopen",
             MaintenanceRequest::Announce(_) => "announce",
             MaintenanceRequest::ReadRules => "rules",
@@ -120,9 +122,16 @@ impl Fixture {
     }
 }
 
+/// The answers of a store that charges everything.
+fn confirmed(request: &StoreRequest, ms: u64) -> StepAnswers {
+    let now = START.plus_ms(ms);
+    let charge = |charge: &Charge| StoredCounter::new(charge).evaluate(charge, now);
+    request.steps().iter().map(|step| Some(Ok(step.charges.iter().map(charge).collect()))).collect()
+}
+
 /// The answer in time to a ping.
 const fn pinged(answer: Result<Timestamp, StoreError>) -> MaintenanceInput {
-    MaintenanceInput::Pinged { answer, is_late: false }
+    MaintenanceInput::Pinged { primary: PrimaryIndex::ONLY, answer, is_late: false }
 }
 
 /// The presence set with three agents that are alive at this time.

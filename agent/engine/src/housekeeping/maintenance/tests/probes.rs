@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use tollgate_core::call::Call;
-use tollgate_core::counter::ChargeResults;
 
 use super::*;
 
@@ -65,7 +64,8 @@ fn unsynced_units_are_backfilled_before_the_breaker_closes() {
     while let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() {
         assert!(fixture.engine.is_degraded(), "no call uses the store yet");
         backfills += 1;
-        fixture.poll(22, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
+        let confirmed = confirmed(&request, 22);
+        fixture.poll(22, MaintenanceInput::Backfilled(request, confirmed));
     }
     assert_eq!(backfills, 4, "a hundred counters in steps of 32");
     assert!(!fixture.engine.is_degraded() && !fixture.engine.store.has_unsynced());
@@ -85,7 +85,8 @@ fn calls_that_go_on_without_the_store_keep_the_breaker_open_for_a_second_only() 
         assert!(fixture.engine.is_degraded() && now_ms < 2_000);
         fixture.admit_without_store(now_ms, &now_ms.to_string());
         now_ms += 10;
-        fixture.poll(now_ms, MaintenanceInput::Backfilled(request, Ok(ChargeResults::new())));
+        let confirmed = confirmed(&request, now_ms);
+        fixture.poll(now_ms, MaintenanceInput::Backfilled(request, confirmed));
     }
     assert_eq!(now_ms, 1_021);
     assert!(!fixture.engine.is_degraded() && fixture.engine.store.has_unsynced(), "the rest is sent by the next probe");
@@ -103,7 +104,8 @@ fn a_backfill_that_fails_ends_the_probe_and_the_units_stay_unsynced() {
     fixture.requests.clear();
     fixture.poll(21, pinged(Ok(START.plus_ms(21))));
     let Some(MaintenanceRequest::Backfill(request)) = fixture.requests.pop() else { panic!("a backfill") };
-    fixture.poll(22, MaintenanceInput::Backfilled(request, Err(StoreError::Unreachable)));
+    fixture
+        .poll(22, MaintenanceInput::Backfilled(request, StepAnswers::from_iter([Some(Err(StoreError::Unreachable))])));
     assert!(fixture.engine.is_degraded() && fixture.engine.store.has_unsynced());
     assert_eq!(fixture.wake_ms(22), 32, "the next probe");
     fixture.tick(32);
@@ -142,7 +144,7 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
     let mut fixture = Fixture::reached(ALONE);
     let call = Call::new().with("api_key", "k");
     let deadlines = |fixture: &Fixture| match &fixture.requests[..] {
-        [MaintenanceRequest::Ping { in_time, deadline }] => (in_time.as_millis(), deadline.as_millis()),
+        [MaintenanceRequest::Ping { in_time, deadline, .. }] => (in_time.as_millis(), deadline.as_millis()),
         waiting => panic!("{waiting:?}"),
     };
     for missed in 0..4 {
@@ -165,7 +167,10 @@ fn a_ping_that_comes_too_late_for_calls_ends_no_outage() {
         fixture.tick(ms);
         assert_eq!(deadlines(&fixture), (15, 50));
         fixture.requests.clear();
-        fixture.poll(ms + 20, MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms)), is_late: true });
+        fixture.poll(
+            ms + 20,
+            MaintenanceInput::Pinged { primary: PrimaryIndex::ONLY, answer: Ok(START.plus_ms(ms)), is_late: true },
+        );
         fixture.answer_all(ms + 21);
         assert!(fixture.engine.is_degraded() && !fixture.engine.store.has_unsynced(), "{ms}");
     }
@@ -199,7 +204,10 @@ fn a_store_that_is_too_late_for_one_rule_answers_the_others() {
     for ms in [130, 2_000] {
         fixture.tick(ms);
         fixture.requests.retain(|request| !matches!(request, MaintenanceRequest::Ping { .. }));
-        fixture.poll(ms + 10, MaintenanceInput::Pinged { answer: Ok(START.plus_ms(ms)), is_late: true });
+        fixture.poll(
+            ms + 10,
+            MaintenanceInput::Pinged { primary: PrimaryIndex::ONLY, answer: Ok(START.plus_ms(ms)), is_late: true },
+        );
         fixture.answer_all(ms + 11);
         assert!(!asks(&fixture, ms + 12, "q") && asks(&fixture, ms + 12, "s"), "{ms}");
     }
