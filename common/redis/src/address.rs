@@ -34,10 +34,20 @@ pub(crate) enum RedisServers {
     Primary(Vec<HostPort>),
     /// Sentinels, and the name by which they know the primary.
     Sentinels(Vec<HostPort>, String),
+    /// Nodes of a cluster, by which the others are found.
+    Cluster(Vec<HostPort>),
+}
+
+/// Kind of the servers that an address names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ServersKind {
+    Primary,
+    Sentinels,
+    Cluster,
 }
 
 /// Name or IP address of a host, and a port.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HostPort {
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -49,7 +59,7 @@ pub(crate) struct HostPort {
 pub enum RedisAddressError {
     /// The form of the address is not known.
     #[error(
-        "not the address of a Redis ({0}); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, or redis+unix:///path"
+        "not the address of a Redis ({0}); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, redis+cluster://host,host, or redis+unix:///path"
     )]
     Form(&'static str),
     /// A part of the address would be ignored.
@@ -75,10 +85,12 @@ impl RedisAddress {
         let (scheme, rest) = text.trim().split_once("://").ok_or(RedisAddressError::Form("it is not a URL"))?;
         match &*scheme.to_ascii_lowercase() {
             "unix" | "redis+unix" | "valkey+unix" => unix(rest),
-            "redis" | "valkey" => servers(rest, false, false),
-            "rediss" | "valkeys" => servers(rest, true, false),
-            "redis+sentinel" => servers(rest, false, true),
-            "rediss+sentinel" => servers(rest, true, true),
+            "redis" | "valkey" => servers(rest, false, ServersKind::Primary),
+            "rediss" | "valkeys" => servers(rest, true, ServersKind::Primary),
+            "redis+sentinel" => servers(rest, false, ServersKind::Sentinels),
+            "rediss+sentinel" => servers(rest, true, ServersKind::Sentinels),
+            "redis+cluster" => servers(rest, false, ServersKind::Cluster),
+            "rediss+cluster" => servers(rest, true, ServersKind::Cluster),
             _ => Err(RedisAddressError::Form("the part before :// is not known")),
         }
     }
@@ -92,6 +104,7 @@ impl fmt::Display for RedisAddress {
         match &self.servers {
             RedisServers::Unix(path) => write!(f, "unix://{}", path.display()),
             RedisServers::Primary(hosts) => write!(f, "redis{tls}://{}", joined(hosts)),
+            RedisServers::Cluster(hosts) => write!(f, "redis{tls}+cluster://{}", joined(hosts)),
             RedisServers::Sentinels(hosts, name) => write!(f, "redis{tls}+sentinel://{}/{name}", joined(hosts)),
         }
     }
@@ -112,7 +125,7 @@ fn decoded(text: &str) -> Result<String, RedisAddressError> {
 }
 
 /// `[[user]:password@]host[:port][,…][/db]`, or with the name of the primary before the database.
-fn servers(rest: &str, is_tls: bool, by_sentinel: bool) -> Result<RedisAddress, RedisAddressError> {
+fn servers(rest: &str, is_tls: bool, kind: ServersKind) -> Result<RedisAddress, RedisAddressError> {
     let (login, rest) = rest.rsplit_once('@').map_or((None, rest), |(login, rest)| (Some(login), rest));
     let (user, password) = login.map(user_and_password).transpose()?.unwrap_or_default();
     if let Some((_, query)) = rest.split_once('?') {
@@ -125,6 +138,7 @@ fn servers(rest: &str, is_tls: bool, by_sentinel: bool) -> Result<RedisAddress, 
     }
     let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));
     let path = path.trim_end_matches('/');
+    let by_sentinel = kind == ServersKind::Sentinels;
     let port = if by_sentinel { SENTINEL_PORT } else { REDIS_PORT };
     let hosts = hosts.split(',').map(|host| host_port(host, port)).collect::<Result<Vec<_>, _>>()?;
     let (name, database) = if by_sentinel { path.split_once('/').unwrap_or((path, "")) } else { ("", path) };
@@ -132,12 +146,16 @@ fn servers(rest: &str, is_tls: bool, by_sentinel: bool) -> Result<RedisAddress, 
         "" => 0,
         number => number.parse().map_err(|_| RedisAddressError::Form("host, port or database"))?,
     };
-    let servers = match (by_sentinel, decoded(name)?) {
-        (false, _) => RedisServers::Primary(hosts),
-        (true, name) if name.is_empty() => {
+    let servers = match (kind, decoded(name)?) {
+        (ServersKind::Primary, _) => RedisServers::Primary(hosts),
+        (ServersKind::Cluster, _) if database != 0 => {
+            return Err(RedisAddressError::Form("a cluster has no database but 0"));
+        }
+        (ServersKind::Cluster, _) => RedisServers::Cluster(hosts),
+        (ServersKind::Sentinels, name) if name.is_empty() => {
             return Err(RedisAddressError::Form("the name by which Sentinel knows the primary is missing"));
         }
-        (true, name) => RedisServers::Sentinels(hosts, name),
+        (ServersKind::Sentinels, name) => RedisServers::Sentinels(hosts, name),
     };
     Ok(RedisAddress { servers, is_tls, user, password, database })
 }
@@ -153,7 +171,7 @@ fn user_and_password(login: &str) -> Result<(Option<String>, Option<String>), Re
     Ok(((!user.is_empty()).then(|| decoded(user)).transpose()?, Some(decoded(password)?)))
 }
 
-fn host_port(text: &str, default: u16) -> Result<HostPort, RedisAddressError> {
+pub(crate) fn host_port(text: &str, default: u16) -> Result<HostPort, RedisAddressError> {
     const FORM: RedisAddressError = RedisAddressError::Form("host, port or database");
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

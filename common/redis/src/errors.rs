@@ -53,6 +53,13 @@ impl ErrorLog {
         }
     }
 
+    /// Records that the reasons of before are over.
+    pub(crate) fn is_over(&self) {
+        let mut state = self.state.lock();
+        state.logged.values_mut().for_each(|(_, is_over)| *is_over = true);
+        state.trouble = None;
+    }
+
     /// Returns true if the last line does not tell that this server answers.
     fn recovered(&self, node: &str) -> bool {
         let mut state = self.state.lock();

@@ -8,14 +8,12 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::StoreError;
 use tollgate_core::messages::presence::{AnnouncedRules, GAP_MS_MAX, GONE_AFTER_MS, PresenceSet, RULES_GONE_AFTER_MS};
 
-use crate::connection::Connection;
 use crate::keys::agents_key;
+use crate::link::RedisLink;
 use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::RedisSettings;
@@ -25,7 +23,7 @@ const AGENTS_LEN_MAX: usize = 10_000;
 
 /// The registry of live agents in Redis.
 pub struct FleetRegistry {
-    connection: Arc<Connection>,
+    link: RedisLink,
     key: OwnKey,
     key_fingerprint: u64,
     announce: Script,
@@ -37,10 +35,10 @@ type Answer = (u64, Vec<(String, u64)>, Option<u64>, u64, u64, Option<u64>, u32)
 impl FleetRegistry {
     /// A registry on this connection; the connection's owner pings it.
     #[must_use]
-    pub fn on(connection: Arc<Connection>, settings: &RedisSettings) -> Self {
+    pub fn on(link: impl Into<RedisLink>, settings: &RedisSettings) -> Self {
         let announce = Script::at_store_time(include_str!("lua/fleet_registry.lua"));
         let key = registry_key(&settings.prefix);
-        Self { connection, key, key_fingerprint: settings.key_fingerprint, announce }
+        Self { link: link.into(), key, key_fingerprint: settings.key_fingerprint, announce }
     }
 
     /// Announces that an agent is alive, with its rules. Returns the live agents.
@@ -83,7 +81,8 @@ impl FleetRegistry {
             &rank,
             &rules_gone_after_ms,
         ];
-        let answer: Answer = self.connection.run_at(&self.key, &self.announce, &args).await?;
+        let connection = self.link.of_key(&self.key.name)?;
+        let answer: Answer = connection.run_at(&self.key, &self.announce, &args).await?;
         let (age_ms, agents, before, rank, newest_rank, published, other_digest_keys) = answer;
         let agents = agents.into_iter().map(|(id, announced)| (id.into(), Timestamp::from_ms(announced))).collect();
         let own_before = before.map(Timestamp::from_ms);

@@ -4,7 +4,7 @@
 //! Its users are the agent's store of counters (`agent/src/store/redis`), the copy of the published rules
 //! ([`RuleMirror`]), the registry of live agents ([`FleetRegistry`]), the witness of lost data ([`Witnesses`]), and the limits of
 //! a region ([`RegionLimits`]).
-//! Left out: clusters. Redis 5 or newer is needed, since a script reads the time and then writes.
+//! A cluster is [`Cluster`], with a connection to each primary. Redis 5 or newer is needed, since a script reads the time and then writes.
 
 mod access;
 mod address;
@@ -16,6 +16,8 @@ mod script;
 mod eviction;
 mod keys;
 mod connection;
+mod cluster;
+mod link;
 mod fleet_registry;
 mod rule_mirror;
 mod witness;
@@ -23,9 +25,11 @@ mod region_limits;
 
 pub use access::{RedisCredentials, RedisTlsFiles};
 pub use address::RedisAddressError;
-pub use connection::{Connection, Socket};
+pub use cluster::{Cluster, SlotsListener};
+pub use connection::{Connection, ServerWay, Socket};
 pub use fleet_registry::FleetRegistry;
 pub use keys::{counter_key, floor_key, key_claim_key, limit_key};
+pub use link::RedisLink;
 pub use region_limits::{KEY_CLAIM, RegionLimits, read_limit};
 pub use rule_mirror::RuleMirror;
 pub use script::Script;

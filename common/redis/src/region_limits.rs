@@ -51,6 +51,11 @@ impl RegionLimits {
     /// # Errors
     /// When the address is not that of a Redis.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
+        if settings.is_cluster() {
+            return Err(RedisAddressError::Settings(
+                "budgets of regions need one Redis, which holds the floors beside the counters; give a region one in place of the cluster",
+            ));
+        }
         let connection = Connection::new(settings, clock, Script::store_time())?;
         Ok(Self::on(Arc::new(connection), settings))
     }

@@ -6,7 +6,7 @@ use tollgate_core::counter::StoreError;
 /// Commands that Tollgate sends, or that its scripts call, as rules of an ACL.
 macro_rules! commands {
     () => {
-        "+select +role +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset \
+        "+select +role +asking +cluster|slots +cluster|info +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset \
          +zadd +zrem +zscore +zrangebyscore +zremrangebyscore"
     };
 }
@@ -71,6 +71,8 @@ fn of_text(text: &str) -> &'static str {
     let has = |part: &str| lower.contains(part);
     if has("permissions") || has("user executing the script") {
         "NOPERM"
+    } else if has("cluster support disabled") {
+        "NO-CLUSTER"
     } else if has("switch database") {
         "DATABASE"
     } else if has("unknown command") || has("unknown redis command") {
@@ -149,10 +151,17 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         "READONLY" | "MASTERDOWN" => {
             "none after a fail-over: the agent connects anew and resolves the name again; else give the address of the primary, or those of all servers: redis://host,host"
         }
-        "CROSSSLOT" => "start all agents with --redis-slots multi: counters of a call lie in several slots",
-        "CLUSTERDOWN" | "MOVED" | "ASK" | "TRYAGAIN" => {
-            "give a Redis that is no node of a cluster, or a proxy in front of one with --redis-slots multi"
+        "CROSSSLOT" => {
+            "write redis+cluster://host,host for the nodes of a cluster; behind a proxy in front of one, start all agents with --redis-slots multi"
         }
+        "MOVED" | "ASK" | "TRYAGAIN" => {
+            "the server is a node of a cluster: write redis+cluster://host,host in place of redis://, in the settings of all agents"
+        }
+        "CLUSTERDOWN" => {
+            "redis-cli --cluster check host:port names the slots that no primary serves; start their nodes, or assign them with redis-cli --cluster fix host:port"
+        }
+        "NO-CLUSTER" => "write redis://host for a Redis that is no node of a cluster, or set cluster-enabled yes at the server",
+        "NO-SLOTS" => "join the nodes and assign all slots: redis-cli --cluster create host:port host:port host:port",
         "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
         "UNREADABLE" | "WRONGTYPE" => {
             "another version of Tollgate or another program wrote this key; delete it, or start all agents with another --redis-prefix"
@@ -168,7 +177,7 @@ mod tests {
     #[test]
     fn errors_of_a_cluster_have_a_remedy_that_works() {
         assert!(remedy("CROSSSLOT").contains("--redis-slots multi"));
-        assert!(remedy("MOVED").contains("no node of a cluster"));
+        assert!(remedy("MOVED").contains("redis+cluster://"));
     }
 
     #[test]

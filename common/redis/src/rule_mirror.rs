@@ -14,16 +14,16 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use crate::address::RedisAddressError;
-use crate::connection::Connection;
 use crate::fleet_registry::registry_key;
 use crate::keys::rules_key;
+use crate::link::RedisLink;
 use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::RedisSettings;
 
 /// The published rules in Redis.
 pub struct RuleMirror {
-    connection: Arc<Connection>,
+    link: RedisLink,
     key: OwnKey,
     registry: OwnKey,
     publish: Script,
@@ -36,18 +36,17 @@ impl RuleMirror {
     /// # Errors
     /// When the address is not that of a Redis.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
-        let connection = Connection::new(settings, clock, Script::store_time())?;
-        Ok(Self::on(Arc::new(connection), &settings.prefix))
+        Ok(Self::on(RedisLink::new(settings, clock, Script::store_time)?, &settings.prefix))
     }
 
     /// A mirror that shares a connection; the connection's owner pings it.
     #[must_use]
-    pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
+    pub fn on(link: impl Into<RedisLink>, prefix: &str) -> Self {
         let after_deletion = "publish the rules again with `tollgate rules publish FILE`";
         let key = OwnKey { name: rules_key(prefix), after_deletion };
         let publish = Script::new(include_str!("lua/rule_mirror.lua"));
         let tell = Script::new(include_str!("lua/tell_published.lua"));
-        Self { connection, key, registry: registry_key(prefix), publish, tell }
+        Self { link: link.into(), key, registry: registry_key(prefix), publish, tell }
     }
 
     /// Name of the key.
@@ -59,7 +58,7 @@ impl RuleMirror {
     /// Address of the server, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.connection.address()
+        self.link.address()
     }
 
     /// Publishes rules unless newer ones are stored, and connects first if need be. Without a generation, they become the
@@ -72,13 +71,15 @@ impl RuleMirror {
         generation: Option<Generation>,
         published: &Published,
     ) -> Result<Generation, StoreError> {
-        self.connection.ping().await?;
+        let connection = self.link.awaited(&self.key.name).await?;
         let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
         let args = [generation.as_str(), &published.name, &published.text];
-        let stored: Generation = self.connection.run_at(&self.key, &self.publish, &args).await?;
+        let stored: Generation = connection.run_at(&self.key, &self.publish, &args).await?;
         // Agents that are not told read the rules a little later.
         let args = [stored.to_string(), GONE_AFTER_MS.to_string()];
-        let _: Result<(), StoreError> = self.connection.run_at(&self.registry, &self.tell, &args).await;
+        if let Ok(registry) = self.link.awaited(&self.registry.name).await {
+            let _: Result<(), StoreError> = registry.run_at(&self.registry, &self.tell, &args).await;
+        }
         Ok(stored)
     }
 
@@ -87,11 +88,12 @@ impl RuleMirror {
     /// # Errors
     /// When Redis does not answer, or refuses.
     pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
+        let connection = self.link.of_key(&self.key.name)?;
         let read = Cmd::hmget(&self.key.name, &["generation", "name", "text"]);
         let (generation, name, text): (Option<String>, Option<String>, Option<String>) =
-            self.connection.request_at(&self.key, &read).await?;
+            connection.request_at(&self.key, &read).await?;
         let generation = generation.map(|generation| generation.parse()).transpose();
-        let generation: Option<Generation> = generation.map_err(|_| self.connection.own_value_unreadable(&self.key))?;
+        let generation: Option<Generation> = generation.map_err(|_| connection.own_value_unreadable(&self.key))?;
         let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
         Ok(generation.zip(published))
     }
@@ -116,7 +118,7 @@ mod tests {
         let mirror = || RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
         let (one, other) = (mirror(), mirror());
         assert_eq!(other.read().await, Err(StoreError::Unreachable), "no request waits for a connection");
-        assert_eq!(other.connection.ping().await.map(|_| ()), Ok(()));
+        assert_eq!(other.link.awaited("k").await.map(|_| ()), Ok(()));
         assert_eq!(other.read().await, Ok(None));
         assert_eq!(one.publish(None, &published("a")).await, Ok(1));
         assert_eq!(one.publish(Some(7), &published("b")).await, Ok(7));
@@ -133,7 +135,7 @@ mod tests {
         let redis = Redis::start();
         let settings = RedisSettings { prefix: "mirror:".to_owned(), ..RedisSettings::new(&redis.url()) };
         let mirror = RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
-        assert_eq!(mirror.connection.ping().await.map(|_| ()), Ok(()));
+        assert_eq!(mirror.link.awaited("k").await.map(|_| ()), Ok(()));
         assert_eq!(redis.command("RPUSH mirror:rules junk"), ":1");
         assert_eq!(mirror.read().await, Err(StoreError::Unreadable));
         assert_eq!(redis.command("DEL mirror:rules"), ":1");

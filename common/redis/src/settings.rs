@@ -20,7 +20,7 @@ pub const CONNECT_TIMEOUT_DEFAULT: Duration = Duration::from_secs(1);
 #[non_exhaustive]
 pub struct RedisSettings {
     /// Address: `redis://[[user]:password@]host[:port][,host…][/db]`, `rediss://…` for TLS,
-    /// `redis+sentinel://host[:port][,host…]/NAME[/db]`, or `unix:///path[?db=N&user=U&pass=P]`.
+    /// `redis+sentinel://host[:port][,host…]/NAME[/db]`, `redis+cluster://host[:port][,host…]`, or `unix:///path[?db=N&user=U&pass=P]`.
     pub url: String,
     /// User and password, unless the address has them.
     pub credentials: RedisCredentials,
@@ -112,6 +112,12 @@ impl RedisSettings {
         Self { connect_timeout, ..self }
     }
 
+    /// Returns true if the address is that of a cluster.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        self.access().is_ok_and(|access| matches!(access.address.servers, RedisServers::Cluster(_)))
+    }
+
     /// Checks the form of the address, and that no setting excludes another one.
     ///
     /// # Errors
@@ -184,6 +190,14 @@ impl RedisSettings {
             return refuse(
                 "a password of Sentinels is given, but the address has none; write redis+sentinel://host,host/NAME",
             );
+        }
+        if matches!(address.servers, RedisServers::Cluster(_)) && self.slots == HashSlots::Multi {
+            return refuse(
+                "--redis-slots multi is for several servers behind one address; leave it out, or name a proxy in place of the cluster",
+            );
+        }
+        if matches!(address.servers, RedisServers::Cluster(_)) && self.prefix.contains('{') {
+            return refuse("the prefix of keys has a `{`, which a cluster would take for a hash tag; write another --redis-prefix");
         }
         if address.is_tls && cfg!(not(feature = "tls")) {
             return Err(RedisAddressError::NoTls);

@@ -4,12 +4,10 @@
 //!
 //! The maintenance of the agent compares both with those before (`agent/engine/src/housekeeping/maintenance/witness.rs`).
 
-use std::sync::Arc;
-
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::StoreError;
+use tollgate_core::counter::{PrimaryIndex, StoreError};
 
-use crate::connection::Connection;
+use crate::link::RedisLink;
 use crate::script::Script;
 
 /// Number of hexadecimal digits of a run id that are compared: 64 bits.
@@ -28,7 +26,7 @@ pub struct RaisedNumber {
 
 /// Numbers of agents in Redis.
 pub struct Witnesses {
-    connection: Arc<Connection>,
+    link: RedisLink,
     prefix: String,
     raise: Script,
 }
@@ -36,19 +34,32 @@ pub struct Witnesses {
 impl Witnesses {
     /// Numbers on this connection; the connection's owner pings it.
     #[must_use]
-    pub fn on(connection: Arc<Connection>, prefix: &str) -> Self {
+    pub fn on(link: impl Into<RedisLink>, prefix: &str) -> Self {
         let raise = Script::at_store_time(include_str!("lua/witness.lua"));
-        Self { connection, prefix: format!("{prefix}witness:"), raise }
+        Self { link: link.into(), prefix: format!("{prefix}witness:"), raise }
     }
 
-    /// Raises the number of one life of an agent, which is kept so long.
+    /// Raises the number of one life of an agent at a primary, which is kept so long. In a cluster, the number is under a key whose
+    /// slot the primary holds; after its slot has moved, under another one, where it is missing.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn raise(&self, life: &str, number: u64, kept_ms: u64) -> Result<RaisedNumber, StoreError> {
-        let key = format!("{}{life}", self.prefix);
+    pub async fn raise(
+        &self,
+        primary: PrimaryIndex,
+        life: &str,
+        number: u64,
+        kept_ms: u64,
+    ) -> Result<RaisedNumber, StoreError> {
+        let (connection, key) = match &self.link {
+            RedisLink::Server(connection) => (connection.clone(), format!("{}{life}", self.prefix)),
+            RedisLink::Cluster(cluster) => {
+                let (connection, tag) = cluster.own_slot(primary)?;
+                (connection, format!("{}{{{tag}}}{life}", self.prefix))
+            }
+        };
         let args = [number.to_string(), kept_ms.to_string()];
-        let (now_ms, before, run_id): (u64, i64, String) = self.connection.run(&self.raise, &[key], &args).await?;
+        let (now_ms, before, run_id): (u64, i64, String) = connection.run(&self.raise, &[key], &args).await?;
         let run_id = run_id.get(..RUN_ID_DIGITS).and_then(|digits| u64::from_str_radix(digits, 16).ok());
         Ok(RaisedNumber { at: Timestamp::from_ms(now_ms), before: u64::try_from(before).ok(), run_id })
     }
@@ -56,10 +67,13 @@ impl Witnesses {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use tollgate_core::clock::SystemClock;
     use tollgate_servers::Redis;
 
     use super::*;
+    use crate::connection::Connection;
     use crate::settings::RedisSettings;
 
     async fn connected(redis: &Redis) -> Witnesses {
@@ -80,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn a_number_only_rises_until_it_is_lost() {
         let (redis, witnesses) = witnesses().await;
-        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|raised| raised.before);
+        let raise = async |number| witnesses.raise(PrimaryIndex::ONLY, "a@1", number, 60_000).await.map(|raised| raised.before);
         assert_eq!((raise(1).await, raise(3).await, raise(2).await), (Ok(None), Ok(Some(1)), Ok(Some(3))));
         assert_ne!(redis.command("PTTL w:witness:a@1"), ":-1");
         assert_eq!(redis.command("FLUSHALL"), "+OK");
@@ -91,7 +105,7 @@ mod tests {
     #[tokio::test]
     async fn a_run_id_names_the_process() {
         let (mut redis, before) = witnesses().await;
-        let run_id = async |witnesses: &Witnesses| witnesses.raise("a@1", 1, 60_000).await.expect("an answer").run_id;
+        let run_id = async |witnesses: &Witnesses| witnesses.raise(PrimaryIndex::ONLY, "a@1", 1, 60_000).await.expect("an answer").run_id;
         let first = run_id(&before).await;
         assert!(first.is_some() && first == run_id(&before).await, "{first:?}");
         redis.kill();
@@ -107,7 +121,7 @@ mod tests {
     #[tokio::test]
     async fn a_foreign_value_is_read_as_missing_and_written_anew() {
         let (redis, witnesses) = witnesses().await;
-        let raise = async |number| witnesses.raise("a@1", number, 60_000).await.map(|raised| raised.before);
+        let raise = async |number| witnesses.raise(PrimaryIndex::ONLY, "a@1", number, 60_000).await.map(|raised| raised.before);
         for command in [
             "SET w:witness:a@1 junk",
             "SET w:witness:a@1 inf",

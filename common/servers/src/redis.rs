@@ -49,6 +49,15 @@ impl Server<RedisKind> {
     /// Panics if redis-server or faketime is not installed.
     #[must_use]
     pub fn start_with_clock() -> Self {
+        Self::start_with_clock_and(&[])
+    }
+
+    /// Starts a server with these settings whose clock can be set.
+    ///
+    /// # Panics
+    /// Panics if redis-server or faketime is not installed.
+    #[must_use]
+    pub fn start_with_clock_and(settings: &[&str]) -> Self {
         let remedy = "run scripts/servers, or apt-get install redis-server faketime";
         let start = || {
             require(PROGRAM, "--version", remedy)?;
@@ -61,8 +70,9 @@ impl Server<RedisKind> {
                 // The allocator of libc, because jemalloc asks for the time before libfaketime is ready.
                 let library = "LD_PRELOAD=/usr/$LIB/faketime/libfaketime.so.1:libc.so.6";
                 let faked = ["env", library, &file, "FAKETIME_NO_CACHE=1", "FAKETIME_DONT_FAKE_MONOTONIC=1"];
-                let server = [PROGRAM, "--port", &port, "--bind", "127.0.0.1", "--save", ""];
-                Ok(faked.iter().chain(&server).map(ToString::to_string).collect())
+                let folder = folder.display().to_string();
+                let server = [PROGRAM, "--port", &port, "--bind", "127.0.0.1", "--dir", &folder, "--save", ""];
+                Ok(faked.iter().chain(&server).chain(settings).map(ToString::to_string).collect())
             })
         };
         start().unwrap_or_else(|error: ServerError| panic!("{error}"))

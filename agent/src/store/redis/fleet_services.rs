@@ -36,9 +36,9 @@ impl FleetServices for RedisServices {
         Box::pin(self.registry.leave(agent))
     }
 
-    fn witness<'a>(&'a self, _primary: PrimaryIndex, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer> {
+    fn witness<'a>(&'a self, primary: PrimaryIndex, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer> {
         Box::pin(async move {
-            let RaisedNumber { at, before, run_id } = self.witnesses.raise(life, number, WITNESS_KEPT_MS).await?;
+            let RaisedNumber { at, before, run_id } = self.witnesses.raise(primary, life, number, WITNESS_KEPT_MS).await?;
             Ok(WitnessAnswer { at, before, run_id })
         })
     }

@@ -11,6 +11,7 @@ mod codec;
 mod conversion;
 mod steps;
 mod gathered_steps;
+mod cluster_lanes;
 mod fleet_services;
 #[cfg(test)]
 mod tests;
@@ -19,12 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::clock::{Clock, Timestamp};
-use tollgate_core::counter::{Charge, ChargeResults, CounterId};
+use tollgate_core::counter::{Charge, ChargeResults, CounterId, PrimaryIndex};
 use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::{RuleRanks, StoreShape};
-use tollgate_redis::{Connection, FleetRegistry, RuleMirror, Witnesses, read_limit};
+use tollgate_redis::{Cluster, Connection, FleetRegistry, RedisLink, RuleMirror, Witnesses, read_limit};
 
-use super::{ChargeStore, FleetServices, StoreError, StoreServer};
+use super::{ChargeStore, FleetServices, SlotsListener, StoreError, StoreServer};
+use cluster_lanes::ClusterLanes;
 use fleet_services::RedisServices;
 use gathered_steps::GatheredSteps;
 use steps::Steps;
@@ -39,10 +41,16 @@ const VIEW_WAIT: Duration = Duration::from_millis(250);
 /// Counters in Redis.
 pub struct RedisStore {
     slots: HashSlots,
-    gathered: GatheredSteps,
+    servers: StepServers,
     fleet: Arc<RedisServices>,
     /// Ranks in place of the generations of charges, once an agent announces its rules here.
     ranks: Arc<RuleRanks>,
+}
+
+/// Servers that execute steps.
+enum StepServers {
+    One(GatheredSteps),
+    Cluster(ClusterLanes),
 }
 
 impl RedisStore {
@@ -52,25 +60,35 @@ impl RedisStore {
     /// # Errors
     /// When the address is not that of a Redis.
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
-        let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
+        let (servers, link) = if settings.is_cluster() {
+            let cluster = Cluster::new(settings, clock, steps::charge_script)?;
+            (StepServers::Cluster(ClusterLanes::new(settings, cluster.clone())), RedisLink::Cluster(cluster))
+        } else {
+            let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
+            let gathered = GatheredSteps::new(Steps::new(settings, connection.clone()), settings.slots);
+            (StepServers::One(gathered), RedisLink::Server(connection))
+        };
         let ranks = Arc::new(RuleRanks::default());
         Ok(Self {
             slots: settings.slots,
+            servers,
             fleet: Arc::new(RedisServices {
-                registry: FleetRegistry::on(connection.clone(), settings),
+                registry: FleetRegistry::on(link.clone(), settings),
                 ranks: ranks.clone(),
-                mirror: RuleMirror::on(connection.clone(), &settings.prefix),
-                witnesses: Witnesses::on(connection.clone(), &settings.prefix),
+                mirror: RuleMirror::on(link.clone(), &settings.prefix),
+                witnesses: Witnesses::on(link, &settings.prefix),
             }),
-            gathered: GatheredSteps::new(Steps::new(settings, connection), settings.slots),
             ranks,
         })
     }
 
-    /// Address of the server, without the password.
+    /// Address of the servers, without the password.
     #[must_use]
     pub fn address(&self) -> &str {
-        self.gathered.steps.connection.address()
+        match &self.servers {
+            StepServers::One(gathered) => gathered.steps.connection.address(),
+            StepServers::Cluster(lanes) => lanes.cluster.address(),
+        }
     }
 
     /// Services of the fleet for an agent, which announces its rules by them.
@@ -81,34 +99,93 @@ impl RedisStore {
 }
 
 impl ChargeStore for RedisStore {
+    /// In a cluster, the counters are of one slot.
     async fn charge(&self, charges: &[Charge]) -> Result<ChargeResults, StoreError> {
+        let primary = match &self.servers {
+            StepServers::Cluster(lanes) => lanes.cluster.owner(charges[0].slot),
+            StepServers::One(_) => PrimaryIndex::ONLY,
+        };
+        self.charge_at(primary, false, charges).await
+    }
+
+    async fn charge_at(
+        &self,
+        primary: PrimaryIndex,
+        is_passing: bool,
+        charges: &[Charge],
+    ) -> Result<ChargeResults, StoreError> {
         let ranked = self.ranks.with_ranks(charges);
         let charges = ranked.as_deref().unwrap_or(charges);
-        self.gathered.run(charges).await
+        match &self.servers {
+            StepServers::One(gathered) => gathered.run(charges).await,
+            StepServers::Cluster(lanes) => lanes.charge(primary, is_passing, charges).await,
+        }
     }
 
     /// The floor of a global rule and its counters have different slots.
     fn shape(&self) -> StoreShape {
-        match self.slots {
-            HashSlots::Together => StoreShape::Server,
-            HashSlots::Multi => StoreShape::Slots,
+        match (&self.servers, self.slots) {
+            (StepServers::Cluster(_), _) => StoreShape::Primaries,
+            (StepServers::One(_), HashSlots::Together) => StoreShape::Server,
+            (StepServers::One(_), HashSlots::Multi) => StoreShape::Slots,
         }
     }
 
     async fn ping(&self) -> Result<Timestamp, StoreError> {
-        self.gathered.steps.connection.ping().await
+        self.ping_primary(PrimaryIndex::ONLY).await
+    }
+
+    async fn ping_primary(&self, primary: PrimaryIndex) -> Result<Timestamp, StoreError> {
+        match &self.servers {
+            StepServers::One(gathered) => gathered.steps.connection.ping().await,
+            StepServers::Cluster(lanes) => lanes.cluster.connection(primary).await?.ping().await,
+        }
+    }
+
+    fn tell_slots(&self, listener: SlotsListener) {
+        if let StepServers::Cluster(lanes) = &self.servers {
+            lanes.cluster.tell_slots(listener);
+        }
     }
 
     fn servers(&self) -> Vec<StoreServer> {
-        let connection = &self.gathered.steps.connection;
-        let node = connection.node();
-        let (is_connected, trouble) = (node.is_some(), connection.trouble());
-        vec![StoreServer { node: node.unwrap_or_else(|| connection.address().to_owned()), is_connected, trouble }]
+        let server = |connection: &Connection| {
+            let node = connection.node();
+            let (is_connected, trouble) = (node.is_some(), connection.trouble());
+            StoreServer { node: node.unwrap_or_else(|| connection.address().to_owned()), is_connected, trouble }
+        };
+        match &self.servers {
+            StepServers::One(gathered) => vec![server(&gathered.steps.connection)],
+            StepServers::Cluster(lanes) => {
+                let cluster = &lanes.cluster;
+                let servers: Vec<_> = cluster.connections().iter().map(|connection| server(connection)).collect();
+                if servers.is_empty() {
+                    let (node, trouble) = (cluster.address().to_owned(), cluster.trouble());
+                    return vec![StoreServer { node, is_connected: false, trouble }];
+                }
+                servers
+            }
+        }
     }
 
     async fn limit_view(&self, counter: CounterId) -> Option<LimitView> {
-        let steps = &self.gathered.steps;
+        // A cluster holds no limits of regions.
+        let StepServers::One(GatheredSteps { steps, .. }) = &self.servers else { return None };
         let read = read_limit(&steps.connection, &steps.prefix, counter);
         tokio::time::timeout(VIEW_WAIT, read).await.ok()?.ok()?
+    }
+}
+
+#[cfg(test)]
+impl RedisStore {
+    /// Steps of a store with one server.
+    fn gathered(&self) -> &GatheredSteps {
+        let StepServers::One(gathered) = &self.servers else { panic!("a cluster") };
+        gathered
+    }
+
+    fn gathered_mut(&mut self) -> &mut GatheredSteps {
+        let StepServers::One(gathered) = &mut self.servers else { panic!("a cluster") };
+        gathered
     }
 }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, HashSlotId, RequestId};
 use tollgate_redis::{
-    Connection, KEY_CLAIM, RedisSettings, Script, Socket, counter_key, floor_key, key_claim_key, limit_key,
+    Connection, KEY_CLAIM, RedisSettings, Script, ServerWay, Socket, counter_key, floor_key, key_claim_key, limit_key,
 };
 
 use super::codec::{self, StepAnswer, charge_bytes};
@@ -118,9 +118,18 @@ impl Steps {
 
     /// Evaluates and charges these counters in one step on this socket, so that steps keep their order.
     pub(super) async fn run_on(&self, socket: &Arc<Socket>, charges: &[Charge]) -> StepResult {
+        self.run_by(&ServerWay { socket, is_passing: false }, charges).await
+    }
+
+    /// Does the same for counters whose slot is on its way to the server.
+    pub(super) async fn run_passing(&self, socket: &Arc<Socket>, charges: &[Charge]) -> StepResult {
+        self.run_by(&ServerWay { socket, is_passing: true }, charges).await
+    }
+
+    async fn run_by(&self, way: &ServerWay<'_>, charges: &[Charge]) -> StepResult {
         let keys = self.keys(charges);
         for _ in 0..=charges.len() + REPETITIONS_MAX {
-            match self.evaluate(socket, &keys, charges).await? {
+            match self.evaluate(way, &keys, charges).await? {
                 StepAnswer::Expired(now) => return Err(StoreError::Expired(now)),
                 StepAnswer::Evaluated(results) => return Ok(results),
                 // A late step changes nothing, and the script finds a stale value before it finds a late charge.
@@ -133,7 +142,7 @@ impl Steps {
                     let key = &keys[charge];
                     let replacement = conversion::replacement(&charges[charge], &value, now)
                         .ok_or_else(|| self.connection.value_unreadable(key))?;
-                    self.replace(socket, key, &value, &replacement).await?;
+                    self.replace(way, key, &value, &replacement).await?;
                 }
             }
         }
@@ -156,13 +165,13 @@ impl Steps {
 
     pub(super) async fn evaluate(
         &self,
-        socket: &Arc<Socket>,
+        way: &ServerWay<'_>,
         keys: &[String],
         charges: &[Charge],
     ) -> Result<StepAnswer, StoreError> {
         let args = self.args(charges);
         let script = if codec::has_budget(charges) { &self.charge_budgeted } else { &self.charge };
-        let answer: Vec<u8> = self.connection.run_on(socket, script, keys, &args).await?;
+        let answer: Vec<u8> = self.connection.run_by(way, script, keys, &args).await?;
         if codec::is_of_other_key(&answer, charges) {
             self.connection.other_digest_key(&key_claim_key(&self.prefix));
         }
@@ -172,14 +181,14 @@ impl Steps {
     /// Replaces a value, unless it has changed. Returns whether it was replaced; no outcome charges anything.
     pub(super) async fn replace(
         &self,
-        socket: &Arc<Socket>,
+        way: &ServerWay<'_>,
         key: &String,
         old: &[u8],
         new: &Replacement,
     ) -> Result<bool, StoreError> {
         let ttl_ms = new.ttl_ms.to_string();
         let args = [old, &new.value, ttl_ms.as_bytes()];
-        let replaced = self.connection.run_on(socket, &self.replace, &[key], &args).await;
+        let replaced = self.connection.run_by(way, &self.replace, &[key], &args).await;
         replaced.map_err(|error| if error.may_have_charged() { StoreError::Unreachable } else { error })
     }
 

@@ -2,6 +2,7 @@
 //! remedy is tried.
 
 mod addresses;
+mod cluster;
 mod logins;
 mod refused;
 mod sentinel;

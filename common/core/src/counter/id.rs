@@ -95,6 +95,12 @@ impl HashSlotId {
         let digits = (0..32).rev().map(|place| DIGITS[(self.0 >> (4 * place) & 15) as usize]);
         digits.fold(0, crc16) % CLUSTER_SLOTS
     }
+
+    /// Returns the slot of a Redis Cluster to which a key without a hash tag belongs.
+    #[must_use]
+    pub fn cluster_slot_of(key: &[u8]) -> u16 {
+        key.iter().copied().fold(0, crc16) % CLUSTER_SLOTS
+    }
 }
 
 impl RequestId {

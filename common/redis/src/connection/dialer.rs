@@ -49,13 +49,13 @@ pub(super) struct Login {
 }
 
 /// Connections to the servers of an address.
-pub(super) struct Dialer {
+pub(crate) struct Dialer {
     access: Arc<RedisAccess>,
 }
 
 impl Dialer {
-    pub(super) fn new(access: RedisAccess) -> Self {
-        Self { access: Arc::new(access) }
+    pub(crate) fn new(access: Arc<RedisAccess>) -> Self {
+        Self { access }
     }
 
     pub(super) fn servers(&self) -> &RedisServers {

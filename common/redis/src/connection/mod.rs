@@ -15,7 +15,9 @@ mod primary;
 mod sentinel_link;
 mod sentinels;
 mod search;
+mod any_node;
 mod current_socket;
+mod redirects;
 #[cfg(test)]
 mod tests;
 
@@ -34,11 +36,16 @@ use crate::connect_error::ConnectError;
 use crate::errors::ErrorLog;
 use crate::remedy::{OwnKey, has_moved};
 use crate::script::Script;
-use crate::settings::RedisSettings;
+use crate::settings::{RedisAccess, RedisSettings};
 use attempt::AttemptSchedule;
 use current_socket::CurrentSocket;
+use redirects::redirected;
 use search::PrimarySearch;
 
+pub(crate) use any_node::ask_nodes;
+pub(crate) use dialer::Dialer;
+pub(crate) use redirects::Redirects;
+pub(crate) use search::MemberAddress;
 pub use socket::Socket;
 
 /// Maximum time for the answer to a ping after its caller has given up.
@@ -57,6 +64,17 @@ pub struct Connection {
     errors: ErrorLog,
     socket: CurrentSocket,
     schedule: Mutex<AttemptSchedule>,
+    /// Receiver of redirections; none if the server is no node of a cluster.
+    redirects: Option<Weak<dyn Redirects>>,
+}
+
+/// Way of a script to its server.
+#[derive(Clone, Copy)]
+pub struct ServerWay<'a> {
+    /// Socket to the server.
+    pub socket: &'a Arc<Socket>,
+    /// True if the slot of the keys is on its way to the server.
+    pub is_passing: bool,
 }
 
 impl Connection {
@@ -69,7 +87,29 @@ impl Connection {
         let access = settings.checked_access()?;
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
         let (socket, schedule) = (CurrentSocket::default(), Mutex::default());
-        Ok(Self { search: PrimarySearch::new(access), clock, ping, errors, socket, schedule })
+        Ok(Self { search: PrimarySearch::new(Arc::new(access)), clock, ping, errors, socket, schedule, redirects: None })
+    }
+
+    /// A connection to this primary of a cluster.
+    pub(crate) fn to_member(
+        access: Arc<RedisAccess>,
+        member: Arc<MemberAddress>,
+        clock: Arc<dyn Clock>,
+        ping: Script,
+        redirects: Weak<dyn Redirects>,
+    ) -> Self {
+        let errors = ErrorLog::new(access.address.to_string(), clock.clone());
+        let (socket, schedule, redirects) = (CurrentSocket::default(), Mutex::default(), Some(redirects));
+        Self { search: PrimarySearch::of_member(access, member), clock, ping, errors, socket, schedule, redirects }
+    }
+
+    /// Gives the current socket up, because another server has taken the place of this one.
+    pub(crate) fn leave_server(&self) {
+        if let Some(socket) = self.socket.get()
+            && self.socket.take_away(&socket)
+        {
+            self.next_attempt_is_due();
+        }
     }
 
     /// Address of the server, without the password.
@@ -131,6 +171,24 @@ impl Connection {
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         socket.exchange_script(script, keys, args).await.map_err(|error| self.failed(socket, &error, None))
+    }
+
+    /// Runs a script by this way, as [`Connection::run_on`].
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn run_by<T: FromRedisValue>(
+        &self,
+        way: &ServerWay<'_>,
+        script: &Script,
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
+    ) -> Result<T, StoreError> {
+        let ServerWay { socket, is_passing } = *way;
+        if !is_passing {
+            return self.run_on(socket, script, keys, args).await;
+        }
+        socket.exchange_passing(script, keys, args).await.map_err(|error| self.failed(socket, &error, None))
     }
 
     /// Runs a script on a key that holds no counter.
@@ -248,6 +306,11 @@ impl Connection {
     }
 
     fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
+        let redirects = self.redirects.as_ref().and_then(Weak::upgrade);
+        if let Some(answer) = redirects.and_then(|redirects| redirected(&*redirects, error)) {
+            socket.pings_lost.store(0, Ordering::Relaxed);
+            return answer;
+        }
         // The name of the server may lead to the new primary, while this connection stays open.
         let has_moved = has_moved(error) || self.search.has_several() && error.code() == Some("NOREPLICAS");
         let is_broken = error.is_io_error() || error.is_unrecoverable_error();

@@ -1,7 +1,10 @@
 //! Search for the server that holds the counters: behind a path, among hosts, or by Sentinel.
 
 use std::slice::from_ref;
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use super::dialer::Dialer;
 use super::primary;
@@ -15,11 +18,34 @@ use crate::settings::RedisAccess;
 pub(super) struct PrimarySearch {
     dialer: Dialer,
     sentinels: Sentinels,
+    /// Server of a cluster, in place of those of the address.
+    member: Option<Arc<MemberAddress>>,
+}
+
+/// Address of a primary of a cluster, as the cluster told it last. It changes when a replica takes over.
+#[derive(Debug, Default)]
+pub(crate) struct MemberAddress(Mutex<Option<HostPort>>);
+
+impl MemberAddress {
+    pub(crate) fn get(&self) -> Option<HostPort> {
+        self.0.lock().clone()
+    }
+
+    /// Sets the address; returns true if it is another one than before.
+    pub(crate) fn set(&self, address: &HostPort) -> bool {
+        let before = self.0.lock().replace(address.clone());
+        before.is_some_and(|before| before != *address)
+    }
 }
 
 impl PrimarySearch {
-    pub(super) fn new(access: RedisAccess) -> Self {
-        Self { dialer: Dialer::new(access), sentinels: Sentinels::default() }
+    pub(super) fn new(access: Arc<RedisAccess>) -> Self {
+        Self { dialer: Dialer::new(access), sentinels: Sentinels::default(), member: None }
+    }
+
+    /// Search for this primary of the cluster that an address names.
+    pub(super) fn of_member(access: Arc<RedisAccess>, member: Arc<MemberAddress>) -> Self {
+        Self { member: Some(member), ..Self::new(access) }
     }
 
     /// Maximum duration of an attempt.
@@ -35,9 +61,17 @@ impl PrimarySearch {
     /// Connects to the primary. Returns how Sentinels named it, if they did.
     pub(super) async fn connect(&self) -> Result<(Socket, Option<HostPort>), ConnectError> {
         let login = self.dialer.login().await?;
+        if let Some(member) = &self.member {
+            let untold = || ConnectError::unreachable("the cluster has not told the address of this primary yet");
+            let host = member.get().ok_or_else(untold)?;
+            let connected = primary::connect(&login, from_ref(&host)).await;
+            return Ok((connected.map_err(|error| error.at(&host.to_string()))?, None));
+        }
         match self.dialer.servers() {
             RedisServers::Unix(path) => Ok((login.dial_unix(path).await?, None)),
-            RedisServers::Primary(hosts) => Ok((primary::connect(&login, hosts).await?, None)),
+            RedisServers::Primary(hosts) | RedisServers::Cluster(hosts) => {
+                Ok((primary::connect(&login, hosts).await?, None))
+            }
             RedisServers::Sentinels(hosts, name) => {
                 self.sentinels.resolve(hosts).await?;
                 let named = self.sentinels.primary(&self.dialer, name).await?.server;

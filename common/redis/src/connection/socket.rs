@@ -91,6 +91,30 @@ impl Socket {
         answer
     }
 
+    /// Sends a script about keys that are on their way to the server: `ASKING` directly before it.
+    pub(super) async fn exchange_passing<T: FromRedisValue>(
+        &self,
+        script: &Script,
+        keys: &[impl ToRedisArgs],
+        args: &[impl ToRedisArgs],
+    ) -> RedisResult<T> {
+        match self.exchange_asking(script.by_hash(keys, args)).await {
+            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
+                self.exchange_asking(script.by_text(keys, args)).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn exchange_asking<T: FromRedisValue>(&self, command: Cmd) -> RedisResult<T> {
+        let number = self.sent.fetch_add(2, Ordering::Relaxed) + 2;
+        let mut pipeline = redis::pipe();
+        pipeline.cmd("ASKING").ignore().add_command(command);
+        let answer: RedisResult<(T,)> = pipeline.query_async(&mut self.redis.clone()).await;
+        self.answered.fetch_max(number, Ordering::Relaxed);
+        answer.map(|(answer,)| answer)
+    }
+
     pub(super) async fn exchange_script<T: FromRedisValue>(
         &self,
         script: &Script,

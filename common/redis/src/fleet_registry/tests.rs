@@ -5,7 +5,10 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Numbering;
 use tollgate_servers::Redis;
 
+use std::sync::Arc;
+
 use super::*;
+use crate::connection::Connection;
 use crate::rule_mirror::RuleMirror;
 
 async fn registry_on(redis: &Redis) -> FleetRegistry {

@@ -19,8 +19,8 @@ const COUNTER: CounterId = CounterId::from_u128(1);
 
 /// Returns the limits of a region whose counters are in this store.
 fn limits_beside(store: &RedisStore) -> RegionLimits {
-    let settings = RedisSettings::new(&SHARED.url()).prefixed(&*store.gathered.steps.prefix);
-    RegionLimits::on(store.gathered.steps.connection.clone(), &settings)
+    let settings = RedisSettings::new(&SHARED.url()).prefixed(&*store.gathered().steps.prefix);
+    RegionLimits::on(store.gathered().steps.connection.clone(), &settings)
 }
 
 /// H4: foreign values in place of limits are errors of their counters, and the next write replaces them.
@@ -95,7 +95,7 @@ fn one_digest_key_holds_the_region() {
     let keys = [DigestKey::default(), DigestKey::new([7; 16])].map(|key| settings.clone().with_digest_key(&key));
     let stores = keys.each_ref().map(|settings| by_hand_on(settings, HashSlots::Together, clock.clone()));
     let limits = [0, 1].map(|key| {
-        RegionLimits::on(stores[key].gathered.steps.connection.clone(), &keys[key]).at_test_time(clock.clone())
+        RegionLimits::on(stores[key].gathered().steps.connection.clone(), &keys[key]).at_test_time(clock.clone())
     });
     let charge = |key: usize| Charge { budget: Some("rule".into()), ..ask_within(key as u128, 5, WINDOW_MS) };
     let admitted = |key: usize| {

@@ -4,6 +4,7 @@ use conformance::HandClock;
 
 use super::super::codec::StepAnswer;
 use super::super::conversion;
+use tollgate_redis::{ServerWay, Socket};
 use super::*;
 
 const NOW: u64 = 1_000_000_000_000;
@@ -14,18 +15,23 @@ fn newer(charge: &Charge, units: u64) -> Charge {
     Charge { limit, generation: charge.generation + 1, ..charge.clone() }
 }
 
+/// The usual way to the server.
+fn way(socket: &Arc<Socket>) -> ServerWay<'_> {
+    ServerWay { socket, is_passing: false }
+}
+
 /// A charge of one counter, evaluated up to the replacement that its value needs; the replacement is written after
 /// `meanwhile`. Returns whether it was written.
 fn replaced_after(store: &RedisStore, charge: &Charge, meanwhile: impl FnOnce()) -> bool {
-    let steps = &store.gathered.steps;
+    let steps = &store.gathered().steps;
     let socket = steps.connection.socket().expect("it is connected");
     let charges = std::slice::from_ref(charge);
     let keys = steps.keys(charges);
-    let answer = on(steps.evaluate(&socket, &keys, charges)).expect("Redis answers");
+    let answer = on(steps.evaluate(&way(&socket), &keys, charges)).expect("Redis answers");
     let StepAnswer::Stale { now, value, .. } = answer else { panic!("the value must be replaced: {answer:?}") };
     let replacement = conversion::replacement(charge, &value, now).expect("it is readable");
     meanwhile();
-    on(steps.replace(&socket, &keys[0], &value, &replacement)).expect("Redis answers")
+    on(steps.replace(&way(&socket), &keys[0], &value, &replacement)).expect("Redis answers")
 }
 
 #[test]
@@ -137,7 +143,7 @@ fn a_fleet_that_changes_its_rules_under_load_keeps_the_quota() {
 #[test]
 fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
     let store = by_hand(HashSlots::Together, Arc::new(HandClock::at(NOW)));
-    let socket = store.gathered.steps.connection.socket().expect("it is connected");
+    let socket = store.gathered().steps.connection.socket().expect("it is connected");
     for (counter, (algorithm, percent)) in (0..).zip(conformance::KINDS) {
         let window = Window::new(60_000, if algorithm == Algorithm::FixedWindow { 1 } else { 12 }).expect("a window");
         let tier = |units| {
@@ -145,8 +151,8 @@ fn policies_that_alternate_on_a_counter_take_one_round_trip_a_call() {
             [Charge { limit, ..ask(counter, units) }]
         };
         for units in [10, 20, 10, 20] {
-            let keys = store.gathered.steps.keys(&tier(units));
-            let answer = on(store.gathered.steps.evaluate(&socket, &keys, &tier(units)));
+            let keys = store.gathered().steps.keys(&tier(units));
+            let answer = on(store.gathered().steps.evaluate(&way(&socket), &keys, &tier(units)));
             assert!(matches!(answer, Ok(StepAnswer::Evaluated(_))), "{algorithm:?} {units}: {answer:?}");
         }
         assert_eq!(left(&store, &tier(10)[0]), 6, "{algorithm:?}");

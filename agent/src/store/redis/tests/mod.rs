@@ -23,7 +23,7 @@ use tollgate_servers::{Proxy, Redis, wait_for};
 use super::gathered_steps::GatheredSteps;
 use super::steps;
 use super::value;
-use super::{HashSlots, RedisSettings, RedisStore};
+use super::{HashSlots, RedisSettings, RedisStore, StepServers};
 use crate::store::conformance::{self, Loses};
 use crate::store::memory::MemoryStore;
 use crate::store::{ChargeStore, StoreError};
@@ -102,15 +102,15 @@ fn left(store: &RedisStore, one: &Charge) -> u64 {
 
 fn key(store: &RedisStore, counter: u128) -> String {
     let counter = CounterId::from_u128(counter);
-    store.gathered.steps.counter(HashSlotId::of(counter), counter)
+    store.gathered().steps.counter(HashSlotId::of(counter), counter)
 }
 
 impl Loses for RedisStore {
     fn lose(&self, counter: CounterId) {
-        let key = self.gathered.steps.counter(conformance::slot_of(counter), counter);
+        let key = self.gathered().steps.counter(conformance::slot_of(counter), counter);
         let requests: Vec<_> = conformance::known_requests().map(|id| steps::request(&key, id)).collect();
         let keys: Vec<String> = requests.into_iter().chain([key]).collect();
-        on(self.gathered.steps.connection.request::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
+        on(self.gathered().steps.connection.request::<()>(&redis::Cmd::del(keys))).expect("Redis answers");
     }
 }
 
@@ -123,8 +123,8 @@ fn by_hand_on(settings: &RedisSettings, slots: HashSlots, clock: Arc<conformance
     let settings = settings.clone().with_slots(slots);
     let pace: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let store = RedisStore::new(&settings, pace).expect("an address");
-    let steps = store.gathered.steps.clone().at_test_time(clock);
-    let store = RedisStore { gathered: GatheredSteps::new(steps, slots), ..store };
+    let steps = store.gathered().steps.clone().at_test_time(clock);
+    let store = RedisStore { servers: StepServers::One(GatheredSteps::new(steps, slots)), ..store };
     on(store.ping()).expect("Redis answers");
     store
 }
@@ -135,9 +135,9 @@ fn it_is_a_store_of_a_region() {
     let region = |clock: Arc<conformance::HandClock>| {
         let mut store = by_hand(HashSlots::Together, clock.clone());
         // Also where every simple step shares a script.
-        store.gathered.shared_len_min = Some(1);
+        store.gathered_mut().shared_len_min = Some(1);
         let store = Arc::new(store);
-        let steps = &store.gathered.steps;
+        let steps = &store.gathered().steps;
         let settings = RedisSettings::new(&SHARED.url()).prefixed(&*steps.prefix);
         let limits = RegionLimits::on(steps.connection.clone(), &settings).at_test_time(clock);
         conformance::RegionUnderTest { limits: Arc::new(limits), store }
@@ -157,13 +157,7 @@ fn it_is_a_store() {
 fn it_is_a_store_of_many_steps() {
     conformance::run(conformance::Container::Remote, |clock| {
         let mut store = by_hand(HashSlots::Together, clock);
-        store.gathered.shared_len_min = Some(1);
+        store.gathered_mut().shared_len_min = Some(1);
         store
     });
-}
-
-/// A1, A9, A10, A12, B4: as every store, when the counters of a call lie in several slots.
-#[test]
-fn it_is_a_store_in_several_slots() {
-    conformance::run(conformance::Container::RemoteSlots, |clock| by_hand(HashSlots::Multi, clock));
 }

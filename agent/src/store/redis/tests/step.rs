@@ -114,7 +114,7 @@ fn a_prefix_is_a_namespace() {
     let (one, other) = (shared(&own_prefix()), shared(&own_prefix()));
     assert!(take(&one, &ask(1, 1)).expect("Redis answers")[0].charged);
     assert!(take(&other, &ask(1, 1)).expect("Redis answers")[0].charged);
-    let key = format!("{}{{00000000000000000000000000000001}}", one.gathered.steps.prefix);
+    let key = format!("{}{{00000000000000000000000000000001}}", one.gathered().steps.prefix);
     assert_eq!(SHARED.command(&format!("EXISTS {key}")), ":1", "the digest is the hash tag");
 }
 

@@ -5,7 +5,7 @@ use super::*;
 const NOW: u64 = 1_000_000_000_000;
 
 fn stored(store: &RedisStore, counter: u128) -> Vec<u8> {
-    on(store.gathered.steps.connection.request(&redis::Cmd::get(key(store, counter)))).expect("Redis answers")
+    on(store.gathered().steps.connection.request(&redis::Cmd::get(key(store, counter)))).expect("Redis answers")
 }
 
 /// The script and the agent write the same bytes: what one has written, the other reads and writes unchanged.
@@ -125,7 +125,7 @@ fn counters_of_one_slot_share_a_hash_tag() {
     let place = |key: &str| redis.command(&format!("CLUSTER KEYSLOT {key}"));
     let (mut places, mut keys) = (Vec::new(), Vec::new());
     for counter in 70..80 {
-        let counter = store.gathered.steps.counter(slot, CounterId::from_u128(counter));
+        let counter = store.gathered().steps.counter(slot, CounterId::from_u128(counter));
         let beside = [steps::request(&counter, conformance::REQUESTS[0])];
         places.extend(beside.iter().chain([&counter]).map(|key| place(key)));
         keys.push(counter);

@@ -1,0 +1,316 @@
+//! A Redis Cluster: its topology, and a connection to each of its primaries.
+//!
+//! Charges are not redirected here: a node that does not hold a slot has charged nothing, and the engine of the agent decides, by the
+//! clock of the other primary, if the time is left to ask that one. `redis`'s own client for clusters would send a command again after
+//! a lost connection, and a charge must not be sent twice.
+//!
+//! The topology is asked for each two seconds, and at once when a node sends a request elsewhere or does not answer.
+
+mod topology;
+
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use parking_lot::{Mutex, RwLock};
+use redis::{Cmd, Value};
+use tokio::sync::{Notify, watch};
+use tokio::time::timeout;
+use tollgate_core::clock::Clock;
+use tollgate_core::counter::{CounterId, HashSlotId, PrimaryIndex, StoreError};
+
+use crate::address::{HostPort, RedisAddressError, RedisServers, host_port};
+use crate::connect_error::ConnectError;
+use crate::connection::{Connection, Dialer, MemberAddress, Redirects, ask_nodes};
+use crate::errors::ErrorLog;
+use crate::script::Script;
+use crate::settings::{RedisAccess, RedisSettings};
+use topology::Topology;
+
+/// Interval at which the topology is asked for while all is well, and while a node does not serve as was told.
+const TOPOLOGY_INTERVAL: Duration = Duration::from_secs(2);
+const TOPOLOGY_RETRY: Duration = Duration::from_millis(100);
+/// Maximum number of nodes that are asked for the topology at once, and the time for their answers.
+const ASKED_LEN_MAX: usize = 3;
+const ANSWER_WAIT: Duration = Duration::from_millis(500);
+/// Port of a node that tells none.
+const REDIS_PORT: u16 = 6_379;
+
+/// Listener that is told the primary of each slot, in their order; none for a slot that nobody serves.
+pub type SlotsListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
+
+/// Maker of the script that pings a primary.
+pub(crate) type PingMaker = fn() -> Script;
+
+/// Redis Cluster.
+pub struct Cluster {
+    own: Weak<Cluster>,
+    access: Arc<RedisAccess>,
+    dialer: Dialer,
+    clock: Arc<dyn Clock>,
+    ping: PingMaker,
+    errors: ErrorLog,
+    topology: ArcSwap<Topology>,
+    members: RwLock<Vec<Member>>,
+    listener: OnceLock<SlotsListener>,
+    /// Number of topologies that were read; none before the task that reads them runs.
+    reads: OnceLock<watch::Receiver<u64>>,
+    is_outdated: Notify,
+    /// Order of the changes of the topology.
+    changes: Mutex<()>,
+}
+
+/// Primary, whose address changes when a replica takes over.
+struct Member {
+    address: Arc<MemberAddress>,
+    connection: Arc<Connection>,
+    /// Name of a slot that it holds, for keys of its own.
+    tag: Option<HashSlotId>,
+}
+
+impl Cluster {
+    /// A cluster at this address, whose primaries are pinged by this script.
+    ///
+    /// # Errors
+    /// When the address is not that of a cluster, or a file cannot be used.
+    pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: fn() -> Script) -> Result<Arc<Self>, RedisAddressError> {
+        let access = Arc::new(settings.checked_access()?);
+        let errors = ErrorLog::new(access.address.to_string(), clock.clone());
+        Ok(Arc::new_cyclic(|own| Self {
+            own: own.clone(),
+            dialer: Dialer::new(access.clone()),
+            access,
+            clock,
+            ping,
+            errors,
+            topology: ArcSwap::default(),
+            members: RwLock::default(),
+            listener: OnceLock::new(),
+            reads: OnceLock::new(),
+            is_outdated: Notify::new(),
+            changes: Mutex::new(()),
+        }))
+    }
+
+    /// Address of the cluster, without the password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.errors.address
+    }
+
+    /// Returns why the cluster cannot be used, if no node tells its topology.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.errors.trouble()
+    }
+
+    /// Tells a listener the primary of each slot, whenever it changes.
+    pub fn tell_slots(&self, listener: SlotsListener) {
+        let _order = self.changes.lock();
+        let topology = self.topology.load();
+        if !topology.owners.is_empty() {
+            listener(&topology.owners);
+        }
+        let _ = self.listener.set(listener);
+    }
+
+    /// Returns the connections to the primaries, in the order of their indexes.
+    #[must_use]
+    pub fn connections(&self) -> Vec<Arc<Connection>> {
+        self.members.read().iter().map(|member| member.connection.clone()).collect()
+    }
+
+    /// Returns the connection to a primary. If no topology is known yet, it is waited for.
+    ///
+    /// # Errors
+    /// When there is no such primary.
+    pub async fn connection(&self, primary: PrimaryIndex) -> Result<Arc<Connection>, StoreError> {
+        if self.members.read().is_empty() {
+            self.first_topology().await;
+        }
+        self.members.read().get(primary.index()).map(|member| member.connection.clone()).ok_or(StoreError::Unreachable)
+    }
+
+    /// Returns the primary that holds a slot; the first one if nobody is known to hold it.
+    #[must_use]
+    pub fn owner(&self, slot: HashSlotId) -> PrimaryIndex {
+        self.topology.load().owner(slot.cluster_slot()).unwrap_or_default()
+    }
+
+    /// Returns the connection to the primary that holds a key without a hash tag.
+    ///
+    /// # Errors
+    /// When nobody serves its slot.
+    pub fn connection_of_key(&self, key: &str) -> Result<Arc<Connection>, StoreError> {
+        let owner = self.topology.load().owner(HashSlotId::cluster_slot_of(key.as_bytes()));
+        let owner = owner.ok_or(StoreError::Unreachable)?;
+        self.members.read().get(owner.index()).map(|member| member.connection.clone()).ok_or(StoreError::Unreachable)
+    }
+
+    /// Returns the connection to a primary, and the name of a slot that it holds.
+    ///
+    /// # Errors
+    /// When it holds no slot.
+    pub fn own_slot(&self, primary: PrimaryIndex) -> Result<(Arc<Connection>, HashSlotId), StoreError> {
+        let members = self.members.read();
+        let member = members.get(primary.index()).ok_or(StoreError::Unreachable)?;
+        Ok((member.connection.clone(), member.tag.ok_or(StoreError::Unreachable)?))
+    }
+
+    /// Waits for the first topology, at most as long as an attempt to connect may take. Must be called inside a tokio runtime.
+    pub(crate) async fn first_topology(&self) {
+        let reads = self.reads.get_or_init(|| {
+            let (sender, receiver) = watch::channel(0);
+            tokio::spawn(follow(self.own.clone(), sender));
+            receiver
+        });
+        let mut reads = reads.clone();
+        let _ = timeout(self.access.connect_timeout, reads.wait_for(|reads| *reads > 0)).await;
+    }
+
+    /// Reads the topology from some nodes, and follows the newest one.
+    async fn read_topology(&self) -> Result<(), ConnectError> {
+        let commands = [redis::cmd("CLUSTER").arg("SLOTS").take(), redis::cmd("CLUSTER").arg("INFO").take()];
+        let mut answers = self.ask_members(&commands).await;
+        if answers.is_empty() {
+            let RedisServers::Cluster(seeds) = &self.access.address.servers else {
+                return Err(ConnectError::unreachable("the address names no cluster"));
+            };
+            let known = self.members.read().iter().filter_map(|member| member.address.get()).collect::<Vec<_>>();
+            let more = known.into_iter().filter(|host| !seeds.contains(host));
+            let hosts: Vec<HostPort> = seeds.iter().cloned().chain(more).collect();
+            answers = ask_nodes(&self.dialer, &hosts, &commands).await?;
+        }
+        let known = self.topology.load_full();
+        let read = |(host, answer): &(HostPort, Vec<Value>)| {
+            let [slots, info] = &answer[..] else { return Err("a node has not answered".to_owned()) };
+            known.read(host, slots, info)
+        };
+        let (topologies, errors): (Vec<_>, Vec<_>) = answers.iter().map(read).partition(Result::is_ok);
+        let newest = topologies.into_iter().flatten().max_by_key(|topology| topology.epoch);
+        let why = || errors.into_iter().find_map(Result::err).unwrap_or_default();
+        let newest = newest.ok_or_else(|| ConnectError::refused("NO-SLOTS", why()))?;
+        // A node that was cut off tells an old topology.
+        if newest.epoch >= known.epoch {
+            self.follow(|_| newest);
+        }
+        Ok(())
+    }
+
+    /// Asks primaries over their connections.
+    async fn ask_members(&self, commands: &[Cmd]) -> Vec<(HostPort, Vec<Value>)> {
+        let members: Vec<(HostPort, Arc<Connection>)> = {
+            let members = self.members.read();
+            let connected = members.iter().filter(|member| member.connection.node().is_some());
+            connected.filter_map(|member| Some((member.address.get()?, member.connection.clone()))).collect()
+        };
+        let mut answers = Vec::new();
+        for (host, connection) in members {
+            let ask = async {
+                let mut of_node = Vec::new();
+                for command in commands {
+                    of_node.push(connection.request::<Value>(command).await.ok()?);
+                }
+                Some(of_node)
+            };
+            if let Ok(Some(of_node)) = timeout(ANSWER_WAIT, ask).await {
+                answers.push((host, of_node));
+            }
+            if answers.len() == ASKED_LEN_MAX {
+                break;
+            }
+        }
+        answers
+    }
+
+    /// Changes the topology: its primaries get connections, the listener is told of slots that have moved.
+    fn follow(&self, change: impl FnOnce(&Topology) -> Topology) {
+        let _order = self.changes.lock();
+        let before = self.topology.load_full();
+        let topology = Arc::new(change(&before));
+        let mut members = self.members.write();
+        for (index, shard) in topology.shards.iter().enumerate() {
+            if index == members.len() {
+                members.push(self.member());
+            }
+            let member = &mut members[index];
+            if member.address.set(&shard.address) {
+                tracing::info!(store = %self.errors.address, new = %shard.address, "another node is the primary of slots");
+                member.connection.leave_server();
+            }
+            let holds = |tag: &HashSlotId| topology.owner(tag.cluster_slot()) == PrimaryIndex::new(index);
+            if !member.tag.as_ref().is_some_and(holds) {
+                let has_slots = topology.owners.contains(&PrimaryIndex::new(index));
+                let mut tags = (0..).map(|number| HashSlotId::of(CounterId::from_u128(number)));
+                member.tag = has_slots.then(|| tags.find(holds)).flatten();
+            }
+        }
+        drop(members);
+        let has_moved = topology.owners != before.owners;
+        self.topology.store(topology.clone());
+        if let Some(listener) = self.listener.get().filter(|_| has_moved) {
+            listener(&topology.owners);
+        }
+    }
+
+    fn member(&self) -> Member {
+        let (address, own) = (Arc::<MemberAddress>::default(), self.own.clone());
+        let (access, clock) = (self.access.clone(), self.clock.clone());
+        let connection = Connection::to_member(access, address.clone(), clock, (self.ping)(), own);
+        Member { address, connection: Arc::new(connection), tag: None }
+    }
+
+    /// Returns true if a primary with slots has no connection.
+    fn lacks_connection(&self) -> bool {
+        let is_lost = |member: &Member| member.tag.is_some() && member.connection.node().is_none();
+        self.members.read().iter().any(is_lost)
+    }
+}
+
+impl Redirects for Cluster {
+    fn moved(&self, slot: u16, address: &str) {
+        let Ok(address) = host_port(address, REDIS_PORT) else { return self.outdated() };
+        self.follow(|topology| {
+            let mut topology = topology.clone();
+            if let (Some(primary), Some(owner)) = (topology.at(&address), topology.owners.get_mut(usize::from(slot))) {
+                *owner = Some(primary);
+            }
+            topology
+        });
+        self.outdated();
+    }
+
+    fn asked(&self, address: &str) -> StoreError {
+        let target = host_port(address, REDIS_PORT).ok().and_then(|address| self.topology.load().at(&address));
+        target.map_or_else(
+            || {
+                // It has just joined.
+                self.outdated();
+                StoreError::Contended
+            },
+            StoreError::Asked,
+        )
+    }
+
+    fn outdated(&self) {
+        self.is_outdated.notify_one();
+    }
+}
+
+/// Reads the topology again and again, as long as the cluster is in use.
+async fn follow(cluster: Weak<Cluster>, reads: watch::Sender<u64>) {
+    loop {
+        let Some(cluster) = cluster.upgrade() else { return };
+        let read = cluster.read_topology().await;
+        if let Err(error) = &read {
+            cluster.errors.connect_failed(error);
+        } else {
+            cluster.errors.is_over();
+        }
+        reads.send_modify(|reads| *reads += u64::from(read.is_ok()));
+        let wait = if read.is_err() || cluster.lacks_connection() { TOPOLOGY_RETRY } else { TOPOLOGY_INTERVAL };
+        // Many requests may be sent elsewhere at once.
+        tokio::time::sleep(TOPOLOGY_RETRY).await;
+        let _ = timeout(wait, cluster.is_outdated.notified()).await;
+    }
+}

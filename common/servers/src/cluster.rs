@@ -1,0 +1,163 @@
+//! A Redis Cluster: primaries with a replica each, which take over within a few seconds.
+
+use super::redis::RedisKind;
+use crate::port::free_port;
+use crate::server::{Server, wait_for};
+
+/// Number of slots.
+const SLOTS: u32 = 16_384;
+/// Time after which a silent node is taken for failed, in ms.
+const NODE_TIMEOUT_MS: &str = "1000";
+
+/// Nodes of a cluster.
+pub struct RedisCluster {
+    /// Primaries at the beginning, in the order of their slots; then their replicas, in the same order.
+    pub nodes: Vec<Server<RedisKind>>,
+    primaries: usize,
+}
+
+impl RedisCluster {
+    /// Starts three primaries with a replica each.
+    ///
+    /// # Panics
+    /// Panics if redis-server is not installed, or the cluster is not complete within a minute.
+    #[must_use]
+    pub fn start() -> Self {
+        Self::start_with(3, 1, &[])
+    }
+
+    /// Starts so many primaries, each with so many replicas, with further settings.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_with(primaries: usize, replicas: usize, settings: &[&str]) -> Self {
+        Self::join(primaries, replicas, settings, |settings| Server::<RedisKind>::start_with(settings))
+    }
+
+    /// Starts three primaries without replicas, whose clocks can be set.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start), or if faketime is not installed.
+    #[must_use]
+    pub fn start_with_clocks() -> Self {
+        Self::join(3, 0, &[], |settings| Server::<RedisKind>::start_with_clock_and(settings))
+    }
+
+    fn join(
+        primaries: usize,
+        replicas: usize,
+        settings: &[&str],
+        start: impl Fn(&[&str]) -> Server<RedisKind>,
+    ) -> Self {
+        let nodes: Vec<_> = (0..primaries * (1 + replicas))
+            .map(|_| {
+                let bus = free_port().to_string();
+                let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout"];
+                let of_cluster = of_cluster.into_iter().chain([NODE_TIMEOUT_MS, "--cluster-replica-validity-factor", "0"]);
+                start(&of_cluster.chain(settings.iter().copied()).collect::<Vec<_>>())
+            })
+            .collect();
+        let cluster = Self { nodes, primaries };
+        cluster.assign();
+        cluster
+    }
+
+    /// Lets the nodes meet, and gives the primaries their slots and replicas.
+    fn assign(&self) {
+        let bus = |node: &Server<RedisKind>| {
+            let answer = node.command("CONFIG GET cluster-port");
+            answer.lines().last().expect("the port of its bus").trim().to_owned()
+        };
+        let ok = |node: &Server<RedisKind>, command: &str| assert_eq!(node.command(command), "+OK", "{command}");
+        for (index, node) in self.nodes.iter().enumerate() {
+            ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1));
+            if index < self.primaries {
+                let (first, next) = (self.first_slot(index), self.first_slot(index + 1));
+                ok(node, &format!("CLUSTER ADDSLOTSRANGE {first} {}", next - 1));
+            }
+            if index > 0 {
+                ok(node, &format!("CLUSTER MEET 127.0.0.1 {} {}", self.nodes[0].port(), bus(&self.nodes[0])));
+            }
+        }
+        let count = self.nodes.len();
+        for node in &self.nodes {
+            let is_known = || node.command("CLUSTER INFO").contains(&format!("cluster_known_nodes:{count}\r"));
+            wait_for("nodes that know each other", || is_known().then_some(()));
+        }
+        for (index, replica) in self.nodes.iter().enumerate().skip(self.primaries) {
+            let primary = id(&self.nodes[index % self.primaries]);
+            wait_for("a replica", || (replica.command(&format!("CLUSTER REPLICATE {primary}")) == "+OK").then_some(()));
+        }
+        for (index, node) in self.nodes.iter().enumerate() {
+            wait_for("a complete cluster", || {
+                let is_ok = node.command("CLUSTER INFO").contains("cluster_state:ok");
+                let is_replica = index >= self.primaries;
+                let follows = || node.command("INFO replication").contains("master_link_status:up");
+                (is_ok && (!is_replica || follows())).then_some(())
+            });
+        }
+    }
+
+    fn first_slot(&self, primary: usize) -> u32 {
+        SLOTS * u32::try_from(primary).expect("few primaries") / u32::try_from(self.primaries).expect("few primaries")
+    }
+
+    /// Returns the address by which clients find all nodes.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+        format!("redis+cluster://{}", hosts.join(","))
+    }
+
+    /// Returns the index of the primary that a slot had at the beginning.
+    ///
+    /// # Panics
+    /// Panics if there is no such slot.
+    #[must_use]
+    pub fn primary_of(&self, slot: u16) -> usize {
+        (0..self.primaries).find(|index| u32::from(slot) < self.first_slot(index + 1)).expect("a slot")
+    }
+
+    /// Begins to move a slot from the primary of this index to another one.
+    ///
+    /// # Panics
+    /// Panics if a node refuses.
+    pub fn begin_move(&self, slot: u16, from: usize, to: usize) {
+        let (of_from, of_to) = (id(&self.nodes[from]), id(&self.nodes[to]));
+        assert_eq!(self.nodes[to].command(&format!("CLUSTER SETSLOT {slot} IMPORTING {of_from}")), "+OK");
+        assert_eq!(self.nodes[from].command(&format!("CLUSTER SETSLOT {slot} MIGRATING {of_to}")), "+OK");
+    }
+
+    /// Moves up to so many keys of a slot that is being moved; returns false if there was none.
+    ///
+    /// # Panics
+    /// Panics if a node refuses.
+    pub fn move_keys(&self, slot: u16, from: usize, to: usize, keys_max: usize) -> bool {
+        let keys = self.nodes[from].command(&format!("CLUSTER GETKEYSINSLOT {slot} {keys_max}"));
+        let keys: Vec<&str> = keys.lines().skip(2).step_by(2).map(str::trim).collect();
+        if keys.is_empty() {
+            return false;
+        }
+        let (port, keys) = (self.nodes[to].port(), keys.join(" "));
+        let moved = self.nodes[from].command(&format!("MIGRATE 127.0.0.1 {port} \"\" 0 5000 REPLACE KEYS {keys}"));
+        assert!(moved.starts_with('+'), "{moved}");
+        true
+    }
+
+    /// Ends the move of a slot.
+    ///
+    /// # Panics
+    /// Panics if a node refuses.
+    pub fn end_move(&self, slot: u16, from: usize, to: usize) {
+        let of_to = id(&self.nodes[to]);
+        for node in [to, from].into_iter().chain(0..self.primaries) {
+            assert_eq!(self.nodes[node].command(&format!("CLUSTER SETSLOT {slot} NODE {of_to}")), "+OK");
+        }
+    }
+}
+
+/// Returns the identifier of a node.
+fn id(node: &Server<RedisKind>) -> String {
+    node.command("CLUSTER MYID").lines().nth(1).expect("an identifier").trim().to_owned()
+}
