@@ -15,13 +15,15 @@ pub(crate) struct SlotOwners {
     owners: Option<Box<[AtomicU8]>>,
     /// Number of primaries that have had a slot.
     used: AtomicUsize,
+    /// Number of changes of the owners.
+    changes: AtomicUsize,
 }
 
 impl SlotOwners {
     /// Creates the map of a store with one primary, or with several of which none is known yet.
     pub(crate) fn new(has_slots: bool) -> Self {
         let owners = has_slots.then(|| (0..CLUSTER_SLOTS).map(|_| AtomicU8::new(0)).collect());
-        Self { owners, used: AtomicUsize::new(1) }
+        Self { owners, used: AtomicUsize::new(1), changes: AtomicUsize::new(0) }
     }
 
     #[inline]
@@ -46,11 +48,19 @@ impl SlotOwners {
     /// Takes the owners of all slots, in their order. Slots without an owner stay where they were.
     pub(crate) fn follow(&self, owners: &[Option<PrimaryIndex>]) {
         let Some(places) = &self.owners else { return };
+        let mut has_changed = false;
         for (place, owner) in places.iter().zip(owners) {
             if let Some(owner) = owner {
                 self.used.fetch_max(owner.index() + 1, Ordering::AcqRel);
-                place.store(u8::try_from(owner.index()).unwrap_or_default(), Ordering::Release);
+                let owner = u8::try_from(owner.index()).unwrap_or_default();
+                has_changed |= place.swap(owner, Ordering::AcqRel) != owner;
             }
         }
+        self.changes.fetch_add(has_changed.into(), Ordering::AcqRel);
+    }
+
+    /// Returns the number of changes of the owners.
+    pub(crate) fn changes(&self) -> usize {
+        self.changes.load(Ordering::Acquire)
     }
 }

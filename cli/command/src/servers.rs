@@ -23,7 +23,7 @@ const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=D
 #[derive(Clone, Debug, clap::Args)]
 pub struct RedisArgs {
     /// Redis that holds the counters of all agents: `redis://10.0.0.5:6379`, `rediss://` for TLS, `redis://host,host` of which one is
-    /// the primary, `redis+sentinel://host,host/NAME`, or `redis+unix:///path`
+    /// the primary, `redis+sentinel://host,host/NAME`, `redis+cluster://host,host`, or `redis+unix:///path`
     #[arg(long, value_name = "URL", value_parser = redis_address)]
     redis: Option<String>,
     /// User of Redis

@@ -38,7 +38,10 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
          signals of two agents can differ by {seconds} s, in which further calls pass: once\n\
          in a window, and twice around an edge. Each time that Redis loses its data, a\n\
          window may hold the units of REDIS UP once more: twice after one loss, six times\n\
-         after five. With Kafka, agents enter most of the lost units again.\n\n{table}\n\n{}",
+         after five. With Kafka, agents enter most of the lost units again.\n\
+         REDIS FAILS OVER (Sentinel, Cluster): what the replica lacked is such a loss. A\n\
+         primary that is cut off and still takes writes is the same one: set\n\
+         min-replicas-to-write 1.\n\n{table}\n\n{}",
         deployments(set)
     )
 }
@@ -84,7 +87,7 @@ pub(super) fn json(policy: &LimitPolicy, agents: NonZeroU32) -> Value {
     let late = |agents_late: u32| policy.most_while_late(agents_late, agents);
     let late = json!({ "one_agent": late(1), "all_agents": late(agents.get()), "all_calls_pass": all_pass });
     let with_store = (policy.consistency != Consistency::Eventual)
-        .then(|| json!({ "units": units, "at_worst": at_worst, "late": late, "more_per_loss": units }));
+        .then(|| json!({ "units": units, "at_worst": at_worst, "late": late, "more_per_loss": units, "more_per_fail_over": units }));
     json!({
         "with_store": with_store, "agents": agents, "by_signals": by_signals, "and_calls_of_ms": beyond_ms, "alone": alone,
         "edge_units": policy.edge_units(), "and_calls_at_edge_of_ms": beyond_at_edge_ms,

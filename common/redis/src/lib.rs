@@ -14,6 +14,7 @@ mod connect_error;
 mod errors;
 mod script;
 mod eviction;
+mod replication;
 mod keys;
 mod connection;
 mod cluster;

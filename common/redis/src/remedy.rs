@@ -160,7 +160,9 @@ pub(crate) fn remedy(code: &str) -> &'static str {
         "CLUSTERDOWN" => {
             "redis-cli --cluster check host:port names the slots that no primary serves; start their nodes, or assign them with redis-cli --cluster fix host:port"
         }
-        "NO-CLUSTER" => "write redis://host for a Redis that is no node of a cluster, or set cluster-enabled yes at the server",
+        "NO-CLUSTER" => {
+            "write redis://host for a Redis that is no node of a cluster, or set cluster-enabled yes at the server"
+        }
         "NO-SLOTS" => "join the nodes and assign all slots: redis-cli --cluster create host:port host:port host:port",
         "MISCONF" => "repair its snapshots, or set stop-writes-on-bgsave-error no: counters need no persistence",
         "UNREADABLE" | "WRONGTYPE" => {

@@ -197,7 +197,9 @@ impl RedisSettings {
             );
         }
         if matches!(address.servers, RedisServers::Cluster(_)) && self.prefix.contains('{') {
-            return refuse("the prefix of keys has a `{`, which a cluster would take for a hash tag; write another --redis-prefix");
+            return refuse(
+                "the prefix of keys has a `{`, which a cluster would take for a hash tag; write another --redis-prefix",
+            );
         }
         if address.is_tls && cfg!(not(feature = "tls")) {
             return Err(RedisAddressError::NoTls);

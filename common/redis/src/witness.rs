@@ -94,7 +94,8 @@ mod tests {
     #[tokio::test]
     async fn a_number_only_rises_until_it_is_lost() {
         let (redis, witnesses) = witnesses().await;
-        let raise = async |number| witnesses.raise(PrimaryIndex::ONLY, "a@1", number, 60_000).await.map(|raised| raised.before);
+        let raise =
+            async |number| witnesses.raise(PrimaryIndex::ONLY, "a@1", number, 60_000).await.map(|raised| raised.before);
         assert_eq!((raise(1).await, raise(3).await, raise(2).await), (Ok(None), Ok(Some(1)), Ok(Some(3))));
         assert_ne!(redis.command("PTTL w:witness:a@1"), ":-1");
         assert_eq!(redis.command("FLUSHALL"), "+OK");
@@ -105,7 +106,9 @@ mod tests {
     #[tokio::test]
     async fn a_run_id_names_the_process() {
         let (mut redis, before) = witnesses().await;
-        let run_id = async |witnesses: &Witnesses| witnesses.raise(PrimaryIndex::ONLY, "a@1", 1, 60_000).await.expect("an answer").run_id;
+        let run_id = async |witnesses: &Witnesses| {
+            witnesses.raise(PrimaryIndex::ONLY, "a@1", 1, 60_000).await.expect("an answer").run_id
+        };
         let first = run_id(&before).await;
         assert!(first.is_some() && first == run_id(&before).await, "{first:?}");
         redis.kill();
@@ -121,7 +124,8 @@ mod tests {
     #[tokio::test]
     async fn a_foreign_value_is_read_as_missing_and_written_anew() {
         let (redis, witnesses) = witnesses().await;
-        let raise = async |number| witnesses.raise(PrimaryIndex::ONLY, "a@1", number, 60_000).await.map(|raised| raised.before);
+        let raise =
+            async |number| witnesses.raise(PrimaryIndex::ONLY, "a@1", number, 60_000).await.map(|raised| raised.before);
         for command in [
             "SET w:witness:a@1 junk",
             "SET w:witness:a@1 inf",

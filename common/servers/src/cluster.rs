@@ -54,7 +54,8 @@ impl RedisCluster {
             .map(|_| {
                 let bus = free_port().to_string();
                 let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout"];
-                let of_cluster = of_cluster.into_iter().chain([NODE_TIMEOUT_MS, "--cluster-replica-validity-factor", "0"]);
+                let of_cluster =
+                    of_cluster.into_iter().chain([NODE_TIMEOUT_MS, "--cluster-replica-validity-factor", "0"]);
                 start(&of_cluster.chain(settings.iter().copied()).collect::<Vec<_>>())
             })
             .collect();

@@ -31,6 +31,15 @@ pub enum Notice {
     /// The breaker opened.
     #[error("signals decide, or each rule's on_failure, until the store answers: {0}; {remedy}", remedy = remedy(*.0))]
     StoreUnavailable(StoreError),
+    /// The breaker of one of several primaries opened.
+    #[error(
+        "a primary of the store does not answer, and signals decide about its counters, or each rule's on_failure, until it does: {0}          (/healthz names the server); {remedy}",
+        remedy = remedy(*.0)
+    )]
+    PrimaryUnavailable(StoreError),
+    /// All primaries answer again.
+    #[error("all primaries of the store answer again and decide")]
+    PrimariesRecovered,
     /// Calls were denied because the store answered too late. Said at most once a minute.
     #[error(
         "Redis answers later than the deadline of rules, which deny such calls (tollgate_late_denials_total names the rules); check its load and the network to it, or raise `deadline` of these rules"
@@ -174,6 +183,7 @@ impl Notice {
         matches!(
             self,
             Self::StoreRecovered
+                | Self::PrimariesRecovered
                 | Self::RulesReachable
                 | Self::TableHasRoom
                 | Self::FleetUnfrozen { .. }
@@ -188,6 +198,7 @@ impl Notice {
     fn state(self) -> Discriminant<Self> {
         match self {
             Self::StoreRecovered => discriminant(&Self::StoreUnavailable(StoreError::Unreachable)),
+            Self::PrimariesRecovered => discriminant(&Self::PrimaryUnavailable(StoreError::Unreachable)),
             Self::RulesReachable => discriminant(&Self::RulesUnreachable),
             Self::EmergencyOn(_) => discriminant(&Self::EmergencyOff),
             Self::FleetUnfrozen { agents } => discriminant(&Self::FleetFrozen { agents }),

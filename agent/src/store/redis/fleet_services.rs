@@ -38,7 +38,8 @@ impl FleetServices for RedisServices {
 
     fn witness<'a>(&'a self, primary: PrimaryIndex, life: &'a str, number: u64) -> ServiceAnswer<'a, WitnessAnswer> {
         Box::pin(async move {
-            let RaisedNumber { at, before, run_id } = self.witnesses.raise(primary, life, number, WITNESS_KEPT_MS).await?;
+            let RaisedNumber { at, before, run_id } =
+                self.witnesses.raise(primary, life, number, WITNESS_KEPT_MS).await?;
             Ok(WitnessAnswer { at, before, run_id })
         })
     }

@@ -73,7 +73,11 @@ impl Cluster {
     ///
     /// # Errors
     /// When the address is not that of a cluster, or a file cannot be used.
-    pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: fn() -> Script) -> Result<Arc<Self>, RedisAddressError> {
+    pub fn new(
+        settings: &RedisSettings,
+        clock: Arc<dyn Clock>,
+        ping: fn() -> Script,
+    ) -> Result<Arc<Self>, RedisAddressError> {
         let access = Arc::new(settings.checked_access()?);
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
         Ok(Arc::new_cyclic(|own| Self {

@@ -87,7 +87,15 @@ impl Connection {
         let access = settings.checked_access()?;
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
         let (socket, schedule) = (CurrentSocket::default(), Mutex::default());
-        Ok(Self { search: PrimarySearch::new(Arc::new(access)), clock, ping, errors, socket, schedule, redirects: None })
+        Ok(Self {
+            search: PrimarySearch::new(Arc::new(access)),
+            clock,
+            ping,
+            errors,
+            socket,
+            schedule,
+            redirects: None,
+        })
     }
 
     /// A connection to this primary of a cluster.
@@ -300,7 +308,7 @@ impl Connection {
         socket.pings_lost.store(0, Ordering::Relaxed);
         if !socket.has_answered.swap(true, Ordering::Relaxed) {
             self.errors.connected(socket.node());
-            socket.clone().warn_of_eviction(self.errors.address.clone());
+            socket.clone().warn_of_settings(self.errors.address.clone());
         }
         Ok(Timestamp::from_ms(now_ms))
     }

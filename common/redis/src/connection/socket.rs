@@ -13,6 +13,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 use crate::eviction;
+use crate::replication;
 use crate::script::Script;
 
 const IN_FLIGHT_LEN_MAX: u64 = 10_000;
@@ -60,12 +61,17 @@ impl Socket {
         &self.node
     }
 
-    /// Warns of a server that may evict counters. No caller needs the answer, and a server that refuses INFO is usable.
-    pub(super) fn warn_of_eviction(self: Arc<Self>, address: String) {
+    /// Warns of a server that may evict counters, and of one that takes writes without its replicas. No caller needs the answers, and
+    /// a server that refuses INFO is usable.
+    pub(super) fn warn_of_settings(self: Arc<Self>, address: String) {
         tokio::spawn(async move {
-            let memory: RedisResult<String> = self.exchange(redis::cmd("INFO").arg("memory")).await;
-            if let Some(warning) = memory.ok().as_deref().and_then(eviction::warning) {
-                tracing::warn!(store = %address, node = self.node, "{warning}");
+            for (section, warning) in
+                [("memory", eviction::warning as fn(&str) -> _), ("replication", replication::warning)]
+            {
+                let info: RedisResult<String> = self.exchange(redis::cmd("INFO").arg(section)).await;
+                if let Some(warning) = info.ok().as_deref().and_then(warning) {
+                    tracing::warn!(store = %address, node = self.node, "{warning}");
+                }
             }
         });
     }

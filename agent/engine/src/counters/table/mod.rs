@@ -212,7 +212,7 @@ impl LockedTable<'_> {
         let Some(entry) = self.shard(counter).find(counter).filter(|entry| entry.primary != primary) else { return };
         let (before, now) = (time(entry.primary), time(primary));
         entry.primary = primary;
-        entry.rebase(before.latest.ms_since(now.earliest), now.earliest);
+        entry.move_to_primary(before.latest.ms_since(now.earliest), now.earliest);
         table.end_denials(counter);
     }
 

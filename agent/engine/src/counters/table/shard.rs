@@ -8,7 +8,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
 
 use super::counter_places::RuleTag;
-use crate::counters::view::{CounterView, end_denial, rebase, update_in_step};
+use crate::counters::view::{CounterView, end_denial, move_to_primary, rebase, update_in_step};
 use tollgate_core::counter::PrimaryIndex;
 
 const CHUNK_LEN: usize = 256;
@@ -154,6 +154,12 @@ impl TableEntry {
     pub(super) fn rebase(&mut self, by_ms: u64, now: Timestamp) {
         self.kept_until = self.kept_until.min(now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
         rebase(&mut self.view, by_ms, now);
+    }
+
+    /// Does the same for a counter that another primary holds now.
+    pub(super) fn move_to_primary(&mut self, by_ms: u64, now: Timestamp) {
+        self.kept_until = self.kept_until.min(now.plus_ms(PLACE_KEPT_MS + PLACE_KEPT_STEP_MS));
+        move_to_primary(&mut self.view, by_ms, now);
     }
 
     /// Keeps the place of a counter that is in use.

@@ -32,6 +32,6 @@ pub use pending::UNSYNCED_ENTRIES_OF_COUNTER_MAX;
 pub(crate) use pending::{Pending, PendingKind, Unsynced};
 pub(crate) use uncovered::{CoveredRounds, RoundNumber, UNPUBLISHED};
 pub(crate) use update::{
-    carry_pending, end_denial, end_pending, forget, rebase, send_pending, spend_lease, take_leased, update,
-    update_in_step,
+    carry_pending, end_denial, end_pending, forget, move_to_primary, rebase, send_pending, spend_lease, take_leased,
+    update, update_in_step,
 };

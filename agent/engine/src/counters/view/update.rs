@@ -212,6 +212,12 @@ pub(crate) fn forget(view: &mut CounterView, at: Timestamp) {
     view.pending.iter_mut().for_each(|unsynced| unsynced.forget_until(at));
 }
 
+/// Changes a view whose counter another primary holds now, as if the store's clock had stepped back by `by_ms` to `now`.
+pub(crate) fn move_to_primary(view: &mut CounterView, by_ms: u64, now: Timestamp) {
+    rebase(view, by_ms, now);
+    view.remote.iter_mut().for_each(|remote| remote.charged_at = Timestamp::default());
+}
+
 /// Changes a view after the store's clock stepped back by `by_ms` to `now`. The pace follows by itself at its next
 /// step, and the store enters unsynced units at its own time if theirs is later.
 pub(crate) fn rebase(view: &mut CounterView, by_ms: u64, now: Timestamp) {

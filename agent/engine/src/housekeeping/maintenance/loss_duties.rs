@@ -38,7 +38,13 @@ impl Maintenance {
         answer: Result<WitnessAnswer, StoreError>,
         effects: &mut Vec<MaintenanceEffect>,
     ) {
-        let PrimaryDuties { losses: LossDuties { witness, .. }, probe, .. } = &mut self.primaries[primary.index()];
+        let duties = &mut self.primaries[primary.index()];
+        let PrimaryDuties { losses: LossDuties { witness, slot_changes, .. }, probe, .. } = duties;
+        if *slot_changes != self.engine.store.slot_changes() {
+            // The number may be under another key now, whose slot the primary holds.
+            *slot_changes = self.engine.store.slot_changes();
+            witness.forget();
+        }
         if let Ok(answer) = answer {
             // Before the loss: its instant is by the new time, if the clock was set.
             self.engine.note_primary_time(primary, witness.sent_at(), now, answer.at);

@@ -87,6 +87,8 @@ pub(super) struct Probe {
 #[derive(Debug, Default)]
 pub(super) struct LossDuties {
     pub(super) witness: Witness,
+    /// Number of changes of the slots when the witness was answered last.
+    pub(super) slot_changes: usize,
     pub(super) is_reopening: bool,
     pub(super) reopen_at: Timestamp,
 }

@@ -80,6 +80,11 @@ impl Witness {
         is_lost.then_some(WitnessedLoss { proven: last.at, noticed: at })
     }
 
+    /// Forgets the last number that was acknowledged: if it is missing, nothing follows from that.
+    pub(super) fn forget(&mut self) {
+        self.acknowledged = None;
+    }
+
     /// Records the run id in an answer; returns true if another process of the store had answered before.
     pub(super) fn is_of_another_run(&mut self, answer: &WitnessAnswer) -> bool {
         let Some(run_id) = answer.run_id else { return false };

@@ -37,6 +37,11 @@ impl StoreLink {
         self.owners.used()
     }
 
+    /// Returns the number of times that slots have moved.
+    pub(crate) fn slot_changes(&self) -> usize {
+        self.owners.changes()
+    }
+
     /// Takes the owners of all slots, in their order.
     pub(crate) fn follow_owners(&self, owners: &[Option<PrimaryIndex>]) {
         self.owners.follow(owners);
@@ -189,7 +194,8 @@ impl StoreLink {
         let Primary { is_reached, breaker, .. } = self.primary(primary);
         is_reached.store(true, Ordering::Relaxed);
         if breaker.close(now) && !self.is_degraded() {
-            self.reports.notify(Notice::StoreRecovered);
+            let are_several = self.has_several_primaries();
+            self.reports.notify(if are_several { Notice::PrimariesRecovered } else { Notice::StoreRecovered });
         }
     }
 
@@ -231,7 +237,11 @@ impl StoreLink {
         }
         let breaker = self.breaker(primary);
         if breaker.missed(sent, deadline, now, error) {
-            self.reports.notify(Notice::StoreUnavailable(error));
+            self.reports.notify(if self.has_several_primaries() {
+                Notice::PrimaryUnavailable(error)
+            } else {
+                Notice::StoreUnavailable(error)
+            });
         } else if breaker.is_suspected() {
             self.reports.wake_maintenance();
         }

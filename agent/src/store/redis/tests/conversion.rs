@@ -4,8 +4,8 @@ use conformance::HandClock;
 
 use super::super::codec::StepAnswer;
 use super::super::conversion;
-use tollgate_redis::{ServerWay, Socket};
 use super::*;
+use tollgate_redis::{ServerWay, Socket};
 
 const NOW: u64 = 1_000_000_000_000;
 
