@@ -35,12 +35,32 @@ const LOGS: &str = "logs";
 /// Apache Kafka.
 pub struct KafkaKind;
 
-/// Listener for clients that reach the node by a proxy.
+/// Further listener of a node.
 #[derive(Clone, Copy)]
-struct FarListener {
-    port: u16,
+pub struct KafkaListener {
+    /// Name, in capital letters.
+    pub name: &'static str,
+    /// Security protocol.
+    pub protocol: &'static str,
+    /// Port on which it listens.
+    pub port: u16,
     /// Port that the node tells clients.
-    advertised: u16,
+    pub advertised: u16,
+}
+
+impl KafkaListener {
+    /// Returns a listener on a free port.
+    #[must_use]
+    pub fn new(name: &'static str, protocol: &'static str) -> Self {
+        let port = free_port();
+        Self { name, protocol, port, advertised: port }
+    }
+
+    /// Returns the address as `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn brokers(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
 }
 
 impl ServerKind for KafkaKind {
@@ -67,7 +87,7 @@ impl Server<KafkaKind> {
     /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start_with(protocol: &str, properties: &str) -> Self {
-        launch(Path::new(DISTRIBUTION), protocol, properties, None).unwrap_or_else(|error| panic!("{error}"))
+        launch(Path::new(DISTRIBUTION), protocol, properties, &[]).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a node with a further listener, which clients reach by a proxy: the node tells them the proxy's port.
@@ -78,8 +98,18 @@ impl Server<KafkaKind> {
     pub fn start_behind(proxy: &Proxy) -> Self {
         let far = free_port();
         proxy.forward_to(far);
-        let far = Some(FarListener { port: far, advertised: proxy.port() });
-        launch(Path::new(DISTRIBUTION), "PLAINTEXT", "", far).unwrap_or_else(|error| panic!("{error}"))
+        let far = KafkaListener { name: "FAR", protocol: "PLAINTEXT", port: far, advertised: proxy.port() };
+        Self::start_listening(&[far], "")
+    }
+
+    /// Starts a node with a listener without authentication, further listeners, and additional lines for its properties file.
+    ///
+    /// # Panics
+    /// Panics if Java or Kafka is not installed.
+    #[must_use]
+    pub fn start_listening(listeners: &[KafkaListener], properties: &str) -> Self {
+        let started = launch(Path::new(DISTRIBUTION), "PLAINTEXT", properties, listeners);
+        started.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a node without authentication, of the Kafka in this folder.
@@ -87,7 +117,7 @@ impl Server<KafkaKind> {
     /// # Errors
     /// If Java or Kafka is missing, or the node does not answer.
     pub fn try_start(distribution: &Path) -> Result<Self, ServerError> {
-        launch(distribution, "PLAINTEXT", "", None)
+        launch(distribution, "PLAINTEXT", "", &[])
     }
 
     /// Returns the address as `127.0.0.1:PORT`.
@@ -141,12 +171,12 @@ fn launch(
     distribution: &Path,
     protocol: &str,
     properties: &str,
-    far: Option<FarListener>,
+    more: &[KafkaListener],
 ) -> Result<Server<KafkaKind>, ServerError> {
     let (jars, port) = (jars(distribution)?, free_port());
     Server::launch(port, |folder| {
         let file = folder.join("server.properties");
-        fs::write(&file, properties_file(folder, port, protocol, far) + properties)?;
+        fs::write(&file, properties_file(folder, port, protocol, more) + properties)?;
         let file = file.display().to_string();
         let formatted = distribution.join(FORMATTED);
         if formatted.is_dir() {
@@ -184,12 +214,13 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn properties_file(folder: &Path, port: u16, protocol: &str, far: Option<FarListener>) -> String {
+fn properties_file(folder: &Path, port: u16, protocol: &str, more: &[KafkaListener]) -> String {
     let (controller, logs) = (free_port(), folder.join(LOGS));
     let logs = logs.display();
-    let listener = |port: u16| format!("FAR://127.0.0.1:{port},");
-    let listens = far.map_or_else(String::new, |far| listener(far.port));
-    let advertised = far.map_or_else(String::new, |far| listener(far.advertised));
+    let each = |text: fn(&KafkaListener) -> String| more.iter().map(text).collect::<String>();
+    let listens = each(|it| format!("{}://127.0.0.1:{},", it.name, it.port));
+    let advertised = each(|it| format!("{}://127.0.0.1:{},", it.name, it.advertised));
+    let protocols = each(|it| format!(",{}:{}", it.name, it.protocol));
     format!(
         "process.roles=broker,controller
 node.id=1
@@ -199,7 +230,7 @@ listeners={listens}{protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control
 advertised.listeners={advertised}{protocol}://127.0.0.1:{port}
 inter.broker.listener.name={protocol}
 # The controller's listener is always plain text.
-listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT,FAR:PLAINTEXT
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT{protocols}
 log.dirs={logs}
 offsets.topic.replication.factor=1
 # The controller readmits a killed broker after its session has expired; the default is 9 s.

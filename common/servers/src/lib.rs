@@ -26,7 +26,7 @@ pub use api_contract::{ApiAnswer, ApiContract, METHODS, each_value};
 pub use browser::browser_script;
 pub use certificates::Certificates;
 pub use gateway::{GatewayKind, GatewayProgram};
-pub use kafka::KafkaKind;
+pub use kafka::{KafkaKind, KafkaListener};
 pub use memory::resident_bytes;
 pub use mirror_maker::MirrorMakerKind;
 pub use port::free_port;
