@@ -15,7 +15,8 @@ use crate::proxy::Proxy;
 use crate::server::{Server, ServerError, ServerKind, require};
 
 /// Kafka's own commands and their classes.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 5] = [
+    ("kafka-storage.sh", "kafka.tools.StorageTool"),
     ("kafka-acls.sh", "org.apache.kafka.tools.AclCommand"),
     ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
     ("kafka-console-producer.sh", "org.apache.kafka.tools.ConsoleProducer"),
@@ -126,17 +127,42 @@ impl Server<KafkaKind> {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Starts a node with this properties file, whose data folder is formatted.
+    ///
+    /// # Panics
+    /// Panics if Java or Kafka is not installed.
+    #[must_use]
+    pub fn start_from(file: &Path, port: u16) -> Self {
+        let start = || {
+            let jars = jars(Path::new(DISTRIBUTION))?;
+            Self::launch(port, |_| Ok(node(Path::new(DISTRIBUTION), &jars, file)))
+        };
+        start().unwrap_or_else(|error: ServerError| panic!("{error}"))
+    }
+
     /// Runs a line of shell, as an operator does, with Kafka's own commands.
     ///
     /// # Panics
     /// Panics with the output if the line fails.
     pub fn run(&self, line: &str) {
+        drop(Self::run_in(self.folder(), line));
+    }
+
+    /// Runs lines of shell in a folder, as an operator does, with Kafka's own commands, and returns the output.
+    ///
+    /// # Panics
+    /// Panics with the output if a line fails.
+    #[must_use]
+    pub fn run_in(folder: &Path, lines: &str) -> String {
         let jars = Path::new(DISTRIBUTION).join("libs");
-        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&jars, HEAP, &[class]))).join("\n");
-        script.extend(["\n", line]);
-        let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{line}: {out}{err}");
+        let jars = jars.canonicalize().unwrap_or(jars);
+        let functions = COMMANDS.map(|(name, class)| function(name, &java(&jars, HEAP, &[class]))).join("\n");
+        let script = format!("{functions}\nset -e\n{lines}");
+        let output = Command::new("bash").args(["-c", &script]).current_dir(folder).output().expect("bash runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(output.status.success(), "{lines}: {text}");
+        text
     }
 }
 
@@ -177,20 +203,24 @@ fn launch(
     Server::launch(port, |folder| {
         let file = folder.join("server.properties");
         fs::write(&file, properties_file(folder, port, protocol, more) + properties)?;
-        let file = file.display().to_string();
         let formatted = distribution.join(FORMATTED);
         if formatted.is_dir() {
             copy_files(&formatted, &folder.join(LOGS))?;
         } else {
-            format(&jars, &file)?;
+            format(&jars, &file.display().to_string())?;
         }
-        let mut command = java(&jars, HEAP, &["kafka.Kafka", &file]);
-        let archive = distribution.join(CLASS_ARCHIVE);
-        if archive.is_file() {
-            command.insert(1, format!("-XX:SharedArchiveFile={}", archive.display()));
-        }
-        Ok(command)
+        Ok(node(distribution, &jars, &file))
     })
+}
+
+/// Returns the command that starts a node.
+fn node(distribution: &Path, jars: &Path, file: &Path) -> Vec<String> {
+    let mut command = java(jars, HEAP, &["kafka.Kafka", &file.display().to_string()]);
+    let archive = distribution.join(CLASS_ARCHIVE);
+    if archive.is_file() {
+        command.insert(1, format!("-XX:SharedArchiveFile={}", archive.display()));
+    }
+    command
 }
 
 /// Formats the data folder that a properties file names.

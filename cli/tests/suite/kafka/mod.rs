@@ -3,6 +3,8 @@
 
 mod logins;
 #[cfg(feature = "kafka-tls")]
+mod rights;
+#[cfg(feature = "kafka-tls")]
 mod tls;
 
 use std::process::Command;

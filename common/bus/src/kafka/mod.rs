@@ -96,7 +96,7 @@ impl Bus for KafkaBus {
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
         self.0.renew_if_refused()?;
         let mut verified = self.0.verified.lock();
-        let found = topics::prepare(&self.0.settings, &self.0.producer, wait, verified.take())?;
+        let found = topics::prepare(&self.0.settings, &self.0.producer, &self.0.needed, wait, verified.take())?;
         self.0.ids.lock().extend(found.ids());
         let rights = self.0.needed.check(&self.0.settings, found.topics());
         self.0.note_writable(found.topics());
@@ -130,6 +130,7 @@ impl Bus for KafkaBus {
     /// Panics if no thread can be spawned for the consumer; [`KafkaBus::new`] has verified that the settings are valid
     /// for one.
     fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> KafkaReader {
+        self.0.needed.add(TopicOperation::Read, topic);
         KafkaReader::new(&self.0, topic, partitions, from)
             .expect("settings that were valid for one consumer are valid for another")
     }

@@ -18,7 +18,6 @@ use super::client_context::KafkaContext;
 use super::errors::contradictory;
 use super::layout::LAYOUT_KEY;
 use super::shared::KafkaShared;
-use super::topic_id::TopicOperation;
 use crate::{BusError, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
 use tollgate_core::counter::Partition;
@@ -54,7 +53,6 @@ impl KafkaReader {
         partitions: &[Partition],
         from: ReadFrom,
     ) -> Result<Self, BusError> {
-        shared.needed.add(TopicOperation::Read, topic);
         let renewals = shared.renewals();
         let is_fixed = !partitions.is_empty();
         let consumer = consumer(shared, topic, is_fixed)?;

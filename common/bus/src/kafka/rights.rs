@@ -34,19 +34,32 @@ impl NeededRights {
 
 /// Checks the rights by which [`super::topics`] verifies the topics of a set. A topic that is shown at all can be described.
 pub(super) fn check_verification(settings: &KafkaSettings, found: &FoundTopics) -> Result<(), BusError> {
-    let verified: &[Right] = match settings.topics {
+    check(settings, found, verified(settings))
+}
+
+fn verified(settings: &KafkaSettings) -> &'static [Right] {
+    match settings.topics {
         TopicSet::Deployment => {
             &[(TopicOperation::Read, Topic::Rules), (TopicOperation::DescribeConfigs, Topic::Calls)]
         }
         TopicSet::Ledger | TopicSet::LedgerMirror(_) => &[(TopicOperation::DescribeConfigs, Topic::Ledger)],
         TopicSet::Usage | TopicSet::UsageMirror(_) | TopicSet::Analytics | TopicSet::Decisions => &[],
-    };
-    check(settings, found, verified)
+    }
 }
 
-/// Returns the error for topics that are not shown to this user.
-pub(super) fn hidden(settings: &KafkaSettings, topics: &[Topic]) -> BusError {
-    let missing: Vec<Right> = topics.iter().map(|topic| (TopicOperation::Describe, *topic)).collect();
+/// Returns the error for topics that are not shown to this user: each right to use them shows them, too.
+pub(super) fn hidden(settings: &KafkaSettings, topics: &[Topic], needed: &NeededRights) -> BusError {
+    let mut missing: Vec<Right> = Vec::new();
+    for right in verified(settings).iter().chain(needed.0.lock().iter()) {
+        if topics.contains(&right.1) && !missing.contains(right) {
+            missing.push(*right);
+        }
+    }
+    for topic in topics {
+        if !missing.iter().any(|(_, used)| used == topic) {
+            missing.push((TopicOperation::Describe, *topic));
+        }
+    }
     lacking(settings, &missing, "")
 }
 
@@ -57,7 +70,8 @@ pub(super) fn not_creatable(settings: &KafkaSettings, topics: &[Topic]) -> BusEr
 }
 
 fn check(settings: &KafkaSettings, found: &FoundTopics, needed: &[Right]) -> Result<(), BusError> {
-    let lacks = |(operation, topic): &&Right| !permits(found, *operation, *topic);
+    let is_here = |topic: Topic| found.iter().any(|(known, _)| *known == topic);
+    let lacks = |(operation, topic): &&Right| is_here(*topic) && !permits(found, *operation, *topic);
     let missing: Vec<Right> = needed.iter().filter(lacks).copied().collect();
     if missing.is_empty() { Ok(()) } else { Err(lacking(settings, &missing, "")) }
 }

@@ -13,7 +13,7 @@ use super::errors::{contradictory, is_permanent};
 use super::found_topics::{FoundTopics, partitions_found, permits, topics_found};
 use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
-use super::rights;
+use super::rights::{self, NeededRights};
 use super::topic_id::{self, FoundTopic, TopicOperation};
 use super::topic_settings::{BY_BROKERS_CLOCK, KEPT_FOR_EVER, topic_settings};
 use super::{KafkaSettings, TopicSet, refused};
@@ -60,10 +60,11 @@ impl VerifiedTopics {
 pub(super) fn prepare(
     settings: &KafkaSettings,
     producer: &ProducerHandle,
+    needed: &NeededRights,
     wait: Duration,
     verified: Option<VerifiedTopics>,
 ) -> Result<VerifiedTopics, BusError> {
-    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start(), verified };
+    let admin = TopicAdmin { settings, producer, needed, wait, waited: Stopwatch::start(), verified };
     let descriptions = loop {
         match admin.prepare() {
             Err(error) if error.is_transient() && admin.rest() > RETRY_PAUSE => std::thread::sleep(RETRY_PAUSE),
@@ -78,7 +79,8 @@ pub(super) fn prepare(
 
 /// Missing topics are ignored.
 pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
-    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start(), verified: None };
+    let needed = &NeededRights::default();
+    let admin = TopicAdmin { settings, producer, needed, wait, waited: Stopwatch::start(), verified: None };
     let names: Vec<String> = settings.topics.topics().iter().map(|topic| settings.name(*topic)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()));
@@ -95,6 +97,7 @@ pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: 
 struct TopicAdmin<'a> {
     settings: &'a KafkaSettings,
     producer: &'a ProducerHandle,
+    needed: &'a NeededRights,
     wait: Duration,
     waited: Stopwatch,
     verified: Option<VerifiedTopics>,
@@ -166,7 +169,7 @@ impl TopicAdmin<'_> {
         faults.clear();
         let found: Vec<_> = topics.iter().copied().zip(found).collect();
         let hidden = topics_found(&found, FoundTopic::Hidden);
-        if hidden.is_empty() { Ok(found) } else { Err(rights::hidden(self.settings, &hidden)) }
+        if hidden.is_empty() { Ok(found) } else { Err(rights::hidden(self.settings, &hidden, self.needed)) }
     }
 
     /// Topics that another process has just created are accepted.

@@ -1,0 +1,209 @@
+//! Kafka as docs/fleet.md sets it up: TLS, users and rights. The steps of the page and the files of deploy/kafka are used as they are,
+//! with other folders and ports.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use tollgate_bus::kafka::{KafkaAccess, KafkaBus, KafkaSettings, TopicSet};
+use tollgate_bus::{Bus, Topic};
+use tollgate_servers::{Kafka, finish, free_port};
+
+use super::{RULES, bus_error, wait_for_fault, wait_for_kafka};
+use crate::support::{Up, file, tollgate, wait_for};
+
+const HEADING: &str = "### A Kafka with TLS, users and rights";
+const FILES: [&str; 3] = ["server.properties", "admin.properties", "acls.sh"];
+/// Line of the steps that a test replaces, because it ends the node with itself.
+const START: &str = "kafka-server-start.sh -daemon server.properties\n";
+const PREPARE_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// Node that was set up by the steps of the page.
+struct SecuredKafka {
+    kafka: Kafka,
+    folder: TempDir,
+    brokers: String,
+}
+
+impl SecuredKafka {
+    fn start() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let folder = tempfile::tempdir().expect("a folder");
+        let ports = [9092, 9093, 9094].map(|port| (format!(":{port}"), free_port()));
+        let here = |text: String| {
+            let path = folder.path().display();
+            let text =
+                text.replace("/etc/kafka", &format!("{path}/etc")).replace("/var/lib/kafka", &format!("{path}/data"));
+            ports.iter().fold(text, |text, (name, port)| text.replace(name, &format!(":{port}")))
+        };
+        for name in FILES {
+            let text = fs::read_to_string(root.join("deploy/kafka").join(name)).expect("a file of deploy/kafka");
+            fs::write(folder.path().join(name), here(text)).expect("a file is written");
+        }
+        let page = fs::read_to_string(root.join("docs/fleet.md")).expect("the page");
+        let section = page.split_once(HEADING).expect("the section").1;
+        let mut blocks =
+            section.split("```sh\n").skip(1).map(|block| here(block.split_once("```").expect("an end").0.to_owned()));
+        let (node, users) = (blocks.next().expect("steps of the node"), blocks.next().expect("steps of the users"));
+        assert!(node.ends_with(START), "{node}");
+        drop(Kafka::run_in(folder.path(), node.trim_end_matches(START)));
+        let port = ports[0].1;
+        let kafka = Kafka::start_from(&folder.path().join("server.properties"), port);
+        drop(Kafka::run_in(folder.path(), &users));
+        Self { kafka, folder, brokers: format!("localhost:{port}") }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Runs a line that a process has printed, as it is.
+    fn run(&self, line: &str) -> String {
+        Kafka::run_in(self.folder.path(), line)
+    }
+
+    fn flags(&self, user: &str) -> Vec<String> {
+        let text = |name: &str| self.path(name).display().to_string();
+        let (ca, password) = (text("etc/ca.pem"), text(&format!("{user}.password")));
+        let flags =
+            ["--kafka", &self.brokers, "--kafka-ca", &ca, "--kafka-user", user, "--kafka-password-file", &password];
+        flags.map(str::to_owned).to_vec()
+    }
+
+    fn start_process(&self, command: &str, user: &str, more: &[&str]) -> Up {
+        Up::of(tollgate(&[command, "--http", "127.0.0.1:0"]).args(self.flags(user)).args(more))
+    }
+
+    /// Returns a bus with the login of a user.
+    fn bus(&self, user: &str, topics: TopicSet) -> KafkaBus {
+        let mut access = KafkaAccess::default();
+        (access.ca, access.user) = (Some(self.path("etc/ca.pem")), Some(user.to_owned()));
+        access.password_file = Some(self.path(&format!("{user}.password")));
+        KafkaBus::new(KafkaSettings::new(&self.brokers).accessed(access).carrying(topics)).expect("settings")
+    }
+
+    /// Gives a user another password, as an operator does.
+    fn set_password(&self, user: &str, password: &str) {
+        self.run(&format!(
+            "kafka-configs.sh --bootstrap-server {} --command-config admin.properties --alter --entity-type users --entity-name {user} --add-config 'SCRAM-SHA-512=[password={password}]'",
+            self.brokers
+        ));
+    }
+}
+
+/// Returns the commands that a text has between grave accents.
+fn commands(text: &str) -> Vec<String> {
+    let parts = text.split('`').skip(1).step_by(2);
+    parts.filter(|part| part.starts_with("kafka-acls.sh")).map(str::to_owned).collect()
+}
+
+fn rows(aggregator: &Up) -> u64 {
+    let metrics = aggregator.client().get("/metrics", &[]);
+    let lines = metrics.text().lines().filter(|line| line.starts_with("tollgate_aggregator_rows_total"));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+}
+
+#[test]
+fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
+    let mut secured = SecuredKafka::start();
+    let aggregator = secured.start_process("aggregator", "aggregator", &[]);
+    wait_for("the topics", || (aggregator.client().get("/readyz", &[]).status == 200).then_some(()));
+    let rules = file("secured.yaml", RULES).display().to_string();
+    let published = finish(tollgate(&["rules", "publish", &rules]).args(secured.flags("operator")));
+    assert_eq!(published.exit, 0, "{}", published.err);
+    let agent = secured.start_process("agent", "agent", &[]);
+    wait_for_kafka(&agent);
+    wait_for("the published rules", || (agent.client().get("/readyz", &[]).status == 200).then_some(()));
+    let mut calls = 0;
+    let mut call = |times: u64| {
+        (0..times).for_each(|_| drop(agent.client().check("k")));
+        calls += times;
+        calls
+    };
+    let counted = |calls: u64| wait_for("the counts", || (rows(&aggregator) == calls).then_some(()));
+    counted(call(3));
+
+    // The login of an agent, in the hands of somebody else.
+    let signals = secured.bus("agent", TopicSet::Deployment);
+    for topic in [Topic::Signals, Topic::Rules] {
+        drop(signals.writer(topic));
+    }
+    let refused = signals.prepare(PREPARE_WAIT).expect_err("a refusal").to_string();
+    assert!(refused.contains("refuses Write on the topics `signals`, `rules` to User:agent"), "{refused}");
+    let rollups = secured.bus("agent", TopicSet::Analytics).prepare(PREPARE_WAIT).expect_err("a refusal").to_string();
+    assert!(rollups.contains("`rollups`, `live` to User:agent"), "{rollups}");
+    let client = fs::read_to_string(secured.path("admin.properties")).expect("a file");
+    let password = fs::read_to_string(secured.path("agent.password")).expect("a file");
+    let begin = client.find("password=\"").expect("a password");
+    let client = format!(
+        "{}password=\"{}\";{}",
+        &client[..begin],
+        password.trim(),
+        &client[client[begin..].find('\n').unwrap() + begin..]
+    );
+    fs::write(secured.path("agent.properties"), client.replace("\"admin\"", "\"agent\"")).expect("a file is written");
+    for topic in ["signals", "rules", "rollups"] {
+        let tried = secured.run(&format!(
+            "echo forged | kafka-console-producer.sh --bootstrap-server {} --producer.config agent.properties --sync --topic {topic} 2>&1 || true",
+            secured.brokers
+        ));
+        assert!(tried.contains(&format!("Not authorized to access topics: [{topic}]")), "{topic}: {tried}");
+    }
+
+    // Rights that are taken away. A topic that is hidden then is granted with all that the process needs.
+    let tools = format!("--bootstrap-server {} --command-config admin.properties", secured.brokers);
+    for (process, user, right, others) in [
+        (&agent, "agent", "--operation Write --topic presence", 0),
+        (&aggregator, "aggregator", "--operation Read --topic calls", 1),
+    ] {
+        secured.run(&format!("kafka-acls.sh {tools} --remove --force --allow-principal User:{user} {right}"));
+        let told = wait_for_fault(process, &["refuses", &format!("to User:{user}")]);
+        let granted = commands(&told);
+        assert_eq!(granted[0], format!("kafka-acls.sh {tools} --add --allow-principal User:{user} {right}"), "{told}");
+        assert_eq!(granted.len(), 1 + others, "{told}");
+        secured.run(&granted.join("\n"));
+        wait_until_usable(process);
+    }
+    counted(call(3));
+
+    // A password that is replaced. Calls of the time without it are counted as well.
+    secured.set_password("agent", "second");
+    secured.kafka.kill();
+    secured.kafka.restart();
+    wait_for_fault(&agent, &[&secured.brokers, "refuses the login", "--kafka-password-file FILE"]);
+    let made = call(4);
+    fs::write(secured.path("agent.password"), "second\n").expect("a file is written");
+    wait_for_kafka(&agent);
+    counted(made);
+}
+
+/// A user without any right starts an agent, and runs what the agent prints.
+#[test]
+fn the_printed_commands_are_enough_for_an_agent() {
+    let secured = SecuredKafka::start();
+    let aggregator = secured.start_process("aggregator", "aggregator", &[]);
+    wait_for("the topics", || (aggregator.client().get("/readyz", &[]).status == 200).then_some(()));
+    secured.set_password("newcomer", "third");
+    fs::write(secured.path("newcomer.password"), "third").expect("a file is written");
+    let agent = secured.start_process("agent", "newcomer", &[]);
+    let mut run = Vec::new();
+    wait_for("Kafka", || {
+        let Some(told) = bus_error(&agent) else { return Some(()) };
+        for command in commands(&told) {
+            if !run.contains(&command) {
+                secured.run(&command);
+                run.push(command);
+            }
+        }
+        None
+    });
+    wait_for_kafka(&agent);
+    assert!(run.iter().all(|command| command.contains("--allow-principal User:newcomer ")), "{run:?}");
+    agent.client().check("k");
+    wait_for("the count", || (rows(&aggregator) == 1).then_some(()));
+}
+
+/// Waits until a process tells no fault of Kafka.
+fn wait_until_usable(process: &Up) {
+    wait_for("the end of the fault", || bus_error(process).is_none().then_some(()));
+}
