@@ -25,13 +25,13 @@ const COMMANDS: [(&str, &str); 5] = [
 /// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
 pub(crate) const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 /// Formatted data folder of an empty node, in the distribution.
-const FORMATTED: &str = "formatted";
+pub(crate) const FORMATTED: &str = "formatted";
 /// Archive of the classes that a node loads, in the distribution.
 const CLASS_ARCHIVE: &str = "kafka.jsa";
-const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
+pub(crate) const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 const HEAP: &str = "512m";
 /// Data folder of a node, in its own folder.
-const LOGS: &str = "logs";
+pub(crate) const LOGS: &str = "logs";
 
 /// Apache Kafka.
 pub struct KafkaKind;
@@ -156,7 +156,8 @@ impl Server<KafkaKind> {
     pub fn run_in(folder: &Path, lines: &str) -> String {
         let jars = Path::new(DISTRIBUTION).join("libs");
         let jars = jars.canonicalize().unwrap_or(jars);
-        let functions = COMMANDS.map(|(name, class)| function(name, &java(&jars, HEAP, &[class]))).join("\n");
+        let command = |class| java_with_archive(Path::new(DISTRIBUTION), &jars, &[class]);
+        let functions = COMMANDS.map(|(name, class)| function(name, &command(class))).join("\n");
         let script = format!("{functions}\nset -e\n{lines}");
         let output = Command::new("bash").args(["-c", &script]).current_dir(folder).output().expect("bash runs");
         let text = [output.stdout, output.stderr].concat();
@@ -214,10 +215,14 @@ fn launch(
 }
 
 /// Returns the command that starts a node.
-fn node(distribution: &Path, jars: &Path, file: &Path) -> Vec<String> {
-    let mut command = java(jars, HEAP, &["kafka.Kafka", &file.display().to_string()]);
-    let archive = distribution.join(CLASS_ARCHIVE);
-    if archive.is_file() {
+pub(crate) fn node(distribution: &Path, jars: &Path, file: &Path) -> Vec<String> {
+    java_with_archive(distribution, jars, &["kafka.Kafka", &file.display().to_string()])
+}
+
+/// Returns the command that runs a class of Kafka, with the archive of loaded classes.
+fn java_with_archive(distribution: &Path, jars: &Path, args: &[&str]) -> Vec<String> {
+    let mut command = java(jars, HEAP, args);
+    if let Ok(archive) = distribution.join(CLASS_ARCHIVE).canonicalize() {
         command.insert(1, format!("-XX:SharedArchiveFile={}", archive.display()));
     }
     command
@@ -235,7 +240,7 @@ fn format(jars: &Path, file: &str) -> Result<(), ServerError> {
 }
 
 /// Copies the files of a folder without subfolders.
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,7 +1,9 @@
 //! Agents and aggregators, and the Kafka that they are given: TLS, logins, rights, and several brokers. Each fault names the broker and
 //! a remedy, and the remedy is tried.
 
+mod cluster;
 mod logins;
+#[cfg(feature = "kafka-tls")]
 #[cfg(feature = "kafka-tls")]
 mod rights;
 #[cfg(feature = "kafka-tls")]
@@ -71,4 +73,11 @@ fn wait_until<T>(agent: &Up, what: &str, look: impl Fn(Option<String>) -> Option
         assert!(waited.elapsed() < PATIENCE, "no {what}; the agent tells {told:?}");
         std::thread::sleep(GLANCE);
     }
+}
+
+/// Returns the number of rows that an aggregator has counted.
+fn rows(aggregator: &Up) -> u64 {
+    let metrics = aggregator.client().get("/metrics", &[]);
+    let lines = metrics.text().lines().filter(|line| line.starts_with("tollgate_aggregator_rows_total"));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
 }

@@ -1,6 +1,7 @@
 //! Kafka as docs/fleet.md sets it up: TLS, users and rights. The steps of the page and the files of deploy/kafka are used as they are,
 //! with other folders and ports.
 
+use std::cell::Cell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use tollgate_bus::kafka::{KafkaAccess, KafkaBus, KafkaSettings, TopicSet};
 use tollgate_bus::{Bus, Topic};
 use tollgate_servers::{Kafka, finish, free_port};
 
-use super::{RULES, bus_error, wait_for_fault, wait_for_kafka};
+use super::{RULES, bus_error, rows, wait_for_fault, wait_for_kafka};
 use crate::support::{Up, file, tollgate, wait_for};
 
 const HEADING: &str = "### A Kafka with TLS, users and rights";
@@ -97,12 +98,6 @@ fn commands(text: &str) -> Vec<String> {
     parts.filter(|part| part.starts_with("kafka-acls.sh")).map(str::to_owned).collect()
 }
 
-fn rows(aggregator: &Up) -> u64 {
-    let metrics = aggregator.client().get("/metrics", &[]);
-    let lines = metrics.text().lines().filter(|line| line.starts_with("tollgate_aggregator_rows_total"));
-    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
-}
-
 #[test]
 fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
     let mut secured = SecuredKafka::start();
@@ -114,14 +109,16 @@ fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
     let agent = secured.start_process("agent", "agent", &[]);
     wait_for_kafka(&agent);
     wait_for("the published rules", || (agent.client().get("/readyz", &[]).status == 200).then_some(()));
-    let mut calls = 0;
-    let mut call = |times: u64| {
+    let calls = Cell::new(0);
+    let call = |times: u64| {
         (0..times).for_each(|_| drop(agent.client().check("k")));
-        calls += times;
-        calls
+        calls.set(calls.get() + times);
+        calls.get()
     };
     let counted = |calls: u64| wait_for("the counts", || (rows(&aggregator) == calls).then_some(()));
     counted(call(3));
+    calls.set(calls.get() + 1);
+    grant_what_is_printed(&secured, || counted(calls.get()));
 
     // The login of an agent, in the hands of somebody else.
     let signals = secured.bus("agent", TopicSet::Deployment);
@@ -177,30 +174,23 @@ fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
     counted(made);
 }
 
-/// A user without any right starts an agent, and runs what the agent prints.
-#[test]
-fn the_printed_commands_are_enough_for_an_agent() {
-    let secured = SecuredKafka::start();
-    let aggregator = secured.start_process("aggregator", "aggregator", &[]);
-    wait_for("the topics", || (aggregator.client().get("/readyz", &[]).status == 200).then_some(()));
+/// Starts an agent of a user without any right, and runs what the agent prints, until it counts.
+fn grant_what_is_printed(secured: &SecuredKafka, counted: impl FnOnce()) {
     secured.set_password("newcomer", "third");
     fs::write(secured.path("newcomer.password"), "third").expect("a file is written");
     let agent = secured.start_process("agent", "newcomer", &[]);
     let mut run = Vec::new();
     wait_for("Kafka", || {
         let Some(told) = bus_error(&agent) else { return Some(()) };
-        for command in commands(&told) {
-            if !run.contains(&command) {
-                secured.run(&command);
-                run.push(command);
-            }
-        }
+        let new: Vec<String> = commands(&told).into_iter().filter(|command| !run.contains(command)).collect();
+        secured.run(&new.join("\n"));
+        run.extend(new);
         None
     });
     wait_for_kafka(&agent);
     assert!(run.iter().all(|command| command.contains("--allow-principal User:newcomer ")), "{run:?}");
     agent.client().check("k");
-    wait_for("the count", || (rows(&aggregator) == 1).then_some(()));
+    counted();
 }
 
 /// Waits until a process tells no fault of Kafka.
