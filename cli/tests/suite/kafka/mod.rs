@@ -50,10 +50,14 @@ fn bus_error(agent: &Up) -> Option<String> {
     health["bus_error"].as_str().map(str::to_owned)
 }
 
+/// Returns true if an agent publishes calls. An agent that has just started tells no fault either.
+fn is_connected(agent: &Up) -> bool {
+    bus_error(agent).is_none() && agent.client().get("/metrics", &[]).text().contains("tollgate_bus_connected 1")
+}
+
 /// Waits until an agent publishes calls.
 fn wait_for_kafka(agent: &Up) {
-    let is_connected = || agent.client().get("/metrics", &[]).text().contains("tollgate_bus_connected 1");
-    wait_until(agent, "connection to Kafka", |told| (told.is_none() && is_connected()).then_some(()));
+    wait_until(agent, "connection to Kafka", |_| is_connected(agent).then_some(()));
 }
 
 /// Waits until an agent tells a fault with these parts, and returns its text.
