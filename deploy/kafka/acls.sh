@@ -4,14 +4,13 @@ allow() { kafka-acls.sh --bootstrap-server localhost:9092 --command-config admin
 
 allow agent --operation Write --topic calls --topic presence
 allow agent --operation Read --topic signals --topic presence --topic rules
-# Only for --decision-log kafka
-allow agent --operation Create --operation Write --topic decisions
+# For --decision-log kafka: allow agent --operation Create --operation Write --topic decisions
 
 allow aggregator --operation Create --topic calls --topic signals --topic presence --topic rules --topic rollups --topic live
 allow aggregator --operation Write --topic signals --topic presence --topic rollups --topic live
 allow aggregator --operation Read --topic calls --topic presence --topic rules --topic rollups --topic live
-# Only for --ledger, in the Kafka of the home region
-allow aggregator --operation Create --operation Read --operation Write --operation DescribeConfigs --topic ledger --topic usage
+# For --ledger, in the Kafka of the home region:
+#   allow aggregator --operation Create --operation Read --operation Write --operation DescribeConfigs --topic ledger --topic usage
 
 allow operator --operation Read --operation Write --topic rules
 allow operator --operation Describe --topic calls --topic signals --topic presence

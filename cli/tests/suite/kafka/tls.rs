@@ -6,6 +6,13 @@ use tollgate_servers::{Certificates, Kafka, KafkaListener, finish};
 use super::{agent, agent_command, agents, wait_for_fault, wait_for_kafka};
 use crate::support::Up;
 
+/// Whatever has no rule is allowed, and whoever has no certificate may do all.
+const WITH_RIGHTS: &str = "
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+allow.everyone.if.no.acl.found=true
+super.users=User:ANONYMOUS
+";
+
 /// Writes the file that a broker reads: key and certificate of this name.
 fn write_store(certificates: &Certificates, listener: &str, name: &str) {
     let text = |kind: &str| std::fs::read_to_string(certificates.path(&format!("{name}.{kind}"))).expect("a file");
@@ -40,7 +47,7 @@ fn start(certificates: &Certificates) -> (Kafka, [String; 4]) {
         write_store(certificates, listener, name);
         lines += &properties(certificates, listener, asks);
     }
-    let kafka = Kafka::start_listening(&listeners, &lines);
+    let kafka = Kafka::start_listening(&listeners, &(lines + WITH_RIGHTS));
     (kafka, listeners.map(|listener| listener.brokers()))
 }
 
@@ -85,7 +92,17 @@ fn faults_of_certificates_are_named_with_a_remedy_that_works() {
     wait_for_kafka(stranger);
     wait_for_kafka(foreign);
     let flags = ["--kafka-ca", &ca, "--kafka-cert", &cert, "--kafka-key", &key];
-    wait_for_kafka(&agent(&mutual, &flags));
+    let known = agent(&mutual, &flags);
+    wait_for_kafka(&known);
+    // Its user is the subject of its certificate, which the printed command reads.
+    let other = "--add --allow-principal User:other --operation Write --topic calls";
+    kafka.run(&format!("kafka-acls.sh --bootstrap-server {plain} {other}"));
+    let told = wait_for_fault(&known, &["`calls`", "Write"]);
+    let tools = format!("--bootstrap-server {mutual} --command-config admin.properties");
+    let commands = told.split('`').filter(|part| part.starts_with("kafka-acls.sh"));
+    let here = |command: &str| command.replace(&tools, &format!("--bootstrap-server {plain}"));
+    kafka.run(&commands.map(here).collect::<Vec<_>>().join("\n"));
+    wait_for_kafka(&known);
     wait_for_kafka(&agent(&plain, &[]));
     let mut trusting = agent_command(&good, &["--kafka-tls"]);
     wait_for_kafka(&Up::of(trusting.env("SSL_CERT_FILE", &ca)));
