@@ -104,8 +104,11 @@ fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
     let aggregator = secured.start_process("aggregator", "aggregator", &[]);
     wait_for("the topics", || (aggregator.client().get("/readyz", &[]).status == 200).then_some(()));
     let rules = file("secured.yaml", RULES).display().to_string();
-    let published = finish(tollgate(&["rules", "publish", &rules]).args(secured.flags("operator")));
-    assert_eq!(published.exit, 0, "{}", published.err);
+    let publish = |secured: &SecuredKafka| {
+        let published = finish(tollgate(&["rules", "publish", &rules]).args(secured.flags("operator")));
+        assert_eq!(published.exit, 0, "{}", published.err);
+    };
+    publish(&secured);
     let agent = secured.start_process("agent", "agent", &[]);
     wait_for_kafka(&agent);
     wait_for("the published rules", || (agent.client().get("/readyz", &[]).status == 200).then_some(()));
@@ -176,6 +179,17 @@ fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
     fs::write(secured.path("agent.password"), "second\n").expect("a file is written");
     wait_for_kafka(&agent);
     counted(made);
+    let generation = || {
+        agent
+            .client()
+            .get("/metrics", &[])
+            .text()
+            .lines()
+            .find_map(|line| line.strip_prefix("tollgate_rules_generation ")?.parse::<u64>().ok())
+    };
+    let before = generation();
+    publish(&secured);
+    wait_for("the rules that are published again", || (generation() > before).then_some(()));
 }
 
 /// Starts an agent of a user without any right, and runs what the agent prints, until it counts.

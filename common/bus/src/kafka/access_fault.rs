@@ -55,6 +55,15 @@ impl AccessFaults {
         self.0.lock().clone()
     }
 
+    /// Forgets the fault of a broker that takes no connection any more, by the error of the attempt.
+    pub(super) fn forget_unreachable(&self, reason: &str) {
+        if reason.contains(": Connect to ") {
+            let (node, _) = node_and_detail(reason);
+            let mut newest = self.0.lock();
+            newest.take_if(|fault| fault.node == node);
+        }
+    }
+
     /// Forgets the fault: the brokers answer, or the clients are new.
     pub(super) fn clear(&self) {
         *self.0.lock() = None;
@@ -81,6 +90,12 @@ fn closed_early(reason: &str) -> Option<AccessFaultKind> {
         "UP" => Some(AccessFaultKind::OnlyLogin),
         _ => None,
     }
+}
+
+fn node_and_detail(reason: &str) -> (&str, &str) {
+    let reason = reason.split_once("://").map_or(reason, |(_, rest)| rest);
+    let (node, detail) = reason.split_once(": ").unwrap_or(("", reason));
+    (node.split_once('/').map_or(node, |(address, _)| address), detail)
 }
 
 impl AccessFault {
@@ -116,9 +131,7 @@ impl AccessFault {
     }
 
     fn at_node(kind: AccessFaultKind, reason: &str) -> Self {
-        let reason = reason.split_once("://").map_or(reason, |(_, rest)| rest);
-        let (node, detail) = reason.split_once(": ").unwrap_or(("", reason));
-        let node = node.split_once('/').map_or(node, |(address, _)| address);
+        let (node, detail) = node_and_detail(reason);
         // The duration differs between attempts.
         let detail = detail.split_once(" (after ").map_or(detail, |(text, _)| text);
         Self { kind, node: node.to_owned(), detail: excerpt(detail).to_string() }
@@ -153,6 +166,18 @@ impl AccessFault {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fault_is_forgotten_once_its_broker_takes_no_connection() {
+        let faults = AccessFaults::default();
+        let refused = "b:1/1: SASL authentication error: Authentication failed (after 302ms in state AUTH_REQ)";
+        let fault = AccessFault::of(Some(Code::Authentication), refused).unwrap();
+        assert!(faults.note(&fault) && !faults.note(&fault));
+        faults.forget_unreachable("other:1/1: Connect to ipv4#127.0.0.2:1 failed: Connection refused");
+        assert!(faults.newest().is_some());
+        faults.forget_unreachable("b:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: Connection refused");
+        assert_eq!(faults.newest(), None);
+    }
 
     #[test]
     fn texts_of_librdkafka_tell_the_broker_and_the_kind_of_the_fault() {

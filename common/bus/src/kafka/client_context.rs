@@ -132,6 +132,7 @@ impl ClientContext for KafkaContext {
             return;
         }
         if code != Some(Code::AllBrokersDown) {
+            self.0.faults.forget_unreachable(reason);
             state.last_error = Some(reason.to_owned());
             return;
         }
