@@ -85,10 +85,15 @@ impl SecuredKafka {
 
     /// Gives a user another password, as an operator does.
     fn set_password(&self, user: &str, password: &str) {
-        self.run(&format!(
+        self.run(&self.password_command(user, password));
+    }
+
+    /// Returns the command that a process prints when its login is refused.
+    fn password_command(&self, user: &str, password: &str) -> String {
+        format!(
             "kafka-configs.sh --bootstrap-server {} --command-config admin.properties --alter --entity-type users --entity-name {user} --add-config 'SCRAM-SHA-512=[password={password}]'",
             self.brokers
-        ));
+        )
     }
 }
 
@@ -174,7 +179,8 @@ fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
     secured.set_password("agent", "second");
     secured.kafka.kill();
     secured.kafka.restart();
-    wait_for_fault(&agent, &[&secured.brokers, "refuses the login", "--kafka-password-file FILE"]);
+    let command = secured.password_command("agent", "PASSWORD");
+    wait_for_fault(&agent, &[&secured.brokers, "refuses the login", "--kafka-password-file FILE", &command]);
     let made = call(4);
     fs::write(secured.path("agent.password"), "second\n").expect("a file is written");
     wait_for_kafka(&agent);
