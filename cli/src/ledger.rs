@@ -82,7 +82,8 @@ impl LedgerArgs {
         let (Some(own), Some(ledger)) = (kafka.settings(), &self.ledger) else {
             bail!(Usage("an aggregator needs --kafka BROKERS and --ledger BROKERS".to_owned()));
         };
-        let home = KafkaSettings::new(ledger).prefixed(own.topic_prefix.clone()).with(own.settings.clone());
+        let home = KafkaSettings::new(ledger).prefixed(own.topic_prefix.clone()).accessed(own.access.clone());
+        let home = home.with(own.settings.clone());
         let bus = |settings: &KafkaSettings, topics| KafkaBus::new(settings.clone().carrying(topics));
         let mirror = |topics: Option<TopicSet>| topics.map(|topics| bus(&own, topics)).transpose();
         let of_usage = self.ledger_topic.as_deref().and_then(TopicSet::usage_mirror);

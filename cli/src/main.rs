@@ -75,7 +75,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Demo(demo::DemoArgs),
+    Demo(Box<demo::DemoArgs>),
     Replay(replay::ReplayArgs),
     Up(Box<up::UpArgs>),
     Agent(Box<agent::AgentArgs>),

@@ -7,9 +7,9 @@ use clap::parser::ValueSource;
 use crate::exit::Usage;
 
 /// Flags whose values may hold a password, so no error may repeat them.
-pub const FLAGS: [&str; 3] = ["redis", "kafka_set", PASSWORD];
-/// Flag whose value is a password.
-const PASSWORD: &str = "redis_password";
+pub const FLAGS: [&str; 4] = ["redis", "kafka_set", PASSWORDS[0], PASSWORDS[1]];
+/// Flags whose values are passwords.
+const PASSWORDS: [&str; 2] = ["redis_password", "kafka_password"];
 /// Parts of names of secret settings.
 const WORDS: [&str; 6] = ["password", "passphrase", "secret", "token", "key.pem", "jaas"];
 
@@ -54,7 +54,7 @@ fn begins_with_name(text: &str) -> bool {
 /// Returns the value of a flag with this id as it may be printed.
 #[must_use]
 pub fn shown(id: &str, value: &str) -> String {
-    if id == PASSWORD { "***".to_owned() } else { hidden(value) }
+    if PASSWORDS.contains(&id) { "***".to_owned() } else { hidden(value) }
 }
 
 /// Returns a value that may be printed: stars replace the passwords of a URL and the values of secret settings.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_bus::Bus;
-use tollgate_bus::kafka::{KafkaBus, KafkaSettings, PARTITIONS_DEFAULT, TopicSet};
+use tollgate_bus::kafka::{KafkaAccess, KafkaBus, KafkaSettings, PARTITIONS_DEFAULT, SaslMechanism, TopicSet};
 use tollgate_core::rules::parse_duration_ms;
 use tollgate_redis::{HashSlots, RedisAddressError, RedisCredentials, RedisSettings, RedisTlsFiles};
 
@@ -82,9 +82,46 @@ pub struct KafkaArgs {
     /// Prefix of topics
     #[arg(long, value_name = "TEXT", default_value = "")]
     kafka_prefix: String,
-    /// Setting of librdkafka, such as `security.protocol=SASL_SSL`; put secrets into the variable or the file
+    /// TLS to the brokers; implied by the files
+    #[arg(long, requires = "kafka")]
+    kafka_tls: bool,
+    /// Issuers of the certificates of the brokers, in PEM [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE", requires = "kafka")]
+    kafka_ca: Option<PathBuf>,
+    /// Certificate for brokers that ask for one, in PEM; the files are read again after a refusal
+    #[arg(long, value_name = "FILE", requires = "kafka")]
+    kafka_cert: Option<PathBuf>,
+    /// Private key of that certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "kafka")]
+    kafka_key: Option<PathBuf>,
+    /// User of Kafka
+    #[arg(long, value_name = "NAME", requires = "kafka")]
+    kafka_user: Option<String>,
+    /// Password of Kafka; write it only into the variable, or into the file of --config
+    #[arg(long, value_name = "TEXT", requires = "kafka")]
+    kafka_password: Option<String>,
+    /// File with the password of Kafka in its first line; read again after a refusal
+    #[arg(long, value_name = "FILE", requires = "kafka")]
+    kafka_password_file: Option<PathBuf>,
+    /// Mechanism of the login
+    #[arg(long, value_name = "MECHANISM", default_value = "scram-sha-512")]
+    kafka_sasl: SaslMechanismArg,
+    /// Setting of librdkafka, such as `client.rack=a`, which overrides the others; put secrets into the variable or the file
     #[arg(long, value_name = "NAME=VALUE", value_parser = kafka_set)]
     kafka_set: Vec<KafkaSet>,
+}
+
+/// Mechanism of the login at Kafka.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum SaslMechanismArg {
+    /// The password as it is
+    Plain,
+    /// SCRAM with SHA-256
+    #[value(name = "scram-sha-256")]
+    ScramSha256,
+    /// SCRAM with SHA-512
+    #[value(name = "scram-sha-512")]
+    ScramSha512,
 }
 
 /// Settings of librdkafka from one value: `a=1,b=2`.
@@ -118,8 +155,21 @@ impl KafkaArgs {
     pub fn settings(&self) -> Option<KafkaSettings> {
         let brokers = self.kafka.as_ref()?;
         let settings = KafkaSettings::new(brokers).partitioned(self.kafka_partitions);
-        let settings = settings.prefixed(self.kafka_prefix.clone());
+        let settings = settings.prefixed(self.kafka_prefix.clone()).accessed(self.access());
         Some(settings.with(self.kafka_set.iter().flat_map(|set| set.0.clone())))
+    }
+
+    fn access(&self) -> KafkaAccess {
+        let mut access = KafkaAccess::default();
+        (access.ca, access.cert, access.key) = (self.kafka_ca.clone(), self.kafka_cert.clone(), self.kafka_key.clone());
+        (access.user, access.password) = (self.kafka_user.clone(), self.kafka_password.clone());
+        (access.is_tls, access.password_file) = (self.kafka_tls, self.kafka_password_file.clone());
+        access.sasl = match self.kafka_sasl {
+            SaslMechanismArg::Plain => SaslMechanism::Plain,
+            SaslMechanismArg::ScramSha256 => SaslMechanism::ScramSha256,
+            SaslMechanismArg::ScramSha512 => SaslMechanism::ScramSha512,
+        };
+        access
     }
 
     /// Connects to the named Kafka and prepares its topics. If that fails, the process starts without it, and the

@@ -21,7 +21,7 @@ pub(crate) enum RulesCommand {
     Diff(diff::DiffArgs),
     Schema(schema::SchemaArgs),
     Import(import::ImportArgs),
-    Publish(publish::PublishArgs),
+    Publish(Box<publish::PublishArgs>),
 }
 
 pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {

@@ -12,3 +12,4 @@ mod gateways;
 mod monitoring;
 mod page;
 mod redis;
+mod kafka;

@@ -74,6 +74,8 @@ fn expected_files() -> BTreeSet<String> {
         "usr/share/fish/vendor_completions.d/tollgate.fish",
         "usr/share/tollgate/envoy/envoy.yaml",
         "usr/share/tollgate/nginx/tollgate.conf",
+        "usr/share/tollgate/kafka/server.properties",
+        "usr/share/tollgate/kafka/acls.sh",
         "usr/share/tollgate/prometheus/rules.yaml",
         "usr/share/tollgate/grafana/tollgate.json",
     ];
@@ -115,6 +117,7 @@ impl Packages {
         };
         assert_eq!((&*field("Package"), &*field("Version")), ("tollgate", env!("CARGO_PKG_VERSION")));
         assert!(field("Depends").contains("libc6 (>= 2."), "{}", field("Depends"));
+        assert_eq!(field("Depends").contains("libssl3"), cfg!(feature = "kafka-tls"), "{}", field("Depends"));
         assert!(!field("Architecture").is_empty() && field("Maintainer").contains('@'));
         let control = tempfile::tempdir().unwrap();
         run("dpkg-deb", "dpkg", &["-e", &self.deb, control.path().to_str().unwrap()]);

@@ -15,7 +15,8 @@ use crate::proxy::Proxy;
 use crate::server::{Server, ServerError, ServerKind, require};
 
 /// Kafka's own commands and their classes.
-const COMMANDS: [(&str, &str); 4] = [
+const COMMANDS: [(&str, &str); 5] = [
+    ("kafka-storage.sh", "kafka.tools.StorageTool"),
     ("kafka-acls.sh", "org.apache.kafka.tools.AclCommand"),
     ("kafka-topics.sh", "org.apache.kafka.tools.TopicCommand"),
     ("kafka-console-producer.sh", "org.apache.kafka.tools.ConsoleProducer"),
@@ -24,23 +25,43 @@ const COMMANDS: [(&str, &str); 4] = [
 /// Location of Kafka for tests, relative to this crate; scripts/servers installs it.
 pub(crate) const DISTRIBUTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers/kafka");
 /// Formatted data folder of an empty node, in the distribution.
-const FORMATTED: &str = "formatted";
+pub(crate) const FORMATTED: &str = "formatted";
 /// Archive of the classes that a node loads, in the distribution.
 const CLASS_ARCHIVE: &str = "kafka.jsa";
-const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
+pub(crate) const CLUSTER_ID: &str = "MkU3OEVBNTcwNTJENDM2Qg";
 const HEAP: &str = "512m";
 /// Data folder of a node, in its own folder.
-const LOGS: &str = "logs";
+pub(crate) const LOGS: &str = "logs";
 
 /// Apache Kafka.
 pub struct KafkaKind;
 
-/// Listener for clients that reach the node by a proxy.
+/// Further listener of a node.
 #[derive(Clone, Copy)]
-struct FarListener {
-    port: u16,
+pub struct KafkaListener {
+    /// Name, in capital letters.
+    pub name: &'static str,
+    /// Security protocol.
+    pub protocol: &'static str,
+    /// Port on which it listens.
+    pub port: u16,
     /// Port that the node tells clients.
-    advertised: u16,
+    pub advertised: u16,
+}
+
+impl KafkaListener {
+    /// Returns a listener on a free port.
+    #[must_use]
+    pub fn new(name: &'static str, protocol: &'static str) -> Self {
+        let port = free_port();
+        Self { name, protocol, port, advertised: port }
+    }
+
+    /// Returns the address as `127.0.0.1:PORT`.
+    #[must_use]
+    pub fn brokers(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
 }
 
 impl ServerKind for KafkaKind {
@@ -67,7 +88,7 @@ impl Server<KafkaKind> {
     /// Panics if Java or Kafka is not installed.
     #[must_use]
     pub fn start_with(protocol: &str, properties: &str) -> Self {
-        launch(Path::new(DISTRIBUTION), protocol, properties, None).unwrap_or_else(|error| panic!("{error}"))
+        launch(Path::new(DISTRIBUTION), protocol, properties, &[]).unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a node with a further listener, which clients reach by a proxy: the node tells them the proxy's port.
@@ -78,8 +99,18 @@ impl Server<KafkaKind> {
     pub fn start_behind(proxy: &Proxy) -> Self {
         let far = free_port();
         proxy.forward_to(far);
-        let far = Some(FarListener { port: far, advertised: proxy.port() });
-        launch(Path::new(DISTRIBUTION), "PLAINTEXT", "", far).unwrap_or_else(|error| panic!("{error}"))
+        let far = KafkaListener { name: "FAR", protocol: "PLAINTEXT", port: far, advertised: proxy.port() };
+        Self::start_listening(&[far], "")
+    }
+
+    /// Starts a node with a listener without authentication, further listeners, and additional lines for its properties file.
+    ///
+    /// # Panics
+    /// Panics if Java or Kafka is not installed.
+    #[must_use]
+    pub fn start_listening(listeners: &[KafkaListener], properties: &str) -> Self {
+        let started = launch(Path::new(DISTRIBUTION), "PLAINTEXT", properties, listeners);
+        started.unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// Starts a node without authentication, of the Kafka in this folder.
@@ -87,7 +118,7 @@ impl Server<KafkaKind> {
     /// # Errors
     /// If Java or Kafka is missing, or the node does not answer.
     pub fn try_start(distribution: &Path) -> Result<Self, ServerError> {
-        launch(distribution, "PLAINTEXT", "", None)
+        launch(distribution, "PLAINTEXT", "", &[])
     }
 
     /// Returns the address as `127.0.0.1:PORT`.
@@ -96,17 +127,43 @@ impl Server<KafkaKind> {
         format!("127.0.0.1:{}", self.port)
     }
 
+    /// Starts a node with this properties file, whose data folder is formatted.
+    ///
+    /// # Panics
+    /// Panics if Java or Kafka is not installed.
+    #[must_use]
+    pub fn start_from(file: &Path, port: u16) -> Self {
+        let start = || {
+            let jars = jars(Path::new(DISTRIBUTION))?;
+            Self::launch(port, |_| Ok(node(Path::new(DISTRIBUTION), &jars, file)))
+        };
+        start().unwrap_or_else(|error: ServerError| panic!("{error}"))
+    }
+
     /// Runs a line of shell, as an operator does, with Kafka's own commands.
     ///
     /// # Panics
     /// Panics with the output if the line fails.
     pub fn run(&self, line: &str) {
+        drop(Self::run_in(self.folder(), line));
+    }
+
+    /// Runs lines of shell in a folder, as an operator does, with Kafka's own commands, and returns the output.
+    ///
+    /// # Panics
+    /// Panics with the output if a line fails.
+    #[must_use]
+    pub fn run_in(folder: &Path, lines: &str) -> String {
         let jars = Path::new(DISTRIBUTION).join("libs");
-        let mut script = COMMANDS.map(|(name, class)| function(name, &java(&jars, HEAP, &[class]))).join("\n");
-        script.extend(["\n", line]);
-        let output = Command::new("bash").args(["-c", &script]).output().expect("bash runs");
-        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        assert!(output.status.success(), "{line}: {out}{err}");
+        let jars = jars.canonicalize().unwrap_or(jars);
+        let command = |class| java_with_archive(Path::new(DISTRIBUTION), &jars, &[class]);
+        let functions = COMMANDS.map(|(name, class)| function(name, &command(class))).join("\n");
+        let script = format!("{functions}\nset -e\n{lines}");
+        let output = Command::new("bash").args(["-c", &script]).current_dir(folder).output().expect("bash runs");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        assert!(output.status.success(), "{lines}: {text}");
+        text
     }
 }
 
@@ -141,26 +198,34 @@ fn launch(
     distribution: &Path,
     protocol: &str,
     properties: &str,
-    far: Option<FarListener>,
+    more: &[KafkaListener],
 ) -> Result<Server<KafkaKind>, ServerError> {
     let (jars, port) = (jars(distribution)?, free_port());
     Server::launch(port, |folder| {
         let file = folder.join("server.properties");
-        fs::write(&file, properties_file(folder, port, protocol, far) + properties)?;
-        let file = file.display().to_string();
+        fs::write(&file, properties_file(folder, port, protocol, more) + properties)?;
         let formatted = distribution.join(FORMATTED);
         if formatted.is_dir() {
             copy_files(&formatted, &folder.join(LOGS))?;
         } else {
-            format(&jars, &file)?;
+            format(&jars, &file.display().to_string())?;
         }
-        let mut command = java(&jars, HEAP, &["kafka.Kafka", &file]);
-        let archive = distribution.join(CLASS_ARCHIVE);
-        if archive.is_file() {
-            command.insert(1, format!("-XX:SharedArchiveFile={}", archive.display()));
-        }
-        Ok(command)
+        Ok(node(distribution, &jars, &file))
     })
+}
+
+/// Returns the command that starts a node.
+pub(crate) fn node(distribution: &Path, jars: &Path, file: &Path) -> Vec<String> {
+    java_with_archive(distribution, jars, &["kafka.Kafka", &file.display().to_string()])
+}
+
+/// Returns the command that runs a class of Kafka, with the archive of loaded classes.
+fn java_with_archive(distribution: &Path, jars: &Path, args: &[&str]) -> Vec<String> {
+    let mut command = java(jars, HEAP, args);
+    if let Ok(archive) = distribution.join(CLASS_ARCHIVE).canonicalize() {
+        command.insert(1, format!("-XX:SharedArchiveFile={}", archive.display()));
+    }
+    command
 }
 
 /// Formats the data folder that a properties file names.
@@ -175,7 +240,7 @@ fn format(jars: &Path, file: &str) -> Result<(), ServerError> {
 }
 
 /// Copies the files of a folder without subfolders.
-fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
@@ -184,12 +249,13 @@ fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn properties_file(folder: &Path, port: u16, protocol: &str, far: Option<FarListener>) -> String {
+fn properties_file(folder: &Path, port: u16, protocol: &str, more: &[KafkaListener]) -> String {
     let (controller, logs) = (free_port(), folder.join(LOGS));
     let logs = logs.display();
-    let listener = |port: u16| format!("FAR://127.0.0.1:{port},");
-    let listens = far.map_or_else(String::new, |far| listener(far.port));
-    let advertised = far.map_or_else(String::new, |far| listener(far.advertised));
+    let each = |text: fn(&KafkaListener) -> String| more.iter().map(text).collect::<String>();
+    let listens = each(|it| format!("{}://127.0.0.1:{},", it.name, it.port));
+    let advertised = each(|it| format!("{}://127.0.0.1:{},", it.name, it.advertised));
+    let protocols = each(|it| format!(",{}:{}", it.name, it.protocol));
     format!(
         "process.roles=broker,controller
 node.id=1
@@ -199,7 +265,7 @@ listeners={listens}{protocol}://127.0.0.1:{port},CONTROLLER://127.0.0.1:{control
 advertised.listeners={advertised}{protocol}://127.0.0.1:{port}
 inter.broker.listener.name={protocol}
 # The controller's listener is always plain text.
-listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT,FAR:PLAINTEXT
+listener.security.protocol.map={protocol}:{protocol},CONTROLLER:PLAINTEXT{protocols}
 log.dirs={logs}
 offsets.topic.replication.factor=1
 # The controller readmits a killed broker after its session has expired; the default is 9 s.

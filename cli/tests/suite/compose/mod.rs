@@ -121,7 +121,9 @@ fn the_image_is_built_from_existing_sources_and_has_neither_root_nor_a_shell() {
         assert!(copied.iter().any(|source| Path::new(member).starts_with(source)), "{member} is not copied");
     }
     let [builder, last] = dockerfile.stages() else { panic!("two stages") };
-    assert!(builder.iter().any(|line| line.contains("cargo build --release --locked -p tollgate-cli")));
+    assert!(
+        builder.iter().any(|line| line.contains("cargo build --release --locked -p tollgate-cli --features kafka-tls"))
+    );
     let user = image::last(last, "USER").split(':').next().unwrap();
     assert!(user.parse::<u32>().is_ok_and(|id| id > 0), "{user} may be root");
     let exposed: Vec<u16> = image::last(last, "EXPOSE").split(' ').map(|port| port.parse().unwrap()).collect();

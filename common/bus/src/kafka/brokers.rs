@@ -13,6 +13,12 @@ impl KafkaSettings {
         }
     }
 
+    /// Returns the flags by which Kafka's commands reach the brokers. An operator keeps the own login in a file.
+    pub(super) fn tool_flags(&self) -> String {
+        let login = if self.access.is_used() { " --command-config admin.properties" } else { "" };
+        format!("--bootstrap-server {}{login}", self.brokers)
+    }
+
     pub(super) fn unreachable(&self, reason: String) -> BusError {
         BusError::Unreachable { brokers: self.brokers.clone(), reason }
     }

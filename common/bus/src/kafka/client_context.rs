@@ -13,8 +13,10 @@ use rdkafka::config::RDKafkaLogLevel;
 use rdkafka::consumer::ConsumerContext;
 use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 
+use super::access_fault::{AccessFault, AccessFaults};
 use super::errors::remedy;
 use super::rejections::Rejections;
+use super::unsent::UnsentRecords;
 use crate::BusError;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::one_line::excerpt;
@@ -30,13 +32,14 @@ struct ContextInner {
     /// True if changes of the connection are logged above `debug`; one client per process does so.
     logs_connection: bool,
     started: Stopwatch,
+    faults: AccessFaults,
+    unsent: UnsentRecords,
     state: Mutex<ConnectionState>,
 }
 
 #[derive(Default)]
 struct ConnectionState {
     lost: bool,
-    auth_failure: Option<String>,
     last_error: Option<String>,
     /// Topics and error codes logged since the connection was established.
     logged: Vec<(String, Code)>,
@@ -44,15 +47,26 @@ struct ConnectionState {
 }
 
 impl KafkaContext {
-    pub(super) fn new(client: String, brokers: &str, logs_connection: bool) -> Self {
-        let (brokers, state) = (brokers.to_owned(), Mutex::default());
-        Self(Arc::new(ContextInner { client, brokers, logs_connection, started: Stopwatch::start(), state }))
+    /// Creates the state of a client that shares the faults of the access with the other clients of its bus.
+    pub(super) fn new(client: String, brokers: &str, logs_connection: bool, faults: AccessFaults) -> Self {
+        let (brokers, started) = (brokers.to_owned(), Stopwatch::start());
+        let (unsent, state) = (UnsentRecords::default(), Mutex::default());
+        Self(Arc::new(ContextInner { client, brokers, logs_connection, started, faults, unsent, state }))
+    }
+
+    /// Returns the records that a replaced producer has not sent.
+    pub(super) fn unsent(&self) -> &UnsentRecords {
+        &self.0.unsent
+    }
+
+    /// Returns the faults of the access to the brokers.
+    pub(super) fn faults(&self) -> &AccessFaults {
+        &self.0.faults
     }
 
     /// Records that a record was received or acknowledged.
     pub(super) fn confirm_connection(&self) {
         let mut state = self.0.state.lock();
-        state.auth_failure = None;
         if std::mem::take(&mut state.lost) {
             state.logged.clear();
             if self.0.logs_connection {
@@ -87,9 +101,12 @@ impl KafkaContext {
         }
     }
 
-    /// Returns the reason of an authentication failure since the last call.
-    pub(super) fn take_auth_failure(&self) -> Option<String> {
-        self.0.state.lock().auth_failure.take()
+    /// Records a fault of the access, and logs it once for all clients of the bus.
+    fn note_fault(&self, fault: &AccessFault) {
+        if self.0.faults.note(fault) {
+            let (broker, reason, remedy) = (&fault.node, &fault.detail, fault.remedy());
+            tracing::warn!(broker, %reason, remedy, "a broker of Kafka cannot be used");
+        }
     }
 
     pub(super) fn last_error(&self) -> Option<String> {
@@ -100,26 +117,30 @@ impl KafkaContext {
 impl ClientContext for KafkaContext {
     fn log(&self, _: RDKafkaLogLevel, facility: &str, message: &str) {
         tracing::debug!(client = self.0.client, facility, message, "librdkafka");
+        if let Some(fault) = AccessFault::of_log(message) {
+            self.note_fault(&fault);
+        }
     }
 
     fn error(&self, error: Native, reason: &str) {
         let (client, brokers) = (&self.0.client, &self.0.brokers);
+        let code = error.rdkafka_error_code();
         let mut state = self.0.state.lock();
-        let remedy = match error.rdkafka_error_code() {
-            Some(Code::Authentication | Code::SaslAuthenticationFailed | Code::SSL) => {
-                state.auth_failure = Some(reason.to_owned());
-                "check security.protocol, sasl.* and ssl.*"
-            }
-            Some(Code::AllBrokersDown) => "start it or correct its address; Tollgate reconnects by itself",
-            _ => {
-                state.last_error = Some(reason.to_owned());
-                return;
-            }
-        };
+        if let Some(fault) = AccessFault::of(code, reason) {
+            state.lost = true;
+            self.note_fault(&fault);
+            return;
+        }
+        if code != Some(Code::AllBrokersDown) {
+            self.0.faults.forget_unreachable(reason);
+            state.last_error = Some(reason.to_owned());
+            return;
+        }
         if !std::mem::replace(&mut state.lost, true) {
-            let reason = state.auth_failure.as_ref().or(state.last_error.as_ref()).map_or(reason, |known| known);
+            let reason = state.last_error.as_deref().unwrap_or(reason);
             if self.0.logs_connection {
-                let reason = excerpt(reason);
+                let (reason, remedy) =
+                    (excerpt(reason), "start it or correct its address; Tollgate reconnects by itself");
                 tracing::warn!(brokers, %reason, remedy, "the connection to Kafka is lost");
             } else {
                 tracing::debug!(client, brokers, reason, "the connection to Kafka is lost");

@@ -1,6 +1,6 @@
 //! Errors of settings and of topics, with their remedies.
 
-use rdkafka::error::RDKafkaErrorCode as Code;
+use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 
 use crate::BusError;
 
@@ -34,4 +34,57 @@ pub(super) const fn remedy(code: Code) -> &'static str {
         }
         _ => "check the brokers' log for this topic and reason; Tollgate goes on by itself",
     }
+}
+
+/// Converts the error of settings that are valid one by one but not together.
+pub(super) fn contradictory(error: Native) -> BusError {
+    let reason = match error {
+        Native::ClientConfig(_, _, ref name, _) => return unusable(name, &error),
+        Native::ClientCreation(reason) => reason,
+        _ => "librdkafka cannot create a client".to_owned(),
+    };
+    BusError::setting("settings", &reason, "correct the settings that are passed through to librdkafka")
+}
+
+/// Returns the error of a setting that librdkafka refuses.
+pub(super) fn unusable(name: &str, error: &Native) -> BusError {
+    let Native::ClientConfig(_, message, ..) = error else {
+        return BusError::setting(name, "it contains a zero byte", "remove it");
+    };
+    if message.contains("not supported in this build") {
+        return not_in_this_build(name);
+    }
+    let (reason, remedy) = if message.starts_with("No such configuration property") {
+        ("librdkafka has no such setting", "see its CONFIGURATION.md for the names")
+    } else {
+        ("librdkafka rejects its value", "see its CONFIGURATION.md for the values")
+    };
+    BusError::setting(name, reason, remedy)
+}
+
+/// Returns the error of a setting that this build does not have.
+pub(super) fn not_in_this_build(name: &str) -> BusError {
+    let (reason, remedy) = if cfg!(feature = "kafka-tls") {
+        ("librdkafka was built without it", "it needs a library that Tollgate does not include")
+    } else {
+        (
+            "this build has neither TLS nor SCRAM",
+            "use the package or the image, or build with `cargo build --release --features kafka-tls`",
+        )
+    };
+    BusError::setting(name, reason, remedy)
+}
+
+/// Returns true for errors that a retry cannot resolve.
+pub(super) const fn is_permanent(code: Code) -> bool {
+    matches!(
+        code,
+        Code::TopicAuthorizationFailed
+            | Code::ClusterAuthorizationFailed
+            | Code::PolicyViolation
+            | Code::InvalidTopic
+            | Code::InvalidConfig
+            | Code::UnsupportedVersion
+            | Code::UnsupportedFeature
+    )
 }

@@ -12,9 +12,12 @@ use rdkafka::error::KafkaError as Native;
 use rdkafka::message::Message;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
+use super::KafkaSettings;
+use super::access_fault::AccessFaults;
 use super::client_context::KafkaContext;
-use super::producer::{DeliveryTag, ProducerHandle};
-use super::{KafkaSettings, settings::contradictory};
+use super::errors::contradictory;
+use super::producer::ProducerHandle;
+use super::unsent::DeliveryTag;
 use crate::reports::ReportQueue;
 use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
@@ -74,8 +77,9 @@ impl Layout {
 pub(super) fn read(settings: &KafkaSettings, wait: Duration) -> Result<Layout, BusError> {
     let waited = Stopwatch::start();
     let unreachable = |reason: &str| settings.unreachable(format!("{reason} while reading the layout record"));
-    let context = KafkaContext::new("reader of the layout record".into(), &settings.brokers, false);
-    let mut config = settings.consumer(false);
+    let context =
+        KafkaContext::new("reader of the layout record".into(), &settings.brokers, false, AccessFaults::default());
+    let mut config = settings.consumer(false)?;
     config.set("enable.partition.eof", "true");
     let consumer: BaseConsumer<KafkaContext> = config.create_with_context(context).map_err(contradictory)?;
     let name = settings.name(Topic::Rules);

@@ -11,12 +11,20 @@
 
 mod topic_set;
 mod errors;
+mod access;
+mod access_fault;
+#[cfg(feature = "kafka-tls")]
+mod tls_fault;
 mod settings;
 mod brokers;
+mod refused;
 mod rejections;
+mod unsent;
 mod client_context;
 #[expect(unsafe_code, reason = "rdkafka has no safe wrapper of DescribeTopics; the module documents its safety")]
 mod topic_id;
+mod found_topics;
+mod rights;
 mod producer;
 mod layout;
 mod topic_settings;
@@ -31,15 +39,18 @@ use std::time::Duration;
 
 use rdkafka::producer::Producer as _;
 
+use self::access_fault::AccessFaults;
 use self::brokers::raw_partition;
 use self::client_context::KafkaContext;
 use self::producer::ProducerHandle;
 use self::shared::KafkaShared;
+use self::topic_id::{FoundTopic, TopicOperation};
 use super::logs::partitions_of;
 use super::{Bus, BusError, ReadFrom, Topic};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::signals::{LogId, Offset};
 
+pub use self::access::{KafkaAccess, SaslMechanism};
 pub use self::reader::KafkaReader;
 pub use self::settings::{KafkaSettings, PARTITIONS_DEFAULT};
 pub use self::topic_set::TopicSet;
@@ -58,9 +69,9 @@ impl KafkaBus {
     /// Returns an error if a setting cannot be used.
     pub fn new(settings: KafkaSettings) -> Result<Self, BusError> {
         settings.validate()?;
-        let context = KafkaContext::new("writer".into(), &settings.brokers, true);
-        let producer = ProducerHandle::new(settings.producer(), context)?;
-        let shared = Arc::new(KafkaShared::new(settings, producer));
+        let context = KafkaContext::new("writer".into(), &settings.brokers, true, AccessFaults::default());
+        let producer = ProducerHandle::new(&settings.producer()?, context)?;
+        let shared = Arc::new(KafkaShared::new(settings, producer)?);
         if !shared.settings.settings.is_empty() {
             // `reader` cannot return an error, so settings that fail only in a consumer are detected here.
             KafkaReader::new(&shared, Topic::Presence, &[], ReadFrom::Next)?;
@@ -83,11 +94,15 @@ impl Bus for KafkaBus {
     type Reader = KafkaReader;
 
     fn prepare(&self, wait: Duration) -> Result<(), BusError> {
+        self.0.renew_if_refused()?;
         let mut verified = self.0.verified.lock();
-        let found = topics::prepare(&self.0.settings, &self.0.producer, wait, verified.take())?;
+        let found = topics::prepare(&self.0.settings, &self.0.producer, &self.0.needed, wait, verified.take())?;
         self.0.ids.lock().extend(found.ids());
+        let rights = self.0.needed.check(&self.0.settings, found.topics());
+        self.0.note_writable(found.topics());
         *verified = Some(found);
         self.0.prepared.store(true, Ordering::Release);
+        rights?;
         self.0.producer.context.rejection().map_or(Ok(()), Err)
     }
 
@@ -100,13 +115,14 @@ impl Bus for KafkaBus {
         let producer = self.0.producer.current();
         let found = topic_id::describe(producer.client(), vec![self.0.settings.name(topic)], METADATA_WAIT);
         let mut ids = self.0.ids.lock();
-        if let Ok([Some(found)]) = found.as_deref() {
+        if let Ok([FoundTopic::Shown(found)]) = found.as_deref() {
             ids.insert(topic, found.id);
         }
         ids.get(&topic).copied().unwrap_or_default()
     }
 
     fn writer(&self, topic: Topic) -> KafkaWriter {
+        self.0.needed.add(TopicOperation::Write, topic);
         KafkaWriter { shared: self.0.clone(), topic, name: self.0.settings.name(topic), queue: Arc::default() }
     }
 
@@ -114,6 +130,7 @@ impl Bus for KafkaBus {
     /// Panics if no thread can be spawned for the consumer; [`KafkaBus::new`] has verified that the settings are valid
     /// for one.
     fn reader(&self, topic: Topic, partitions: &[Partition], from: ReadFrom) -> KafkaReader {
+        self.0.needed.add(TopicOperation::Read, topic);
         KafkaReader::new(&self.0, topic, partitions, from)
             .expect("settings that were valid for one consumer are valid for another")
     }

@@ -12,41 +12,36 @@ use parking_lot::{Mutex, RwLock};
 use rdkafka::ClientConfig;
 use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 use rdkafka::message::{DeliveryResult, Message};
-use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext};
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _, ProducerContext, PurgeConfig};
 
 use super::brokers::raw_partition;
 use super::client_context::KafkaContext;
-use super::settings;
-use crate::reports::ReportQueue;
+use super::errors::contradictory;
+use super::unsent::{DeliveryTag, UnsentRecord};
 use crate::{BusError, DeliveryReport};
 use tollgate_core::clock::Stopwatch;
-use tollgate_core::counter::Partition;
 
 /// Maximum number of events per poll, so that polling a busy producer ends.
 const EVENTS_MAX: usize = 1_000;
+/// Time for the reports of a producer whose records are taken back.
+const PURGE_WAIT: Duration = Duration::from_secs(1);
 /// Pause between two polls of a flush.
 const FLUSH_STEP: Duration = Duration::from_millis(1);
 
 type Producer = BaseProducer<KafkaContext>;
 
-/// Producer that is replaced after a fatal error.
+/// Producer that is replaced after a fatal error, and when the access to the brokers changes.
 pub(super) struct ProducerHandle {
-    config: ClientConfig,
+    config: Mutex<ClientConfig>,
     pub(super) context: KafkaContext,
     producer: RwLock<Arc<Producer>>,
     polling: Mutex<()>,
 }
 
-/// Data that librdkafka returns with a record's delivery report.
-pub(super) struct DeliveryTag {
-    pub(super) queue: Arc<ReportQueue>,
-    pub(super) partition: Partition,
-    pub(super) tag: u64,
-}
-
 impl ProducerHandle {
-    pub(super) fn new(config: ClientConfig, context: KafkaContext) -> Result<Self, BusError> {
-        let producer = config.create_with_context(context.clone()).map_err(settings::contradictory)?;
+    pub(super) fn new(config: &ClientConfig, context: KafkaContext) -> Result<Self, BusError> {
+        let producer = config.create_with_context(context.clone()).map_err(contradictory)?;
+        let config = Mutex::new(config.clone());
         Ok(Self { config, context, producer: RwLock::new(Arc::new(producer)), polling: Mutex::default() })
     }
 
@@ -96,6 +91,35 @@ impl ProducerHandle {
         }
     }
 
+    /// Replaces the producer by one with another configuration. Records that the old one has not sent go to the new one.
+    pub(super) fn renew(&self, config: &ClientConfig) -> Result<(), BusError> {
+        let new: Arc<Producer> = Arc::new(config.create_with_context(self.context.clone()).map_err(contradictory)?);
+        *self.config.lock() = config.clone();
+        let _polling = self.polling.lock();
+        let mut producer = self.producer.write();
+        let old = std::mem::replace(&mut *producer, new.clone());
+        let unsent = self.context.unsent();
+        unsent.collect();
+        old.purge(PurgeConfig::default().queue().inflight());
+        let waited = Stopwatch::start();
+        while old.in_flight_count() > 0 && waited.elapsed() < PURGE_WAIT {
+            old.poll(FLUSH_STEP);
+        }
+        for record in unsent.take() {
+            let UnsentRecord { topic, key, payload, tag } = record;
+            let partition = raw_partition(tag.partition);
+            let record = BaseRecord::<[u8], [u8], _>::with_opaque_to(&topic, tag).partition(partition);
+            let record = BaseRecord { key: key.as_deref(), ..record.payload(&payload) };
+            if let Err((_, record)) = new.send(record) {
+                let DeliveryTag { queue, partition, tag } = *record.delivery_opaque;
+                queue.push(DeliveryReport { partition, tag, offset: None });
+            }
+        }
+        drop(producer);
+        std::thread::spawn(move || drop(old));
+        Ok(())
+    }
+
     /// Replaces a producer after a fatal error: an idempotent producer that detects an unexplained gap in the log stops
     /// sending.
     fn replace(&self, broken: &Arc<Producer>) {
@@ -108,7 +132,7 @@ impl ProducerHandle {
             "all",
             Code::Fatal,
         );
-        match self.config.create_with_context(self.context.clone()) {
+        match self.config.lock().create_with_context(self.context.clone()) {
             Ok(new) => {
                 let old = std::mem::replace(&mut *producer, Arc::new(new));
                 drop(producer);
@@ -128,6 +152,12 @@ impl ProducerContext for KafkaContext {
             Ok(message) => {
                 self.record_accepted(message.topic());
                 u64::try_from(message.offset()).ok()
+            }
+            Err((error, message)) if code(error) == Code::PurgeQueue && self.unsent().is_collecting() => {
+                let (topic, key) = (message.topic().to_owned(), message.key().map(<[u8]>::to_vec));
+                let payload = message.payload().unwrap_or_default().to_vec();
+                self.unsent().add(UnsentRecord { topic, key, payload, tag: delivery_tag });
+                return;
             }
             Err((error, message)) => {
                 self.record_rejected(message.topic(), code(error));

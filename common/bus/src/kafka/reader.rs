@@ -15,8 +15,8 @@ use rdkafka::topic_partition_list::{Offset as KafkaOffset, TopicPartitionList};
 
 use super::brokers::raw_partition;
 use super::client_context::KafkaContext;
+use super::errors::contradictory;
 use super::layout::LAYOUT_KEY;
-use super::settings;
 use super::shared::KafkaShared;
 use crate::{BusError, BusRecord, LogReader, ReadFrom, Topic};
 use tollgate_core::clock::{Stopwatch, Timestamp};
@@ -40,6 +40,10 @@ pub struct KafkaReader {
     /// Offset of the next record of each assigned partition.
     next: HashMap<Partition, Offset>,
     missed: u64,
+    /// True if the partitions stay as they are.
+    is_fixed: bool,
+    /// Number of renewals of the access that the consumer knows.
+    renewals: u64,
 }
 
 impl KafkaReader {
@@ -49,17 +53,38 @@ impl KafkaReader {
         partitions: &[Partition],
         from: ReadFrom,
     ) -> Result<Self, BusError> {
-        let context = KafkaContext::new(format!("reader of {}", topic.as_str()), &shared.settings.brokers, false);
-        let consumer = shared
-            .settings
-            .consumer(!partitions.is_empty())
-            .create_with_context(context)
-            .map_err(settings::contradictory)?;
+        let renewals = shared.renewals();
+        let is_fixed = !partitions.is_empty();
+        let consumer = consumer(shared, topic, is_fixed)?;
         let pending = partitions.iter().map(|partition| (*partition, from)).collect();
         let (shared, name) = (shared.clone(), shared.settings.name(topic));
-        let mut reader = Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0 };
+        let mut reader =
+            Self { shared, topic, name, consumer, pending, next: HashMap::new(), missed: 0, is_fixed, renewals };
         reader.assign_pending(START_WAIT);
         Ok(reader)
+    }
+
+    /// Replaces the consumer after the access to the brokers has changed. It goes on behind the last record.
+    fn renew(&mut self, renewals: u64) {
+        let mut list = TopicPartitionList::new();
+        for (partition, next) in &self.next {
+            let added =
+                list.add_partition_offset(&self.name, raw_partition(*partition), KafkaOffset::Offset(raw(*next)));
+            debug_assert!(added.is_ok(), "the offset is a number");
+        }
+        let renewed = consumer(&self.shared, self.topic, self.is_fixed).and_then(|consumer| {
+            consumer.incremental_assign(&list).map_err(contradictory)?;
+            Ok(consumer)
+        });
+        match renewed {
+            Ok(consumer) => {
+                self.renewals = renewals;
+                let old = std::mem::replace(&mut self.consumer, consumer);
+                // Closing it waits for brokers that refuse it.
+                std::thread::spawn(move || drop(old));
+            }
+            Err(error) => tracing::debug!(topic = self.name, %error, "a reader is not renewed yet"),
+        }
     }
 
     /// Assigns the pending partitions with known start offsets; the others stay pending.
@@ -143,6 +168,10 @@ impl KafkaReader {
 impl LogReader for KafkaReader {
     fn poll(&mut self, wait: Duration, records_max: usize) -> Vec<BusRecord> {
         let waited = Stopwatch::start();
+        let renewals = self.shared.renewals();
+        if renewals != self.renewals {
+            self.renew(renewals);
+        }
         self.assign_pending(wait.clamp(START_WAIT_MIN, START_WAIT));
         let mut taken = Vec::new();
         while taken.len() < records_max {
@@ -155,6 +184,8 @@ impl LogReader for KafkaReader {
                     let record = record(&message);
                     taken.extend(record.filter(|record| self.accept(record) && !is_layout));
                 }
+                // A consumer asks for the coordinator of its group, which no reader needs.
+                Some(Err(Native::MessageConsumption(Code::GroupAuthorizationFailed))) => {}
                 Some(Err(Native::MessageConsumption(code))) if !is_connection_error(code) => {
                     self.consumer.context().log_failure("records cannot be read", &self.name, code);
                 }
@@ -194,6 +225,12 @@ impl LogReader for KafkaReader {
     fn missed(&self) -> u64 {
         self.missed
     }
+}
+
+fn consumer(shared: &KafkaShared, topic: Topic, is_fixed: bool) -> Result<BaseConsumer<KafkaContext>, BusError> {
+    let (name, faults) = (format!("reader of {}", topic.as_str()), shared.producer.context.faults().clone());
+    let context = KafkaContext::new(name, &shared.settings.brokers, false, faults);
+    shared.settings.consumer(is_fixed)?.create_with_context(context).map_err(contradictory)
 }
 
 fn record(message: &BorrowedMessage<'_>) -> Option<BusRecord> {

@@ -7,8 +7,9 @@ use std::fmt;
 
 use rdkafka::ClientConfig;
 use rdkafka::config::RDKafkaLogLevel;
-use rdkafka::error::KafkaError as Native;
 
+use super::access::KafkaAccess;
+use super::errors::{not_in_this_build, unusable};
 use super::topic_set::TopicSet;
 use crate::BusError;
 
@@ -27,7 +28,9 @@ pub struct KafkaSettings {
     pub topic_prefix: String,
     /// Topics that the bus carries.
     pub topics: TopicSet,
-    /// Settings of librdkafka (`security.protocol`, `sasl.username`, ...); they override Tollgate's values.
+    /// Login at the brokers, and TLS to them.
+    pub access: KafkaAccess,
+    /// Settings of librdkafka; they override Tollgate's values.
     pub settings: Vec<(String, String)>,
 }
 
@@ -113,6 +116,7 @@ impl KafkaSettings {
             partitions: PARTITIONS_DEFAULT,
             topic_prefix: String::new(),
             topics: TopicSet::Deployment,
+            access: KafkaAccess::default(),
             settings: Vec::new(),
         }
     }
@@ -133,6 +137,12 @@ impl KafkaSettings {
     #[must_use]
     pub fn carrying(self, topics: TopicSet) -> Self {
         Self { topics, ..self }
+    }
+
+    /// Returns the same settings with another access to the brokers.
+    #[must_use]
+    pub fn accessed(self, access: KafkaAccess) -> Self {
+        Self { access, ..self }
     }
 
     /// Returns the same settings with more settings of librdkafka.
@@ -160,6 +170,8 @@ impl KafkaSettings {
         {
             return Err(BusError::setting("topics", reason, remedy));
         }
+        self.access.check()?;
+        self.access.load()?;
         for (name, value) in &self.settings {
             if !cfg!(feature = "kafka-tls") && needs_tls(name, value) {
                 return Err(not_in_this_build(name));
@@ -172,25 +184,29 @@ impl KafkaSettings {
     }
 
     /// Returns the configuration of a client that neither reads nor writes.
-    pub(super) fn client(&self) -> ClientConfig {
+    pub(super) fn client(&self) -> Result<ClientConfig, BusError> {
         self.override_defaults(&[])
     }
 
-    pub(super) fn producer(&self) -> ClientConfig {
+    pub(super) fn producer(&self) -> Result<ClientConfig, BusError> {
         self.override_defaults(PRODUCER)
     }
 
     /// Settings of a reader whose partitions change, or stay as they are.
-    pub(super) fn consumer(&self, is_fixed: bool) -> ClientConfig {
+    pub(super) fn consumer(&self, is_fixed: bool) -> Result<ClientConfig, BusError> {
         let wait = ("fetch.wait.max.ms", if is_fixed { FETCH_WAIT_OF_FIXED_MS } else { FETCH_WAIT_MS });
         self.override_defaults(&[CONSUMER, &[wait]].concat())
     }
 
-    fn override_defaults(&self, table: &[(&str, &str)]) -> ClientConfig {
+    /// Returns the settings of a client, with the files of the access as they are now.
+    fn override_defaults(&self, table: &[(&str, &str)]) -> Result<ClientConfig, BusError> {
         let mut config = ClientConfig::new();
-        config.set_log_level(RDKafkaLogLevel::Warning).set("bootstrap.servers", &self.brokers);
+        config.set_log_level(RDKafkaLogLevel::Info).set("bootstrap.servers", &self.brokers);
         for (name, value) in ALL_CLIENTS.iter().chain(table) {
             config.set(*name, *value);
+        }
+        for (name, value) in self.access.load()? {
+            config.set(name, value);
         }
         for (name, value) in &self.settings {
             if let Some((_, ours)) = ALIASES.iter().find(|(other, _)| other == name) {
@@ -198,7 +214,7 @@ impl KafkaSettings {
             }
             config.set(name, value);
         }
-        config
+        Ok(config)
     }
 }
 
@@ -210,34 +226,10 @@ impl fmt::Debug for KafkaSettings {
             .field("partitions", &self.partitions)
             .field("topic_prefix", &self.topic_prefix)
             .field("topics", &self.topics)
+            .field("access", &self.access)
             .field("settings", &names)
             .finish()
     }
-}
-
-/// Converts the error of settings that are valid one by one but not together.
-pub(super) fn contradictory(error: Native) -> BusError {
-    let reason = match error {
-        Native::ClientConfig(_, _, ref name, _) => return unusable(name, &error),
-        Native::ClientCreation(reason) => reason,
-        _ => "librdkafka cannot create a client".to_owned(),
-    };
-    BusError::setting("settings", &reason, "correct the settings that are passed through to librdkafka")
-}
-
-fn unusable(name: &str, error: &Native) -> BusError {
-    let Native::ClientConfig(_, message, ..) = error else {
-        return BusError::setting(name, "it contains a zero byte", "remove it");
-    };
-    if message.contains("not supported in this build") {
-        return not_in_this_build(name);
-    }
-    let (reason, remedy) = if message.starts_with("No such configuration property") {
-        ("librdkafka has no such setting", "see its CONFIGURATION.md for the names")
-    } else {
-        ("librdkafka rejects its value", "see its CONFIGURATION.md for the values")
-    };
-    BusError::setting(name, reason, remedy)
 }
 
 /// Returns true for values that librdkafka without OpenSSL rejects as invalid, or accepts and then fails with.
@@ -250,15 +242,6 @@ fn needs_tls(name: &str, value: &str) -> bool {
     }
 }
 
-fn not_in_this_build(name: &str) -> BusError {
-    let (reason, remedy) = if cfg!(feature = "kafka-tls") {
-        ("librdkafka was built without it", "it needs a library that Tollgate does not include")
-    } else {
-        ("this build has neither TLS nor SCRAM", "build with `--features kafka-tls`")
-    };
-    BusError::setting(name, reason, remedy)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,9 +252,9 @@ mod tests {
 
     #[test]
     fn user_settings_override_defaults_also_by_alias() {
-        let config = with("queue.buffering.max.ms", "7").producer();
+        let config = with("queue.buffering.max.ms", "7").producer().unwrap();
         assert_eq!((config.get("queue.buffering.max.ms"), config.get("linger.ms")), (Some("7"), None));
-        assert_eq!(with("acks", "1").producer().get("acks"), Some("1"));
+        assert_eq!(with("acks", "1").producer().unwrap().get("acks"), Some("1"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Topic descriptions from the brokers: id and number of partitions.
+//! Topic descriptions from the brokers: id, number of partitions, and the operations that this user may use.
 //!
 //! Only librdkafka's `DescribeTopics` distinguishes a recreated topic from the old one of the same name, and it never
 //! creates a topic. rdkafka has no safe wrapper for it, so this is the crate's only file with unsafe code: it owns
@@ -23,6 +23,61 @@ pub(super) struct TopicDescription {
     /// Topic id, folded to 64 bits.
     pub(super) id: LogId,
     pub(super) partitions: usize,
+    /// One bit for each operation of an ACL that this user may use, by its number.
+    operations: u32,
+}
+
+/// Topic as this user finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FoundTopic {
+    /// There is none.
+    Missing,
+    /// This user may not know whether there is one.
+    Hidden,
+    Shown(TopicDescription),
+}
+
+/// Operation on a topic, as ACLs of Kafka name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TopicOperation {
+    Read,
+    Write,
+    Create,
+    Describe,
+    DescribeConfigs,
+}
+
+impl TopicOperation {
+    pub(super) const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Create, Self::Describe, Self::DescribeConfigs];
+
+    /// Returns the name in `kafka-acls.sh`.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "Read",
+            Self::Write => "Write",
+            Self::Create => "Create",
+            Self::Describe => "Describe",
+            Self::DescribeConfigs => "DescribeConfigs",
+        }
+    }
+
+    const fn bit(self) -> u32 {
+        let operation = match self {
+            Self::Read => raw::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_READ,
+            Self::Write => raw::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_WRITE,
+            Self::Create => raw::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_CREATE,
+            Self::Describe => raw::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_DESCRIBE,
+            Self::DescribeConfigs => raw::rd_kafka_AclOperation_t::RD_KAFKA_ACL_OPERATION_DESCRIBE_CONFIGS,
+        };
+        1 << operation as u32
+    }
+}
+
+impl TopicDescription {
+    /// Returns true if this user may use an operation. Brokers that do not tell permit all.
+    pub(super) const fn permits(&self, operation: TopicOperation) -> bool {
+        self.operations == 0 || self.operations & operation.bit() != 0
+    }
 }
 
 /// Owned librdkafka object, freed when dropped.
@@ -38,12 +93,12 @@ impl<T> Drop for NativeHandle<T> {
     }
 }
 
-/// Describes topics, in their order; the description of a missing topic is `None`. Waits at most about `wait`.
+/// Describes topics, in their order. Waits at most about `wait`.
 pub(super) fn describe<C: ClientContext>(
     client: &Client<C>,
     names: Vec<String>,
     wait: Duration,
-) -> Result<Vec<Option<TopicDescription>>, Code> {
+) -> Result<Vec<FoundTopic>, Code> {
     let names = names.into_iter().map(CString::new).collect::<Result<Vec<_>, _>>().map_err(|_| Code::InvalidTopic)?;
     let event = request(client, &names, wait)?;
     // SAFETY: the event is not null (checked in `request`) and lives until the end of this function. Its error is a
@@ -96,6 +151,11 @@ fn request<C: ClientContext>(
         if error.is_error() {
             return Err(error.into());
         }
+        let error = raw::rd_kafka_AdminOptions_set_include_authorized_operations(options.0, 1);
+        if !error.is_null() {
+            raw::rd_kafka_error_destroy(error);
+            return Err(Code::Fail);
+        }
         raw::rd_kafka_DescribeTopics(client, topics.0, options.0, queue.0);
         let event = raw::rd_kafka_queue_poll(queue.0, wait_ms(wait + RESPONSE_GRACE));
         if event.is_null() {
@@ -105,13 +165,17 @@ fn request<C: ClientContext>(
     }
 }
 
-fn read_description(topic: *const raw::rd_kafka_TopicDescription_t) -> Result<Option<TopicDescription>, Code> {
+fn read_description(topic: *const raw::rd_kafka_TopicDescription_t) -> Result<FoundTopic, Code> {
     // SAFETY: the caller took the description from an event that it still holds, and librdkafka's array contains no
-    // null. The error, the id and the number of partitions belong to the description; only numbers leave this block.
+    // null. The error, the id, the operations and the number of partitions belong to the description; only numbers leave
+    // this block.
     unsafe {
         let error = raw::rd_kafka_error_code(raw::rd_kafka_TopicDescription_error(topic));
         if error == raw::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART {
-            return Ok(None);
+            return Ok(FoundTopic::Missing);
+        }
+        if error == raw::rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED {
+            return Ok(FoundTopic::Hidden);
         }
         if error.is_error() {
             return Err(error.into());
@@ -123,6 +187,11 @@ fn read_description(topic: *const raw::rd_kafka_TopicDescription_t) -> Result<Op
             return Err(Code::Fail);
         }
         let (high, low) = (raw::rd_kafka_Uuid_most_significant_bits(id), raw::rd_kafka_Uuid_least_significant_bits(id));
-        Ok(Some(TopicDescription { id: (high ^ low).cast_unsigned(), partitions }))
+        let mut count = 0;
+        let operations = raw::rd_kafka_TopicDescription_authorized_operations(topic, &raw mut count);
+        let operations = if operations.is_null() { &[] } else { std::slice::from_raw_parts(operations, count) };
+        let operations = operations.iter().fold(0, |bits, operation| bits | 1 << *operation as u32);
+        let id = (high ^ low).cast_unsigned();
+        Ok(FoundTopic::Shown(TopicDescription { id, partitions, operations }))
     }
 }

@@ -9,11 +9,14 @@ use rdkafka::error::RDKafkaErrorCode as Code;
 use rdkafka::producer::Producer as _;
 
 use super::brokers::raw_partition;
+use super::errors::{contradictory, is_permanent};
+use super::found_topics::{FoundTopics, partitions_found, permits, topics_found};
 use super::layout::{self, Layout};
 use super::producer::{ProducerHandle, code};
-use super::topic_id::{self, TopicDescription};
+use super::rights::{self, NeededRights};
+use super::topic_id::{self, FoundTopic, TopicOperation};
 use super::topic_settings::{BY_BROKERS_CLOCK, KEPT_FOR_EVER, topic_settings};
-use super::{KafkaSettings, TopicSet, settings};
+use super::{KafkaSettings, TopicSet, refused};
 use crate::logs::partitions_of;
 use crate::{BusError, Topic};
 use tollgate_core::clock::Stopwatch;
@@ -31,17 +34,25 @@ const REPLICATION_DEFAULT: i32 = -1;
 
 /// Topics as they were when they were last verified.
 pub(super) struct VerifiedTopics {
-    descriptions: TopicDescriptions,
+    descriptions: Vec<(Topic, FoundTopic)>,
     at: Stopwatch,
 }
 
 impl VerifiedTopics {
     pub(super) fn ids(&self) -> impl Iterator<Item = (Topic, LogId)> {
-        self.descriptions.iter().map(|(topic, found)| (*topic, found.id))
+        let shown = |(topic, found): &(Topic, FoundTopic)| match found {
+            FoundTopic::Shown(found) => Some((*topic, found.id)),
+            FoundTopic::Missing | FoundTopic::Hidden => None,
+        };
+        self.descriptions.iter().filter_map(shown)
     }
 
-    fn are(&self, found: &TopicDescriptions) -> bool {
-        self.descriptions == *found && self.at.elapsed() < VERIFIED_FOR
+    pub(super) fn topics(&self) -> &FoundTopics {
+        &self.descriptions
+    }
+
+    fn are(&self, found: &FoundTopics) -> bool {
+        self.descriptions == found && self.at.elapsed() < VERIFIED_FOR
     }
 }
 
@@ -49,12 +60,11 @@ impl VerifiedTopics {
 pub(super) fn prepare(
     settings: &KafkaSettings,
     producer: &ProducerHandle,
+    needed: &NeededRights,
     wait: Duration,
     verified: Option<VerifiedTopics>,
 ) -> Result<VerifiedTopics, BusError> {
-    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start(), verified };
-    // Earlier authentication failures may have been resolved.
-    producer.context.take_auth_failure();
+    let admin = TopicAdmin { settings, producer, needed, wait, waited: Stopwatch::start(), verified };
     let descriptions = loop {
         match admin.prepare() {
             Err(error) if error.is_transient() && admin.rest() > RETRY_PAUSE => std::thread::sleep(RETRY_PAUSE),
@@ -69,7 +79,8 @@ pub(super) fn prepare(
 
 /// Missing topics are ignored.
 pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: Duration) -> Result<(), BusError> {
-    let admin = TopicAdmin { settings, producer, wait, waited: Stopwatch::start(), verified: None };
+    let needed = &NeededRights::default();
+    let admin = TopicAdmin { settings, producer, needed, wait, waited: Stopwatch::start(), verified: None };
     let names: Vec<String> = settings.topics.topics().iter().map(|topic| settings.name(*topic)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let deleted = block_on(admin.client()?.delete_topics(&names, &admin.options()));
@@ -86,29 +97,28 @@ pub(super) fn delete(settings: &KafkaSettings, producer: &ProducerHandle, wait: 
 struct TopicAdmin<'a> {
     settings: &'a KafkaSettings,
     producer: &'a ProducerHandle,
+    needed: &'a NeededRights,
     wait: Duration,
     waited: Stopwatch,
     verified: Option<VerifiedTopics>,
 }
-
-type TopicDescriptions = Vec<(Topic, TopicDescription)>;
 
 impl TopicAdmin<'_> {
     fn rest(&self) -> Duration {
         self.wait.saturating_sub(self.waited.elapsed())
     }
 
-    fn prepare(&self) -> Result<TopicDescriptions, BusError> {
+    fn prepare(&self) -> Result<Vec<(Topic, FoundTopic)>, BusError> {
         let mut found = self.describe()?;
-        let missing: Vec<Topic> = found.iter().filter(|(_, found)| found.is_none()).map(|(topic, _)| *topic).collect();
+        let missing = topics_found(&found, FoundTopic::Missing);
         if !missing.is_empty() {
             self.create(&missing)?;
             found = self.describe()?;
         }
-        let found =
-            found.into_iter().map(|(topic, found)| Some((topic, found?))).collect::<Option<TopicDescriptions>>();
-        let found =
-            found.ok_or_else(|| self.settings.unreachable("the created topics are not available yet".into()))?;
+        if !topics_found(&found, FoundTopic::Missing).is_empty() {
+            return Err(self.settings.unreachable("the created topics are not available yet".into()));
+        }
+        rights::check_verification(self.settings, &found)?;
         if self.verified.as_ref().is_some_and(|verified| verified.are(&found)) {
             return Ok(found);
         }
@@ -122,41 +132,44 @@ impl TopicAdmin<'_> {
         Ok(found)
     }
 
-    fn check_deployment(&self, found: &TopicDescriptions) -> Result<(), BusError> {
+    fn check_deployment(&self, found: &FoundTopics) -> Result<(), BusError> {
         let layout = layout::read(self.settings, self.rest())?;
         self.check_partitions(found, &layout)?;
         self.check_timestamps_of_calls()?;
         layout.check(self.settings)?;
-        if matches!(layout, Layout::Missing) {
+        // Another process writes it, if this user may not.
+        if matches!(layout, Layout::Missing) && permits(found, TopicOperation::Write, Topic::Rules) {
             layout::write(self.settings, self.producer, self.rest())?;
         }
         Ok(())
     }
 
-    fn check_ledger(&self, found: &TopicDescriptions) -> Result<(), BusError> {
+    fn check_ledger(&self, found: &FoundTopics) -> Result<(), BusError> {
         self.check_shared(found)?;
         self.check_settings(Topic::Ledger, &KEPT_FOR_EVER, "so entries of the ledger are lost")
     }
 
-    fn check_shared(&self, found: &TopicDescriptions) -> Result<(), BusError> {
-        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, found.partitions))
+    fn check_shared(&self, found: &FoundTopics) -> Result<(), BusError> {
+        found.iter().try_for_each(|(topic, found)| self.check_partitions_of(*topic, partitions_found(found)))
     }
 
-    fn describe(&self) -> Result<Vec<(Topic, Option<TopicDescription>)>, BusError> {
+    fn describe(&self) -> Result<Vec<(Topic, FoundTopic)>, BusError> {
         let topics = self.settings.topics.topics();
         let names = topics.iter().map(|topic| self.settings.name(*topic)).collect();
         let listed =
             || topics.iter().map(|topic| format!("`{}`", self.settings.name(*topic))).collect::<Vec<_>>().join(", ");
         let answer = topic_id::describe(self.producer.current().client(), names, self.rest().min(DESCRIBE_WAIT));
         self.producer.poll();
-        if let Some(reason) = self.producer.context.take_auth_failure() {
-            return Err(BusError::refused(
-                format!("Kafka at {} refuses the login: {reason}", self.settings.brokers),
-                "check security.protocol, sasl.* and ssl.*, which are passed through to librdkafka",
-            ));
-        }
-        let found = answer.map_err(|code| self.failed(&format!("describe the topics {}", listed()), code))?;
-        Ok(topics.iter().copied().zip(found).collect())
+        let faults = self.producer.context.faults();
+        let found = match (answer, faults.newest()) {
+            (Ok(found), _) => found,
+            (Err(_), Some(fault)) => return Err(refused::error(self.settings, &fault)),
+            (Err(code), None) => return Err(self.failed(&format!("describe the topics {}", listed()), code)),
+        };
+        faults.clear();
+        let found: Vec<_> = topics.iter().copied().zip(found).collect();
+        let hidden = topics_found(&found, FoundTopic::Hidden);
+        if hidden.is_empty() { Ok(found) } else { Err(rights::hidden(self.settings, &hidden, self.needed)) }
     }
 
     /// Topics that another process has just created are accepted.
@@ -182,6 +195,7 @@ impl TopicAdmin<'_> {
         for result in created.map_err(|error| self.failed("create topics", code(&error)))? {
             match result {
                 Ok(_) | Err((_, Code::TopicAlreadyExists)) => {}
+                Err((_, Code::TopicAuthorizationFailed)) => return Err(rights::not_creatable(self.settings, missing)),
                 Err((name, code)) => return Err(self.failed(&format!("create the topic `{name}`"), code)),
             }
         }
@@ -190,8 +204,9 @@ impl TopicAdmin<'_> {
 
     /// Compares the number of partitions in the settings with that of the layout record, or else of `calls`, and then the
     /// topics with it.
-    fn check_partitions(&self, found: &TopicDescriptions, layout: &Layout) -> Result<(), BusError> {
-        let of_calls = found.iter().find(|(topic, _)| *topic == Topic::Calls).map_or(0, |(_, found)| found.partitions);
+    fn check_partitions(&self, found: &FoundTopics, layout: &Layout) -> Result<(), BusError> {
+        let of_calls =
+            found.iter().find(|(topic, _)| *topic == Topic::Calls).map_or(0, |(_, found)| partitions_found(found));
         let laid_out = if let Layout::Partitions(number) = layout { *number as usize } else { of_calls };
         if laid_out != self.settings.partitions as usize {
             return Err(BusError::refused(
@@ -260,7 +275,7 @@ impl TopicAdmin<'_> {
     }
 
     fn client(&self) -> Result<AdminClient<DefaultClientContext>, BusError> {
-        self.settings.client().create().map_err(settings::contradictory)
+        self.settings.client()?.create().map_err(contradictory)
     }
 
     fn options(&self) -> AdminOptions {
@@ -279,18 +294,4 @@ impl TopicAdmin<'_> {
         let detail = self.producer.context.last_error().map(|error| format!(" ({error})")).unwrap_or_default();
         self.settings.unreachable(format!("cannot {action}: {code}{detail}"))
     }
-}
-
-/// Returns true for errors that a retry cannot resolve.
-fn is_permanent(code: Code) -> bool {
-    matches!(
-        code,
-        Code::TopicAuthorizationFailed
-            | Code::ClusterAuthorizationFailed
-            | Code::PolicyViolation
-            | Code::InvalidTopic
-            | Code::InvalidConfig
-            | Code::UnsupportedVersion
-            | Code::UnsupportedFeature
-    )
 }

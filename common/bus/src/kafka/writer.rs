@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rdkafka::error::RDKafkaErrorCode as Code;
 
-use super::producer::DeliveryTag;
 use super::shared::KafkaShared;
+use super::unsent::DeliveryTag;
 use crate::reports::ReportQueue;
 use crate::{DeliveryReport, LogWriter, QueueFull, Topic};
 use tollgate_core::counter::Partition;
@@ -26,7 +26,7 @@ impl LogWriter for KafkaWriter {
     fn append(&mut self, partition: Partition, payload: Vec<u8>, tag: u64) -> Result<(), QueueFull> {
         let producer = &self.shared.producer;
         producer.poll();
-        if !self.shared.is_prepared() {
+        if !self.shared.is_writable(self.topic) {
             return Err(QueueFull(payload));
         }
         let key = (self.topic == Topic::Rules).then_some(RULES_KEY);
