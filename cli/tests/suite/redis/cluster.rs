@@ -11,6 +11,8 @@ use crate::support::{Up, file, finish, tollgate};
 
 /// Maximum time from the end of an election to the next decision of Redis.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// Maximum time of the move of a slot.
+const PATIENCE: Duration = Duration::from_secs(40);
 /// Two rules that limit, and one in shadow; their counters lie on different primaries.
 const RULES: &str = "
 version: 1
@@ -20,8 +22,9 @@ rules:
   - { name: watched, per: [user, route], quota: 5/1m, shadow: true }
 ";
 
-fn fleet_agent(redis: &str, node: &str, rules: &str) -> Up {
-    let rules = file("rules.yaml", rules).display().to_string();
+/// Starts an agent with the rules of a test.
+fn fleet_agent(redis: &str, node: &str, test: &str, rules: &str) -> Up {
+    let rules = file(&format!("cluster-{test}-{node}.yaml"), rules).display().to_string();
     Up::of(&mut tollgate(&["agent", "--http", "127.0.0.1:0", "--node", node, "--rules", &rules, "--redis", redis]))
 }
 
@@ -49,7 +52,7 @@ fn check(agent: &Up, user: &str, route: &str, id: Option<&str>) -> (bool, String
 #[test]
 fn a_fleet_on_a_cluster_admits_the_quota() {
     let cluster = RedisCluster::start();
-    let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, RULES));
+    let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, "quota", RULES));
     agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
     for user in ["u1", "u2", "u3", "u4"] {
         let mut admitted = 0;
@@ -91,7 +94,7 @@ version: 1
 rules: [{ name: user, per: [user], quota: 600/1h, consistency: strict, leases: off, deadline: 100ms }]
 ";
     let cluster = RedisCluster::start_with(3, 0, &[]);
-    let agents = ["a", "b"].map(|node| fleet_agent(&cluster.url(), node, rules));
+    let agents = ["a", "b"].map(|node| fleet_agent(&cluster.url(), node, "move", rules));
     agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
     check(&agents[0], "u1", "r", None);
     let (from, slot) = slot_of_counter(&cluster);
@@ -104,7 +107,9 @@ rules: [{ name: user, per: [user], quota: 600/1h, consistency: strict, leases: o
                 let is_moved = &is_moved;
                 scope.spawn(move || {
                     let (mut admitted, mut calls, mut after) = (0, 0, 0);
+                    let began = Stopwatch::start();
                     while after < 500 {
+                        assert!(began.elapsed() < PATIENCE, "the slot has not moved");
                         calls += 1;
                         after += usize::from(is_moved.load(Ordering::Relaxed));
                         let id = format!("{:p}-{calls}", agent);
@@ -118,12 +123,13 @@ rules: [{ name: user, per: [user], quota: 600/1h, consistency: strict, leases: o
             })
             .collect();
         cluster.begin_move(slot, from, to);
-        // New ids are asked for at the other node meanwhile.
-        wait_for("redirections", || {
-            let info = cluster.nodes[to].command("INFO commandstats");
-            info.contains("cmdstat_asking").then_some(())
-        });
+        let has = |node: usize, section: &str, text: &str| {
+            cluster.nodes[node].command(&format!("INFO {section}")).contains(text).then_some(())
+        };
+        // A new id is missing at the node that has the counter.
+        wait_for("TRYAGAIN", || has(from, "errorstats", "errorstat_TRYAGAIN"));
         while cluster.move_keys(slot, from, to, 1) {}
+        wait_for("ASK", || has(to, "commandstats", "cmdstat_asking"));
         cluster.end_move(slot, from, to);
         while cluster.move_keys(slot, from, to, 10) {}
         is_moved.store(true, Ordering::Relaxed);
@@ -142,9 +148,9 @@ fn a_lost_primary_degrades_only_its_counters_until_its_replica_takes_over() {
     let mut cluster = RedisCluster::start();
     let rules = "
 version: 1
-rules: [{ name: user, per: [user], quota: 100000/1m, leases: off }]
+rules: [{ name: user, per: [user], quota: 100000/1m, leases: off, on_failure: open }]
 ";
-    let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, rules));
+    let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, "lost", rules));
     agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
     // The users whose counters each node holds.
     let users: Vec<String> = (0..60).map(|user| format!("u{user}")).collect();
@@ -191,7 +197,7 @@ rules:
   - { name: running, per: [user], quota: 1/1m, algorithm: concurrency, consistency: strict }
   - { name: watched, per: [user, route], quota: 5/1m, shadow: true }
 ";
-    let mut agents = ["a", "b"].map(|node| fleet_agent(&cluster.url(), node, rules));
+    let mut agents = ["a", "b"].map(|node| fleet_agent(&cluster.url(), node, "apart", rules));
     agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
     let log = Log::of(&mut agents[0]);
     for user in 0..12 {
@@ -213,8 +219,7 @@ rules:
         }
         assert_eq!(admitted, 40, "{user}");
     }
-    let [agent, _] = agents;
-    let _ = agent.end();
+    drop(agents);
     let told = log.rest();
     assert!(!told.iter().any(|line| line.contains("clock")), "{told:?}");
 }
@@ -238,7 +243,7 @@ fn faults_of_clusters_are_named_with_remedies() {
     for key in 0..20 {
         plain.client().check(&format!("sk_{key}"));
     }
-    let told = log.line("MOVED");
+    let told = log.line("is a node of a cluster");
     assert!(told.contains("redis+cluster://host,host"), "{told}");
     wait_for_store(&agent(&other.url(), &[]));
 
