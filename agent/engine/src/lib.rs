@@ -40,8 +40,8 @@ pub use report::{
 #[doc(hidden)]
 pub use report::{STRIPES, use_stripe};
 pub use request::{
-    DecidedRule, LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Operation, Output, Progress, StepAnswers, StoreRequest,
-    StoreStep, UNATTENDED_DEADLINE,
+    DecidedRule, LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX, Operation, Output, Progress, RequestStep, StepAnswers,
+    StoreRequest, UNATTENDED_DEADLINE,
 };
 pub use rules::RuleRanks;
 pub use store::{

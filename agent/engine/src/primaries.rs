@@ -10,7 +10,7 @@ use tollgate_core::counter::{CLUSTER_SLOTS, HashSlotId, PrimaryIndex};
 
 /// Primary of each slot.
 #[derive(Debug)]
-pub(crate) struct SlotOwners {
+pub(crate) struct PrimaryMap {
     /// None if there is one primary.
     owners: Option<Box<[AtomicU8]>>,
     /// Number of primaries that have had a slot.
@@ -19,7 +19,7 @@ pub(crate) struct SlotOwners {
     changes: AtomicUsize,
 }
 
-impl SlotOwners {
+impl PrimaryMap {
     /// Creates the map of a store with one primary, or with several of which none is known yet.
     pub(crate) fn new(has_slots: bool) -> Self {
         let owners = has_slots.then(|| (0..CLUSTER_SLOTS).map(|_| AtomicU8::new(0)).collect());

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use smallvec::SmallVec;
 use tollgate_core::counter::{ChargeResults, StoreError};
-use tollgate_engine::{StepAnswers, StoreRequest, StoreStep};
+use tollgate_engine::{RequestStep, StepAnswers, StoreRequest};
 
 use crate::store::ChargeStore;
 
@@ -32,7 +32,7 @@ pub(crate) enum StepsEvent {
 
 enum StepInFlight {
     /// It is sent once the step at this place is answered.
-    Waiting(Box<StoreStep>, usize),
+    Waiting(Box<RequestStep>, usize),
     Sent(Pin<Box<dyn Future<Output = Answer> + Send>>),
     Answered,
 }
@@ -53,7 +53,7 @@ impl<S: ChargeStore> StepsInFlight<S> {
     }
 
     /// Sends a step once more.
-    pub(crate) fn send_again(&mut self, place: usize, step: StoreStep) {
+    pub(crate) fn send_again(&mut self, place: usize, step: RequestStep) {
         self.steps[place] = self.sent(step);
     }
 
@@ -72,7 +72,7 @@ impl<S: ChargeStore> StepsInFlight<S> {
         &self.answers
     }
 
-    fn sent(&self, step: StoreStep) -> StepInFlight {
+    fn sent(&self, step: RequestStep) -> StepInFlight {
         let store = self.store.clone();
         let charge = async move { store.charge_at(step.primary, step.is_passing, &step.charges).await };
         StepInFlight::Sent(Box::pin(charge))

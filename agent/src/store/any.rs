@@ -9,7 +9,7 @@ use tollgate_engine::StoreShape;
 
 #[cfg(feature = "redis")]
 use super::RedisStore;
-use super::{ChargeStore, MemoryStore, SlotsListener, StoreError, StoreServer};
+use super::{ChargeStore, MemoryStore, OwnersListener, StoreError, StoreServer};
 
 /// Store that the settings of a [`Builder`](crate::Builder) select.
 #[non_exhaustive]
@@ -77,7 +77,7 @@ impl ChargeStore for AnyStore {
         }
     }
 
-    fn tell_slots(&self, listener: SlotsListener) {
+    fn tell_slots(&self, listener: OwnersListener) {
         match self {
             Self::Memory(store) => store.tell_slots(listener),
             #[cfg(feature = "redis")]

@@ -21,7 +21,7 @@ pub struct StoreServer {
 
 /// Listener that is told the primary of each slot; none for a slot that nobody serves.
 #[doc(hidden)]
-pub type SlotsListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
+pub type OwnersListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
 
 /// Store of counters. It is not meant to be implemented outside of Tollgate: its methods may change in any version.
 pub trait ChargeStore: Send + Sync + 'static {
@@ -68,7 +68,7 @@ pub trait ChargeStore: Send + Sync + 'static {
 
     /// Tells a listener the primary of each slot, whenever it changes. A store with one primary tells nothing.
     #[doc(hidden)]
-    fn tell_slots(&self, listener: SlotsListener) {
+    fn tell_slots(&self, listener: OwnersListener) {
         let _ = listener;
     }
 

@@ -14,7 +14,7 @@ mod any;
 mod conformance;
 
 pub use any::AnyStore;
-pub use charge_store::{ChargeStore, SlotsListener, StoreServer};
+pub use charge_store::{ChargeStore, OwnersListener, StoreServer};
 pub(crate) use fleet_services::FleetServices;
 #[doc(hidden)]
 pub use memory::CounterCopies;

@@ -32,7 +32,7 @@ impl RedisCluster {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn start_with(primaries: usize, replicas: usize, settings: &[&str]) -> Self {
-        Self::join(primaries, replicas, settings, |settings| Server::<RedisKind>::start_with(settings))
+        Self::join(primaries, replicas, settings, Server::<RedisKind>::start_with)
     }
 
     /// Starts three primaries without replicas, whose clocks can be set.
@@ -41,7 +41,7 @@ impl RedisCluster {
     /// As [`start`](Self::start), or if faketime is not installed.
     #[must_use]
     pub fn start_with_clocks() -> Self {
-        Self::join(3, 0, &[], |settings| Server::<RedisKind>::start_with_clock_and(settings))
+        Self::join(3, 0, &[], Server::<RedisKind>::start_with_clock_and)
     }
 
     fn join(

@@ -32,6 +32,7 @@ mod agent;
 mod aggregator;
 mod workload;
 mod simulation;
+mod store_incidents;
 mod ledger_log;
 mod mirror_link;
 mod sim_regions;

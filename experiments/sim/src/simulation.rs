@@ -13,7 +13,7 @@ use crate::aggregator::SimAggregator;
 use crate::bus::SimBus;
 use crate::environment::Environment;
 use crate::event::SimEvent;
-use crate::faults::{Cut, Faults, MemberFaults, StoreLoss, StoreState};
+use crate::faults::{Cut, Faults, MemberFaults};
 use crate::observation::Observation;
 use crate::planted_bugs::PlantedBug;
 use crate::primaries::SimPrimaries;
@@ -89,22 +89,6 @@ impl<'c> Simulation<'c> {
         &self.env.primaries
     }
 
-    /// Moves a slot with its counters to a primary. Agents learn of it when they ask the former one.
-    pub fn move_slot(&mut self, slot: u16, to: PrimaryIndex) {
-        self.env.primaries.move_slot(slot, to);
-    }
-
-    /// Moves a primary to another state.
-    pub fn set_primary(&mut self, primary: PrimaryIndex, state: StoreState) {
-        self.env.set_primary(primary, state);
-    }
-
-    /// Lets a primary fail over: what its replica lacks is lost.
-    pub fn fail_over(&mut self, primary: PrimaryIndex) {
-        self.env.primaries.store_mut(primary).lose(StoreLoss::SinceReplicated);
-        self.env.observe(Observation::StoreLost(StoreLoss::SinceReplicated));
-    }
-
     /// Returns the bus.
     #[must_use]
     pub fn bus(&self) -> &SimBus {
@@ -141,38 +125,6 @@ impl<'c> Simulation<'c> {
         let Some((_, event)) = self.env.scheduler.next_until(until) else { return false };
         self.apply(event);
         true
-    }
-
-    /// Moves the store to another state.
-    pub fn set_store(&mut self, state: StoreState) {
-        self.env.set_store(state);
-    }
-
-    /// Lets the store's clock step.
-    pub fn step_store_clock(&mut self, by_ms: i64) {
-        self.env.store().step_clock(by_ms);
-        let store_time = self.store().time(self.env.now());
-        self.env.observe(Observation::StoreClockStepped { by_ms, store_time });
-    }
-
-    /// Lets the clock of the bus step.
-    pub fn step_bus_clock(&mut self, by_ms: i64) {
-        self.env.bus.step_clock(by_ms);
-    }
-
-    /// Brings the store's replica up to date.
-    pub fn replicate(&mut self) {
-        let primaries = 0..=self.env.further();
-        for primary in primaries.filter_map(PrimaryIndex::new) {
-            self.env.primaries.store_mut(primary).replicate();
-        }
-        self.env.observe(Observation::StoreReplicated);
-    }
-
-    /// Lets the store lose data.
-    pub fn lose(&mut self, loss: StoreLoss) {
-        self.env.store().lose(loss);
-        self.env.observe(Observation::StoreLost(loss));
     }
 
     /// Makes the bus available or unavailable.

@@ -5,6 +5,7 @@ mod thread_rules;
 mod match_rules;
 mod record;
 mod planned_call;
+mod counted_at;
 mod plan_call;
 mod leases;
 mod decide;

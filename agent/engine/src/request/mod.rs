@@ -11,4 +11,4 @@ mod late_answer;
 pub use late_answer::{LATE_ANSWER_WAIT_MAX, LATE_REQUESTS_MAX};
 pub use operation::{Operation, Output, Progress, UNATTENDED_DEADLINE};
 pub use store_request::{DecidedRule, StoreRequest};
-pub use store_step::{StepAnswers, StoreStep};
+pub use store_step::{RequestStep, StepAnswers};

@@ -16,7 +16,7 @@ use tollgate_core::counter::{Charge, ChargeMode, StoreError};
 use crate::call::Destination;
 use crate::engine::{Context, Engine};
 use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
-use crate::request::store_step::{StepAnswers, StoreStep};
+use crate::request::store_step::{RequestStep, StepAnswers};
 use crate::store::{ChargeAnswers, ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 
 impl Engine {
@@ -70,7 +70,7 @@ impl Engine {
         &self,
         now: Timestamp,
         request: &mut StoreRequest,
-        step: &StoreStep,
+        step: &RequestStep,
         error: StoreError,
     ) -> Option<Duration> {
         let AskedRequest { charges, deadline, sent_at, destinations, pending, .. } = &mut *request.0;

@@ -15,7 +15,7 @@ use tollgate_core::counter::PrimaryIndex;
 
 /// Charges of a request that are applied at once.
 #[derive(Clone, Debug)]
-pub struct StoreStep {
+pub struct RequestStep {
     /// Primary that holds the counters.
     pub primary: PrimaryIndex,
     /// True if the slot is on its way to this primary, which must be told that it is asked for that reason (`ASKING`).
@@ -31,7 +31,7 @@ pub struct StoreStep {
 /// Answers of the store to the steps of a request, in their order; none of a step that is not answered.
 pub type StepAnswers = SmallVec<[Option<Result<ChargeResults, StoreError>>; 2]>;
 
-impl StoreStep {
+impl RequestStep {
     /// Returns the places of the charges in the request.
     pub(crate) fn places(&self) -> &[usize] {
         &self.places
@@ -41,15 +41,15 @@ impl StoreStep {
 impl StoreRequest {
     /// Returns the steps of the request. A step that must wait for another one stands behind it.
     #[must_use]
-    pub fn steps(&self) -> SmallVec<[StoreStep; 2]> {
+    pub fn steps(&self) -> SmallVec<[RequestStep; 2]> {
         let request = &*self.0;
-        let mut steps: SmallVec<[StoreStep; 2]> = SmallVec::new();
+        let mut steps: SmallVec<[RequestStep; 2]> = SmallVec::new();
         let (carried, own) = ((0..request.carried), (request.carried..request.charges.len()));
         for places in [carried, own] {
             let first = steps.len();
             for place in places {
                 let charge = &request.charges[place];
-                let is_of = |step: &StoreStep| request.has_one_step || slot(step) == charge.slot;
+                let is_of = |step: &RequestStep| request.has_one_step || slot(step) == charge.slot;
                 if let Some(step) = steps[first..].iter_mut().find(|step| is_of(step)) {
                     step.charges.push(charge.clone());
                     step.places.push(place);
@@ -57,7 +57,7 @@ impl StoreRequest {
                     let after = steps[..first].iter().position(is_of);
                     let (charges, places) = (SmallVec::from_iter([charge.clone()]), SmallVec::from_iter([place]));
                     let Destination { primary, is_passing, .. } = request.destinations[place];
-                    steps.push(StoreStep { primary, is_passing, charges, after, places });
+                    steps.push(RequestStep { primary, is_passing, charges, after, places });
                 }
             }
         }
@@ -84,7 +84,7 @@ impl StoreRequest {
     }
 }
 
-fn slot(step: &StoreStep) -> HashSlotId {
+fn slot(step: &RequestStep) -> HashSlotId {
     step.charges[0].slot
 }
 

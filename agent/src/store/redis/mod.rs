@@ -25,7 +25,7 @@ use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::{RuleRanks, StoreShape};
 use tollgate_redis::{Cluster, Connection, FleetRegistry, RedisLink, RuleMirror, Witnesses, read_limit};
 
-use super::{ChargeStore, FleetServices, SlotsListener, StoreError, StoreServer};
+use super::{ChargeStore, FleetServices, OwnersListener, StoreError, StoreServer};
 use cluster_lanes::ClusterLanes;
 use fleet_services::RedisServices;
 use gathered_steps::GatheredSteps;
@@ -50,7 +50,7 @@ pub struct RedisStore {
 /// Servers that execute steps.
 enum StepServers {
     One(GatheredSteps),
-    Cluster(ClusterLanes),
+    Cluster(Box<ClusterLanes>),
 }
 
 impl RedisStore {
@@ -62,7 +62,7 @@ impl RedisStore {
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>) -> Result<Self, RedisAddressError> {
         let (servers, link) = if settings.is_cluster() {
             let cluster = Cluster::new(settings, clock, steps::charge_script)?;
-            (StepServers::Cluster(ClusterLanes::new(settings, cluster.clone())), RedisLink::Cluster(cluster))
+            (StepServers::Cluster(Box::new(ClusterLanes::new(settings, cluster.clone()))), RedisLink::Cluster(cluster))
         } else {
             let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
             let gathered = GatheredSteps::new(Steps::new(settings, connection.clone()), settings.slots);
@@ -142,7 +142,7 @@ impl ChargeStore for RedisStore {
         }
     }
 
-    fn tell_slots(&self, listener: SlotsListener) {
+    fn tell_slots(&self, listener: OwnersListener) {
         if let StepServers::Cluster(lanes) = &self.servers {
             lanes.cluster.tell_slots(listener);
         }

@@ -28,14 +28,16 @@ fn fleet_agent(redis: &str, node: &str, test: &str, rules: &str) -> Up {
     Up::of(&mut tollgate(&["agent", "--http", "127.0.0.1:0", "--node", node, "--rules", &rules, "--redis", redis]))
 }
 
-/// Waits until the agent knows all primaries, and each decides.
-fn wait_for_cluster(agent: &Up, primaries: usize) {
-    wait_for("decisions of all primaries", || {
-        let health = agent.client().get("/healthz", &[]).json();
-        let nodes = health["redis"].as_array().map_or(0, Vec::len);
-        let are_up = health["redis"].as_array().is_some_and(|nodes| nodes.iter().all(|node| node["connected"] == true));
-        (nodes == primaries && are_up && health["status"] == "ok").then_some(())
-    });
+/// Waits until the agents know all three primaries, and each decides.
+fn wait_for_cluster(agents: &[Up]) {
+    for agent in agents {
+        wait_for("decisions of all primaries", || {
+            let health = agent.client().get("/healthz", &[]).json();
+            let nodes = health["redis"].as_array().filter(|nodes| nodes.len() == 3)?;
+            let are_up = nodes.iter().all(|node| node["connected"] == true);
+            (are_up && health["status"] == "ok").then_some(())
+        });
+    }
 }
 
 /// Checks a call of a user on a route; returns true if it is allowed, and its source.
@@ -53,7 +55,7 @@ fn check(agent: &Up, user: &str, route: &str, id: Option<&str>) -> (bool, String
 fn a_fleet_on_a_cluster_admits_the_quota() {
     let cluster = RedisCluster::start();
     let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, "quota", RULES));
-    agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
+    wait_for_cluster(&agents);
     for user in ["u1", "u2", "u3", "u4"] {
         let mut admitted = 0;
         for call in 0..90 {
@@ -95,7 +97,7 @@ rules: [{ name: user, per: [user], quota: 600/1h, consistency: strict, leases: o
 ";
     let cluster = RedisCluster::start_with(3, 0, &[]);
     let agents = ["a", "b"].map(|node| fleet_agent(&cluster.url(), node, "move", rules));
-    agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
+    wait_for_cluster(&agents);
     check(&agents[0], "u1", "r", None);
     let (from, slot) = slot_of_counter(&cluster);
     let to = (from + 1) % 3;
@@ -112,7 +114,7 @@ rules: [{ name: user, per: [user], quota: 600/1h, consistency: strict, leases: o
                         assert!(began.elapsed() < PATIENCE, "the slot has not moved");
                         calls += 1;
                         after += usize::from(is_moved.load(Ordering::Relaxed));
-                        let id = format!("{:p}-{calls}", agent);
+                        let id = format!("{agent:p}-{calls}");
                         let (allowed, source) = check(agent, "u1", "r", (calls % 4 == 0).then_some(&*id));
                         // A key that is missing while its slot moves leaves a call with an id without an answer in time.
                         assert!(calls % 4 == 0 || source == "store" || source == "local", "{source}");
@@ -151,7 +153,7 @@ version: 1
 rules: [{ name: user, per: [user], quota: 100000/1m, leases: off, on_failure: open }]
 ";
     let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, "lost", rules));
-    agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
+    wait_for_cluster(&agents);
     // The users whose counters each node holds.
     let users: Vec<String> = (0..60).map(|user| format!("u{user}")).collect();
     let lost = 0;
@@ -180,7 +182,7 @@ rules: [{ name: user, per: [user], quota: 100000/1m, leases: off, on_failure: op
     }
     let back = elected.elapsed();
     assert!(back < BACK_WITHIN && elsewhere > 0, "{back:?}, {elsewhere} decisions by others");
-    agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
+    wait_for_cluster(&agents);
 }
 
 /// I8: primaries whose clocks are 300 ms and 30 s apart admit the quota, and a release finds its slots at each of them.
@@ -198,7 +200,7 @@ rules:
   - { name: watched, per: [user, route], quota: 5/1m, shadow: true }
 ";
     let mut agents = ["a", "b"].map(|node| fleet_agent(&cluster.url(), node, "apart", rules));
-    agents.iter().for_each(|agent| wait_for_cluster(agent, 3));
+    wait_for_cluster(&agents);
     let log = Log::of(&mut agents[0]);
     for user in 0..12 {
         let user = format!("u{user}");

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod cluster;
+mod deploy;
 mod logins;
 mod refused;
 mod sentinel;

@@ -10,10 +10,7 @@ const TYPES_WITH: [(&str, &[&str]); 7] = [
     // Of a counter, in the table.
     ("Place", &["Places"]),
     // Of a call under `concurrency`, or of a hash slot.
-    (
-        "Slot",
-        &["HeldSlots", "ReleaseSlots", "UnsyncedSlots", "HashSlotId", "HashSlots", "HashSlotsArg", "HashSlotsCall"],
-    ),
+    ("Slot", &["HeldSlots", "ReleaseSlots", "UnsyncedSlots", "HashSlotId", "HashSlots", "HashSlotsArg"]),
     // Collection of rows for publication.
     ("Round", &["Round", "RoundNumber", "BatchRounds", "CoveredRounds"]),
     // Of a text or of a cache.

@@ -7,17 +7,18 @@
 //! The topology is asked for each two seconds, and at once when a node sends a request elsewhere or does not answer.
 
 mod topology;
+mod members;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
 use tollgate_core::clock::Clock;
-use tollgate_core::counter::{CounterId, HashSlotId, PrimaryIndex, StoreError};
+use tollgate_core::counter::{HashSlotId, PrimaryIndex, StoreError};
 
 use crate::address::{HostPort, RedisAddressError, RedisServers, host_port};
 use crate::connect_error::ConnectError;
@@ -25,6 +26,7 @@ use crate::connection::{Connection, Dialer, MemberAddress, Redirects, ask_nodes}
 use crate::errors::ErrorLog;
 use crate::script::Script;
 use crate::settings::{RedisAccess, RedisSettings};
+use members::ClusterMembers;
 use topology::Topology;
 
 /// Interval at which the topology is asked for while all is well, and while a node does not serve as was told.
@@ -37,7 +39,7 @@ const ANSWER_WAIT: Duration = Duration::from_millis(500);
 const REDIS_PORT: u16 = 6_379;
 
 /// Listener that is told the primary of each slot, in their order; none for a slot that nobody serves.
-pub type SlotsListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
+pub type TopologyListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
 
 /// Maker of the script that pings a primary.
 pub(crate) type PingMaker = fn() -> Script;
@@ -51,21 +53,13 @@ pub struct Cluster {
     ping: PingMaker,
     errors: ErrorLog,
     topology: ArcSwap<Topology>,
-    members: RwLock<Vec<Member>>,
-    listener: OnceLock<SlotsListener>,
+    members: ClusterMembers,
+    listener: OnceLock<TopologyListener>,
     /// Number of topologies that were read; none before the task that reads them runs.
     reads: OnceLock<watch::Receiver<u64>>,
     is_outdated: Notify,
     /// Order of the changes of the topology.
     changes: Mutex<()>,
-}
-
-/// Primary, whose address changes when a replica takes over.
-struct Member {
-    address: Arc<MemberAddress>,
-    connection: Arc<Connection>,
-    /// Name of a slot that it holds, for keys of its own.
-    tag: Option<HashSlotId>,
 }
 
 impl Cluster {
@@ -88,7 +82,7 @@ impl Cluster {
             ping,
             errors,
             topology: ArcSwap::default(),
-            members: RwLock::default(),
+            members: ClusterMembers::default(),
             listener: OnceLock::new(),
             reads: OnceLock::new(),
             is_outdated: Notify::new(),
@@ -109,7 +103,7 @@ impl Cluster {
     }
 
     /// Tells a listener the primary of each slot, whenever it changes.
-    pub fn tell_slots(&self, listener: SlotsListener) {
+    pub fn tell_slots(&self, listener: TopologyListener) {
         let _order = self.changes.lock();
         let topology = self.topology.load();
         if !topology.owners.is_empty() {
@@ -121,7 +115,7 @@ impl Cluster {
     /// Returns the connections to the primaries, in the order of their indexes.
     #[must_use]
     pub fn connections(&self) -> Vec<Arc<Connection>> {
-        self.members.read().iter().map(|member| member.connection.clone()).collect()
+        self.members.connections()
     }
 
     /// Returns the connection to a primary. If no topology is known yet, it is waited for.
@@ -129,10 +123,10 @@ impl Cluster {
     /// # Errors
     /// When there is no such primary.
     pub async fn connection(&self, primary: PrimaryIndex) -> Result<Arc<Connection>, StoreError> {
-        if self.members.read().is_empty() {
+        if self.topology.load().shards.is_empty() {
             self.first_topology().await;
         }
-        self.members.read().get(primary.index()).map(|member| member.connection.clone()).ok_or(StoreError::Unreachable)
+        self.members.connection(primary)
     }
 
     /// Returns the primary that holds a slot; the first one if nobody is known to hold it.
@@ -147,8 +141,7 @@ impl Cluster {
     /// When nobody serves its slot.
     pub fn connection_of_key(&self, key: &str) -> Result<Arc<Connection>, StoreError> {
         let owner = self.topology.load().owner(HashSlotId::cluster_slot_of(key.as_bytes()));
-        let owner = owner.ok_or(StoreError::Unreachable)?;
-        self.members.read().get(owner.index()).map(|member| member.connection.clone()).ok_or(StoreError::Unreachable)
+        self.members.connection(owner.ok_or(StoreError::Unreachable)?)
     }
 
     /// Returns the connection to a primary, and the name of a slot that it holds.
@@ -156,9 +149,7 @@ impl Cluster {
     /// # Errors
     /// When it holds no slot.
     pub fn own_slot(&self, primary: PrimaryIndex) -> Result<(Arc<Connection>, HashSlotId), StoreError> {
-        let members = self.members.read();
-        let member = members.get(primary.index()).ok_or(StoreError::Unreachable)?;
-        Ok((member.connection.clone(), member.tag.ok_or(StoreError::Unreachable)?))
+        self.members.own_slot(primary)
     }
 
     /// Waits for the first topology, at most as long as an attempt to connect may take. Must be called inside a tokio runtime.
@@ -180,8 +171,8 @@ impl Cluster {
             let RedisServers::Cluster(seeds) = &self.access.address.servers else {
                 return Err(ConnectError::unreachable("the address names no cluster"));
             };
-            let known = self.members.read().iter().filter_map(|member| member.address.get()).collect::<Vec<_>>();
-            let more = known.into_iter().filter(|host| !seeds.contains(host));
+            let known = self.topology.load_full();
+            let more = known.shards.iter().map(|shard| shard.address.clone()).filter(|host| !seeds.contains(host));
             let hosts: Vec<HostPort> = seeds.iter().cloned().chain(more).collect();
             answers = ask_nodes(&self.dialer, &hosts, &commands).await?;
         }
@@ -203,13 +194,8 @@ impl Cluster {
 
     /// Asks primaries over their connections.
     async fn ask_members(&self, commands: &[Cmd]) -> Vec<(HostPort, Vec<Value>)> {
-        let members: Vec<(HostPort, Arc<Connection>)> = {
-            let members = self.members.read();
-            let connected = members.iter().filter(|member| member.connection.node().is_some());
-            connected.filter_map(|member| Some((member.address.get()?, member.connection.clone()))).collect()
-        };
         let mut answers = Vec::new();
-        for (host, connection) in members {
+        for (host, connection) in self.members.connected() {
             let ask = async {
                 let mut of_node = Vec::new();
                 for command in commands {
@@ -232,24 +218,7 @@ impl Cluster {
         let _order = self.changes.lock();
         let before = self.topology.load_full();
         let topology = Arc::new(change(&before));
-        let mut members = self.members.write();
-        for (index, shard) in topology.shards.iter().enumerate() {
-            if index == members.len() {
-                members.push(self.member());
-            }
-            let member = &mut members[index];
-            if member.address.set(&shard.address) {
-                tracing::info!(store = %self.errors.address, new = %shard.address, "another node is the primary of slots");
-                member.connection.leave_server();
-            }
-            let holds = |tag: &HashSlotId| topology.owner(tag.cluster_slot()) == PrimaryIndex::new(index);
-            if !member.tag.as_ref().is_some_and(holds) {
-                let has_slots = topology.owners.contains(&PrimaryIndex::new(index));
-                let mut tags = (0..).map(|number| HashSlotId::of(CounterId::from_u128(number)));
-                member.tag = has_slots.then(|| tags.find(holds)).flatten();
-            }
-        }
-        drop(members);
+        self.members.follow(&topology, &self.errors.address, |address| self.connect_to(address));
         let has_moved = topology.owners != before.owners;
         self.topology.store(topology.clone());
         if let Some(listener) = self.listener.get().filter(|_| has_moved) {
@@ -257,17 +226,9 @@ impl Cluster {
         }
     }
 
-    fn member(&self) -> Member {
-        let (address, own) = (Arc::<MemberAddress>::default(), self.own.clone());
-        let (access, clock) = (self.access.clone(), self.clock.clone());
-        let connection = Connection::to_member(access, address.clone(), clock, (self.ping)(), own);
-        Member { address, connection: Arc::new(connection), tag: None }
-    }
-
-    /// Returns true if a primary with slots has no connection.
-    fn lacks_connection(&self) -> bool {
-        let is_lost = |member: &Member| member.tag.is_some() && member.connection.node().is_none();
-        self.members.read().iter().any(is_lost)
+    fn connect_to(&self, address: Arc<MemberAddress>) -> Connection {
+        let (access, clock, own) = (self.access.clone(), self.clock.clone(), self.own.clone());
+        Connection::to_member(access, address, clock, (self.ping)(), own)
     }
 }
 
@@ -312,7 +273,7 @@ async fn follow(cluster: Weak<Cluster>, reads: watch::Sender<u64>) {
             cluster.errors.is_over();
         }
         reads.send_modify(|reads| *reads += u64::from(read.is_ok()));
-        let wait = if read.is_err() || cluster.lacks_connection() { TOPOLOGY_RETRY } else { TOPOLOGY_INTERVAL };
+        let wait = if read.is_err() || cluster.members.lack_connection() { TOPOLOGY_RETRY } else { TOPOLOGY_INTERVAL };
         // Many requests may be sent elsewhere at once.
         tokio::time::sleep(TOPOLOGY_RETRY).await;
         let _ = timeout(wait, cluster.is_outdated.notified()).await;

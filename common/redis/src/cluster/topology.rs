@@ -99,8 +99,7 @@ fn number(value: &Value) -> Option<u16> {
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => String::from_utf8(bytes.clone()).ok(),
-        Value::SimpleString(text) => Some(text.clone()),
-        Value::VerbatimString { text, .. } => Some(text.clone()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
         _ => None,
     }
 }

@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use tollgate_core::clock::SystemClock;
 
 use super::*;
+use crate::script::Script;
+use crate::settings::RedisSettings;
 
 /// Maximum number of bytes that the buffers of two sockets hold.
 const BUFFERED_BYTES_MAX: usize = 16 << 20;

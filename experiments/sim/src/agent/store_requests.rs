@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::store::StoreError;
 use tollgate_core::counter::{Charge, ChargeResults, PrimaryIndex};
-use tollgate_engine::{GATHER_MAX, GatheredStep, PipelineNumber, PipelineSteps, StoreRequest, StoreStep, use_stripe};
+use tollgate_engine::{GATHER_MAX, GatheredStep, PipelineNumber, PipelineSteps, RequestStep, StoreRequest, use_stripe};
 
 use super::life::AgentLife;
 use super::operations::as_ms;
@@ -149,7 +149,7 @@ impl<'c> AgentLife<'c> {
         }
     }
 
-    fn send_part(&self, env: &mut Environment<'c>, ticket: Ticket, place: usize, step: &StoreStep) {
+    fn send_part(&self, env: &mut Environment<'c>, ticket: Ticket, place: usize, step: &RequestStep) {
         let command = StoreCommand::Part(place, step.charges.to_vec());
         env.request(self.index, self.life, ticket, step.primary, command);
     }

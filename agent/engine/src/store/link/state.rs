@@ -15,7 +15,7 @@ use crate::store::losses::Losses;
 use crate::store::outbox::{Outbox, PendingEntries};
 use tollgate_core::counter::PRIMARIES_MAX;
 
-use crate::primaries::SlotOwners;
+use crate::primaries::PrimaryMap;
 use crate::store::resets::Resets;
 use crate::time::{LeaseEpochs, ServerClock};
 
@@ -25,7 +25,7 @@ pub(crate) struct StoreLink {
     pub(super) reports: Arc<Reports>,
     pub(super) counters: Arc<AgentTable>,
     pub(super) bus: Arc<BusLink>,
-    pub(super) owners: SlotOwners,
+    pub(super) owners: PrimaryMap,
     pub(super) primaries: Box<[Primary]>,
     pub(super) entries: PendingEntries,
     pub(super) resets: Resets,
@@ -60,7 +60,7 @@ impl StoreLink {
             reports,
             counters,
             bus,
-            owners: SlotOwners::new(are_several),
+            owners: PrimaryMap::new(are_several),
             primaries: (0..primaries).map(|_| Primary::default()).collect(),
             entries: PendingEntries::default(),
             resets: Resets::default(),
