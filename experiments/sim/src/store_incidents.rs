@@ -44,6 +44,13 @@ impl Simulation<'_> {
         self.env.primaries.move_slot(slot, to);
     }
 
+    /// Tells all agents the owners of the slots, as they ask for them from time to time.
+    pub fn tell_slots(&self) {
+        for engine in self.agents().iter().filter_map(|agent| agent.engine()) {
+            engine.follow_slots(self.primaries().owners());
+        }
+    }
+
     /// Moves a primary to another state.
     pub fn set_primary(&mut self, primary: PrimaryIndex, state: StoreState) {
         self.env.set_primary(primary, state);

@@ -158,7 +158,7 @@ impl ChargeStore for RedisStore {
             StepServers::One(gathered) => vec![server(&gathered.steps.connection)],
             StepServers::Cluster(lanes) => {
                 let cluster = &lanes.cluster;
-                let servers: Vec<_> = cluster.connections().iter().map(|connection| server(connection)).collect();
+                let servers: Vec<_> = cluster.serving().iter().map(|connection| server(connection)).collect();
                 if servers.is_empty() {
                     let (node, trouble) = (cluster.address().to_owned(), cluster.trouble());
                     return vec![StoreServer { node, is_connected: false, trouble }];

@@ -6,28 +6,13 @@ use std::time::Duration;
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, RedisCluster, free_port, wait_for};
 
-use super::{Log, agent, wait_for_store};
-use crate::support::{Up, file, finish, tollgate};
+use super::{Log, RULES, agent, check, fleet_agent, wait_for_store};
+use crate::support::{Up, finish, tollgate};
 
 /// Maximum time from the end of an election to the next decision of Redis.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time of the move of a slot.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// Two rules that limit, and one in shadow; their counters lie on different primaries.
-const RULES: &str = "
-version: 1
-rules:
-  - { name: user, per: [user], quota: 40/1m, consistency: strict }
-  - { name: route, per: [route], quota: 100000/1m }
-  - { name: watched, per: [user, route], quota: 5/1m, shadow: true }
-";
-
-/// Starts an agent with the rules of a test.
-fn fleet_agent(redis: &str, node: &str, test: &str, rules: &str) -> Up {
-    let rules = file(&format!("cluster-{test}-{node}.yaml"), rules).display().to_string();
-    Up::of(&mut tollgate(&["agent", "--http", "127.0.0.1:0", "--node", node, "--rules", &rules, "--redis", redis]))
-}
-
 /// Waits until the agents know all three primaries, and each decides.
 fn wait_for_cluster(agents: &[Up]) {
     for agent in agents {
@@ -38,16 +23,6 @@ fn wait_for_cluster(agents: &[Up]) {
             (are_up && health["status"] == "ok").then_some(())
         });
     }
-}
-
-/// Checks a call of a user on a route; returns true if it is allowed, and its source.
-fn check(agent: &Up, user: &str, route: &str, id: Option<&str>) -> (bool, String) {
-    let mut body = serde_json::json!({ "descriptors": { "user": user, "route": route } });
-    if let Some(id) = id {
-        body["id"] = id.into();
-    }
-    let answer = agent.client().post(&body.to_string()).json();
-    (answer["allowed"] == true, answer["source"].as_str().unwrap_or_default().to_owned())
 }
 
 /// B7, N11: three agents with two rules, one in shadow, and ids share quotas over three primaries, and admit exactly the quota.

@@ -12,7 +12,7 @@ mod tls;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use crate::support::{Up, tollgate, wait_for};
+use crate::support::{Up, file, tollgate, wait_for};
 
 /// Time after which a test gives up on a line of a log.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -64,4 +64,29 @@ fn wait_for_store(agent: &Up) {
 /// Returns the deciding part of a call.
 fn source(agent: &Up) -> String {
     agent.client().check("sk_a").json()["source"].as_str().expect("a source").to_owned()
+}
+
+/// Two rules that limit, and one in shadow; in a cluster, their counters lie on different primaries.
+const RULES: &str = "
+version: 1
+rules:
+  - { name: user, per: [user], quota: 40/1m, consistency: strict }
+  - { name: route, per: [route], quota: 100000/1m }
+  - { name: watched, per: [user, route], quota: 5/1m, shadow: true }
+";
+
+/// Starts an agent with the rules of a test.
+fn fleet_agent(redis: &str, node: &str, test: &str, rules: &str) -> Up {
+    let rules = file(&format!("redis-{test}-{node}.yaml"), rules).display().to_string();
+    Up::of(&mut tollgate(&["agent", "--http", "127.0.0.1:0", "--node", node, "--rules", &rules, "--redis", redis]))
+}
+
+/// Checks a call of a user on a route; returns true if it is allowed, and its source.
+fn check(agent: &Up, user: &str, route: &str, id: Option<&str>) -> (bool, String) {
+    let mut body = serde_json::json!({ "descriptors": { "user": user, "route": route } });
+    if let Some(id) = id {
+        body["id"] = id.into();
+    }
+    let answer = agent.client().post(&body.to_string()).json();
+    (answer["allowed"] == true, answer["source"].as_str().unwrap_or_default().to_owned())
 }

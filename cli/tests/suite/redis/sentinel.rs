@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::clock::Stopwatch;
 use tollgate_servers::{Redis, Sentinel, SentinelGroup, wait_for};
 
-use super::{Log, agent, source, wait_for_store};
+use super::{Log, RULES, agent, check, fleet_agent, wait_for_store};
 use crate::support::{Up, file};
 
 /// Maximum time from the end of an election to the next decision of Redis.
@@ -18,35 +18,44 @@ fn primary(sentinel: &Sentinel) -> u16 {
     answer.lines().nth(4).and_then(|port| port.trim().parse().ok()).expect("a port")
 }
 
-/// Asks for units of many callers until told to end; returns the number of answers that Redis did not decide.
-fn load(agent: &Up, is_over: &AtomicBool) -> u64 {
-    let (mut client, mut calls) = (agent.client(), 0_u64);
-    let mut elsewhere = 0;
+/// Asks for units of many callers until told to end, every third time with a request id; returns the number of answers that Redis did
+/// not decide.
+fn load(agent: &Up, is_over: &AtomicBool) -> usize {
+    let (mut calls, mut elsewhere) = (0, 0);
     while !is_over.load(Ordering::Relaxed) {
-        let answer = client.check(&format!("sk_{}", calls % 100)).json();
-        elsewhere += u64::from(answer["source"] != "store" && answer["source"] != "local");
+        let id = format!("{agent:p}-{calls}");
+        let (user, route) = (format!("u{}", calls % 100), format!("r{}", calls % 5));
+        let (_, source) = check(agent, &user, &route, (calls % 3 == 0).then_some(&*id));
+        elsewhere += usize::from(source != "store" && source != "local");
         calls += 1;
     }
     elsewhere
 }
 
-/// D6: the primary dies under load. Calls are decided throughout, and Redis decides again within 5 s of the election.
+/// D6: the primary dies under load of three agents, with two rules, one in shadow, and request ids. Calls are decided throughout, and
+/// Redis decides again at each agent within 5 s of the election.
 #[test]
 fn a_fail_over_under_load_ends_within_five_seconds_of_the_election() {
     let mut group = SentinelGroup::start();
-    let mut agent = agent(&group.url(), &[]);
-    let mut log = Log::of(&mut agent);
-    wait_for_store(&agent);
+    let mut agents = ["a", "b", "c"].map(|node| fleet_agent(&group.url(), node, "sentinel", RULES));
+    let mut log = Log::of(&mut agents[0]);
+    let decides = |agent: &Up| check(agent, "u1", "r1", None).1 == "store";
+    for agent in &agents {
+        wait_for("decisions of Redis", || decides(agent).then_some(()));
+    }
     let (old, is_over) = (group.servers[0].port(), AtomicBool::new(false));
     std::thread::scope(|scope| {
-        let loading = scope.spawn(|| load(&agent, &is_over));
+        let loading = agents.each_ref().map(|agent| scope.spawn(|| load(agent, &is_over)));
         group.servers[0].kill();
         wait_for("the election", || (primary(&group.sentinels[0]) != old).then_some(()));
         let elected = Stopwatch::start();
-        wait_for("decisions of the new primary", || (source(&agent) == "store").then_some(()));
+        for agent in &agents {
+            wait_for("decisions of the new primary", || decides(agent).then_some(()));
+        }
         let back = elected.elapsed();
         is_over.store(true, Ordering::Relaxed);
-        assert!(loading.join().expect("the load ends") > 0, "without the primary, others decide");
+        let elsewhere = loading.map(|loading| loading.join().expect("the load ends"));
+        assert!(elsewhere.iter().all(|calls| *calls > 0), "without the primary, others decide: {elsewhere:?}");
         assert!(back < BACK_WITHIN, "{back:?}");
     });
     let node = format!("node=\"127.0.0.1:{}\"", primary(&group.sentinels[0]));

@@ -26,6 +26,12 @@ impl ClusterMembers {
         self.0.read().iter().map(|member| member.connection.clone()).collect()
     }
 
+    /// Returns the connections to the primaries that have slots.
+    pub(super) fn serving(&self) -> Vec<Arc<Connection>> {
+        let members = self.0.read();
+        members.iter().filter(|member| member.tag.is_some()).map(|member| member.connection.clone()).collect()
+    }
+
     pub(super) fn connection(&self, primary: PrimaryIndex) -> Result<Arc<Connection>, StoreError> {
         let members = self.0.read();
         members.get(primary.index()).map(|member| member.connection.clone()).ok_or(StoreError::Unreachable)

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use redis::{Cmd, Value};
 use tokio::sync::{Notify, watch};
 use tokio::time::timeout;
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::counter::{HashSlotId, PrimaryIndex, StoreError};
 
 use crate::address::{HostPort, RedisAddressError, RedisServers, host_port};
@@ -32,6 +32,8 @@ use topology::Topology;
 /// Interval at which the topology is asked for while all is well, and while a node does not serve as was told.
 const TOPOLOGY_INTERVAL: Duration = Duration::from_secs(2);
 const TOPOLOGY_RETRY: Duration = Duration::from_millis(100);
+/// Time after which an older topology is believed, if no node tells a newer one.
+const OLDER_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of nodes that are asked for the topology at once, and the time for their answers.
 const ASKED_LEN_MAX: usize = 3;
 const ANSWER_WAIT: Duration = Duration::from_millis(500);
@@ -58,6 +60,8 @@ pub struct Cluster {
     /// Number of topologies that were read; none before the task that reads them runs.
     reads: OnceLock<watch::Receiver<u64>>,
     is_outdated: Notify,
+    /// Time since which all nodes that answer tell an older topology than the known one.
+    older_since: Mutex<Option<Stopwatch>>,
     /// Order of the changes of the topology.
     changes: Mutex<()>,
 }
@@ -86,6 +90,7 @@ impl Cluster {
             listener: OnceLock::new(),
             reads: OnceLock::new(),
             is_outdated: Notify::new(),
+            older_since: Mutex::default(),
             changes: Mutex::new(()),
         }))
     }
@@ -110,6 +115,12 @@ impl Cluster {
             listener(&topology.owners);
         }
         let _ = self.listener.set(listener);
+    }
+
+    /// Returns the connections to the primaries that have slots.
+    #[must_use]
+    pub fn serving(&self) -> Vec<Arc<Connection>> {
+        self.members.serving()
     }
 
     /// Returns the connections to the primaries, in the order of their indexes.
@@ -185,8 +196,16 @@ impl Cluster {
         let newest = topologies.into_iter().flatten().max_by_key(|topology| topology.epoch);
         let why = || errors.into_iter().find_map(Result::err).unwrap_or_default();
         let newest = newest.ok_or_else(|| ConnectError::refused("NO-SLOTS", why()))?;
-        // A node that was cut off tells an old topology.
-        if newest.epoch >= known.epoch {
+        // A node that was cut off tells an old topology. If all others tell it, too, the cluster was set up anew.
+        let is_older = newest.epoch < known.epoch;
+        let is_believed = {
+            let mut older = self.older_since.lock();
+            let since = older.get_or_insert_with(Stopwatch::start);
+            let is_believed = !is_older || since.elapsed() >= OLDER_MAX;
+            *older = older.take().filter(|_| !is_believed);
+            is_believed
+        };
+        if is_believed {
             self.follow(|_| newest);
         }
         Ok(())
@@ -235,6 +254,10 @@ impl Cluster {
 impl Redirects for Cluster {
     fn moved(&self, slot: u16, address: &str) {
         let Ok(address) = host_port(address, REDIS_PORT) else { return self.outdated() };
+        let known = self.topology.load();
+        if known.owner(slot).is_some_and(|owner| known.at(&address) == Some(owner)) {
+            return;
+        }
         self.follow(|topology| {
             let mut topology = topology.clone();
             if let (Some(primary), Some(owner)) = (topology.at(&address), topology.owners.get_mut(usize::from(slot))) {

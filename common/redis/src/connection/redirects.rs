@@ -26,8 +26,14 @@ pub(super) fn redirected(redirects: &dyn Redirects, error: &RedisError) -> Optio
         (ErrorKind::Server(ServerErrorKind::Ask), Some((address, _))) => Some(redirects.asked(address)),
         // Some of the keys are on their way.
         (ErrorKind::Server(ServerErrorKind::TryAgain), _) => Some(StoreError::Contended),
-        _ => {
+        (ErrorKind::Server(ServerErrorKind::ClusterDown), _) => {
             redirects.outdated();
+            None
+        }
+        _ => {
+            if error.is_io_error() {
+                redirects.outdated();
+            }
             None
         }
     }

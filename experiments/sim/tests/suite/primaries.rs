@@ -224,6 +224,31 @@ fn slots_move_under_load() {
     assert_eq!((degraded, fleet.notices), (0, 0), "of {}", fleet.answers.len());
 }
 
+/// A primary that gives all its slots away leaves the cluster: nobody asks it any more, and nothing is lost by it.
+#[test]
+fn a_primary_without_slots_is_left() {
+    let mut fleet = Fleet::new(6, 3, RULES);
+    fleet.load(1_000, 20, |_| {});
+    fleet.sim.set_primary(primary(2), StoreState::Unreachable);
+    // Units wait for it.
+    fleet.load(500, 20, |_| {});
+    assert!(fleet.has_unsynced());
+    let owned: Vec<u16> = {
+        let owners = (0..).zip(fleet.sim.primaries().owners());
+        owners.filter(|(_, owner)| **owner == Some(primary(2))).map(|(slot, _)| slot).collect()
+    };
+    for slot in owned {
+        fleet.sim.move_slot(slot, primary(usize::from(slot % 2)));
+    }
+    fleet.sim.tell_slots();
+    fleet.load(1_500, 20, |_| {});
+    fleet.answers.clear();
+    fleet.load(3_000, 20, |_| {});
+    let is_own = |decision: &Decision| matches!(decision.source, Source::Store | Source::Local);
+    assert!(fleet.answers.iter().all(|(_, decision)| is_own(decision)));
+    assert!(!fleet.has_unsynced(), "the new owners have what passed without it");
+}
+
 /// I12: the units that a fail-over loses are entered again from the signals, and no other primary is concerned.
 #[test]
 fn the_tail_that_a_fail_over_loses_is_entered_again() {

@@ -48,11 +48,11 @@ impl Maintenance {
     }
 
     /// Returns all duties, in the order in which they are begun.
-    fn all_duties(&self) -> impl Iterator<Item = Duty> + use<> {
-        let primaries = (0..self.primaries.len()).filter_map(PrimaryIndex::new);
-        let (probes, witnesses) = (primaries.clone().map(Duty::Probe), primaries.clone().map(Duty::Witness));
+    fn all_duties(&self) -> impl Iterator<Item = Duty> {
+        let primaries = || self.engine.store.used_primaries().filter(|primary| primary.index() < self.primaries.len());
+        let (probes, witnesses) = (primaries().map(Duty::Probe), primaries().map(Duty::Witness));
         let others = [Duty::Announcement, Duty::RulesReading, Duty::AgentsSaving, Duty::Notices];
-        probes.chain([Duty::Housekeeping]).chain(witnesses).chain(primaries.map(Duty::Reopening)).chain(others)
+        probes.chain([Duty::Housekeeping]).chain(witnesses).chain(primaries().map(Duty::Reopening)).chain(others)
     }
 
     /// Begins the duties that are due, in their order.

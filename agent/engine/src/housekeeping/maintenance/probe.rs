@@ -68,7 +68,8 @@ impl Maintenance {
 
     /// Returns true if any primary answers requests without a caller.
     pub(super) fn store_answers(&self) -> bool {
-        (0..self.primaries.len()).filter_map(PrimaryIndex::new).any(|primary| self.primary_answers(primary))
+        let mut primaries = self.engine.store.used_primaries().filter(|primary| primary.index() < self.primaries.len());
+        primaries.any(|primary| self.primary_answers(primary))
     }
 
     /// Returns the time within which a ping is in time for calls, and the time that it may take. While calls use the

@@ -122,7 +122,7 @@ impl Maintenance {
     pub(super) fn meet_primaries(&mut self) {
         // Counts in the engine's own table, or by signals alone, need no store.
         let answered = if self.engine.store.is_outside() { LastAnswer::Missing } else { LastAnswer::InTime };
-        for _ in self.engine.store.used_primaries().skip(self.primaries.len()) {
+        for _ in self.engine.store.known_primaries().skip(self.primaries.len()) {
             self.primaries.push(PrimaryDuties {
                 answered,
                 probe: None,

@@ -24,14 +24,9 @@ impl StoreLink {
     /// stay unsynced until the store has confirmed them.
     pub(crate) fn begin_backfill(&self, primary: PrimaryIndex) -> (Charges, Vec<UnsyncedCounter>) {
         let (mut counters, mut charges) = (Vec::new(), Charges::new());
-        self.outbox(primary).offer_unsynced(|mut counter| {
-            let owner = self.primary_of(counter.matched.slot);
-            if owner != primary {
-                // The slot has moved.
-                counter.matched.primary = owner;
-                if let Some(dropped) = self.outbox(owner).add_unsynced(counter) {
-                    self.forget_units(&dropped);
-                }
+        self.outbox(primary).offer_unsynced(|counter| {
+            if self.primary_of(counter.matched.slot) != primary {
+                self.pass_on(counter);
                 return Offered::Skipped;
             }
             let UnsyncedCounter { matched, generation } = &counter;
@@ -56,6 +51,27 @@ impl StoreLink {
             self.outbox(primary).end_round();
         }
         (charges, counters)
+    }
+
+    /// Hands the counters that wait for a primary without slots to the primaries that hold them.
+    pub(super) fn hand_over(&self, primary: PrimaryIndex) {
+        let outbox = self.outbox(primary);
+        outbox.end_round();
+        outbox.offer_unsynced(|counter| {
+            self.pass_on(counter);
+            Offered::Skipped
+        });
+        outbox.end_round();
+        // The instants of the losses say nothing at another primary.
+        outbox.forget_all_lost();
+    }
+
+    /// Lets a counter whose slot has moved wait for the primary that holds it.
+    fn pass_on(&self, mut counter: UnsyncedCounter) {
+        counter.matched.primary = self.primary_of(counter.matched.slot);
+        if let Some(dropped) = self.outbox(counter.matched.primary).add_unsynced(counter) {
+            self.forget_units(&dropped);
+        }
     }
 
     /// Finishes a backfill. Units that the store has not confirmed are sent again under their ids. A refund that names

@@ -33,7 +33,13 @@ impl StoreLink {
     }
 
     /// Returns the primaries that have had a slot, or the only one.
-    pub(crate) fn used_primaries(&self) -> impl Iterator<Item = PrimaryIndex> + use<> {
+    pub(crate) fn known_primaries(&self) -> impl Iterator<Item = PrimaryIndex> + use<> {
+        self.owners.known()
+    }
+
+    /// Returns the primaries that have a slot, or the only one.
+    #[inline]
+    pub(crate) fn used_primaries(&self) -> impl Iterator<Item = PrimaryIndex> {
         self.owners.used()
     }
 
@@ -42,9 +48,13 @@ impl StoreLink {
         self.owners.changes()
     }
 
-    /// Takes the owners of all slots, in their order.
+    /// Takes the owners of all slots, in their order. What waits for a primary that has no slot any more waits for the new owners.
     pub(crate) fn follow_owners(&self, owners: &[Option<PrimaryIndex>]) {
         self.owners.follow(owners);
+        let used: Vec<PrimaryIndex> = self.used_primaries().collect();
+        for primary in self.known_primaries().filter(|primary| !used.contains(primary)) {
+            self.hand_over(primary);
+        }
     }
 
     #[inline]
@@ -65,8 +75,11 @@ impl StoreLink {
     /// Returns the interval in which the times of all primaries lie.
     #[inline]
     pub(crate) fn time_of_all(&self, now: Timestamp) -> TimeBounds {
-        let first = self.time(PrimaryIndex::ONLY, now);
-        self.used_primaries().skip(1).fold(first, |all, primary| all.including(self.time(primary, now)))
+        if !self.has_several_primaries() {
+            return self.time(PrimaryIndex::ONLY, now);
+        }
+        let first = self.used_primaries().next().map_or_else(|| self.time(PrimaryIndex::ONLY, now), |first| self.time(first, now));
+        self.used_primaries().fold(first, |all, primary| all.including(self.time(primary, now)))
     }
 
     /// Returns true if the counts are in a store outside of the agent.
@@ -107,9 +120,9 @@ impl StoreLink {
         self.used_primaries().any(|primary| self.is_primary_needed(primary))
     }
 
-    /// Returns true if every primary has answered a ping in this life, or the counts are in the engine's own table.
+    /// Returns true if a primary has answered a ping in this life, or the counts are in the engine's own table.
     pub(crate) fn is_reached(&self) -> bool {
-        self.settings.owns_table || self.all_used().all(|primary| primary.is_reached.load(Ordering::Relaxed))
+        self.settings.owns_table || self.all_used().any(|primary| primary.is_reached.load(Ordering::Relaxed))
     }
 
     /// Returns the epoch of leases that a primary is asked for now.

@@ -194,6 +194,11 @@ impl Outbox {
         self.lost.lock().put_back(again, Turn::NextRound);
     }
 
+    /// Drops all counters that wait to be opened.
+    pub(crate) fn forget_all_lost(&self) {
+        self.lost.lock().retain(|_| false);
+    }
+
     /// Drops a counter that waits to be opened, because it was emptied.
     pub(crate) fn forget_lost(&self, counter: CounterId) {
         self.lost.lock().retain(|lost| lost.matched.counter != counter);
