@@ -1,6 +1,6 @@
 //! Sentinel: the primary is found through it, also after a fail-over under load, and an old primary is left once it is replaced.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
@@ -39,7 +39,12 @@ fn a_fail_over_under_load_ends_within_five_seconds_of_the_election() {
     let mut group = SentinelGroup::start();
     let mut agents = ["a", "b", "c"].map(|node| fleet_agent(&group.url(), node, "sentinel", RULES));
     let mut log = Log::of(&mut agents[0]);
-    let decides = |agent: &Up| check(agent, "u1", "r1", None).1 == "store";
+    // A caller of its own for each look: no earlier answer is repeated.
+    let looks = AtomicUsize::new(0);
+    let decides = |agent: &Up| {
+        let look = looks.fetch_add(1, Ordering::Relaxed);
+        check(agent, &format!("look-{look}"), "r1", None).1 == "store"
+    };
     for agent in &agents {
         wait_for("decisions of Redis", || decides(agent).then_some(()));
     }
