@@ -15,6 +15,9 @@ use super::shared::Shared;
 use crate::runtime::{StepsEvent, StepsInFlight, answer_in_time, inside};
 use crate::store::{ChargeResults, ChargeStore, StoreError};
 
+/// Maximum number of redirections of a request for each of its steps: nodes of a cluster that disagree send it to one another.
+const REDIRECTIONS_MAX: usize = 5;
+
 /// A request whose caller waits for the answer. It goes on without the caller when this is dropped.
 struct AwaitedRequest<'a, S: ChargeStore> {
     shared: &'a Shared<S>,
@@ -90,10 +93,11 @@ impl<S: ChargeStore> AwaitedRequest<'_, S> {
     /// Waits for the answers until the deadline. A step that another primary must answer is sent there, and a request whose answer
     /// calls for it is sent once more.
     async fn wait(&mut self, deadline: Duration) {
-        let mut left = deadline;
+        let (sent_at, mut left, mut redirections) = (self.shared.clock.now(), deadline, 0);
         while let Some(event) = self.next_event(left).await {
             let Some((request, steps)) = self.in_flight.as_mut() else { return };
             let now = self.shared.clock.now();
+            left = deadline.saturating_sub(Duration::from_millis(now.ms_since(sent_at)));
             match event {
                 StepsEvent::Answered => match self.shared.engine.renew(now, request, steps.answers()) {
                     Some(time) => {
@@ -104,7 +108,9 @@ impl<S: ChargeStore> AwaitedRequest<'_, S> {
                 },
                 StepsEvent::Redirected(place, error) => {
                     let step = request.steps().swap_remove(place);
-                    match self.shared.engine.redirect(now, request, &step, error) {
+                    redirections += 1;
+                    let may_follow = redirections <= REDIRECTIONS_MAX * steps.answers().len();
+                    match self.shared.engine.redirect(now, request, &step, error).filter(|_| may_follow) {
                         Some(time) => {
                             left = time;
                             steps.send_again(place, request.steps().swap_remove(place));

@@ -171,7 +171,7 @@ fn user_and_password(login: &str) -> Result<(Option<String>, Option<String>), Re
     Ok(((!user.is_empty()).then(|| decoded(user)).transpose()?, Some(decoded(password)?)))
 }
 
-pub(crate) fn host_port(text: &str, default: u16) -> Result<HostPort, RedisAddressError> {
+fn host_port(text: &str, default: u16) -> Result<HostPort, RedisAddressError> {
     const FORM: RedisAddressError = RedisAddressError::Form("host, port or database");
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {

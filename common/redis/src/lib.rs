@@ -27,7 +27,7 @@ mod region_limits;
 pub use access::{RedisCredentials, RedisTlsFiles};
 pub use address::RedisAddressError;
 pub use cluster::{Cluster, TopologyListener};
-pub use connection::{Connection, ServerWay, Socket};
+pub use connection::{RedisConnection, ServerWay, Socket};
 pub use fleet_registry::FleetRegistry;
 pub use keys::{counter_key, floor_key, key_claim_key, limit_key};
 pub use link::RedisLink;

@@ -7,14 +7,14 @@ use tollgate_core::counter::StoreError;
 
 use crate::address::RedisAddressError;
 use crate::cluster::{Cluster, PingMaker};
-use crate::connection::Connection;
+use crate::connection::RedisConnection;
 use crate::settings::RedisSettings;
 
 /// Way to the server that holds a key.
 #[derive(Clone)]
 pub enum RedisLink {
     /// One server.
-    Server(Arc<Connection>),
+    Server(Arc<RedisConnection>),
     /// The servers of a cluster.
     Cluster(Arc<Cluster>),
 }
@@ -29,7 +29,7 @@ impl RedisLink {
         Ok(if settings.is_cluster() {
             Self::Cluster(Cluster::new(settings, clock, ping)?)
         } else {
-            Self::Server(Arc::new(Connection::new(settings, clock, ping())?))
+            Self::Server(Arc::new(RedisConnection::new(settings, clock, ping())?))
         })
     }
 
@@ -42,7 +42,7 @@ impl RedisLink {
     }
 
     /// Returns the connection to the server that holds a key.
-    pub(crate) fn of_key(&self, key: &str) -> Result<Arc<Connection>, StoreError> {
+    pub(crate) fn of_key(&self, key: &str) -> Result<Arc<RedisConnection>, StoreError> {
         match self {
             Self::Server(connection) => Ok(connection.clone()),
             Self::Cluster(cluster) => cluster.connection_of_key(key),
@@ -50,7 +50,7 @@ impl RedisLink {
     }
 
     /// Returns the connection to the server that holds a key, once it answers. Connects if need be.
-    pub(crate) async fn awaited(&self, key: &str) -> Result<Arc<Connection>, StoreError> {
+    pub(crate) async fn awaited(&self, key: &str) -> Result<Arc<RedisConnection>, StoreError> {
         if let Self::Cluster(cluster) = self {
             cluster.first_topology().await;
         }
@@ -60,8 +60,8 @@ impl RedisLink {
     }
 }
 
-impl From<Arc<Connection>> for RedisLink {
-    fn from(connection: Arc<Connection>) -> Self {
+impl From<Arc<RedisConnection>> for RedisLink {
+    fn from(connection: Arc<RedisConnection>) -> Self {
         Self::Server(connection)
     }
 }

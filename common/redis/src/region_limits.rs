@@ -13,7 +13,7 @@ use tollgate_core::regions::limit_store::LimitStore;
 use tollgate_core::regions::stored_limit::{Fence, LimitAnswer, LimitView, LimitWrite, ShownBudget, StoredLimit};
 
 use crate::address::RedisAddressError;
-use crate::connection::Connection;
+use crate::connection::RedisConnection;
 use crate::keys::{counter_key, floor_key, key_claim_key, limit_key};
 use crate::script::Script;
 use crate::settings::RedisSettings;
@@ -35,7 +35,7 @@ const TEST_TIME: &str = "local now = tonumber(table.remove(ARGV))\n";
 
 /// Limits of a region in Redis.
 pub struct RegionLimits {
-    connection: Arc<Connection>,
+    connection: Arc<RedisConnection>,
     prefix: String,
     key_fingerprint: u64,
     write: Script,
@@ -56,13 +56,13 @@ impl RegionLimits {
                 "budgets of regions need one Redis, which holds the floors beside the counters; give a region one in place of the cluster",
             ));
         }
-        let connection = Connection::new(settings, clock, Script::store_time())?;
+        let connection = RedisConnection::new(settings, clock, Script::store_time())?;
         Ok(Self::on(Arc::new(connection), settings))
     }
 
     /// Limits on this connection; the connection's owner pings it. Keys have the prefix of the counters.
     #[must_use]
-    pub fn on(connection: Arc<Connection>, settings: &RedisSettings) -> Self {
+    pub fn on(connection: Arc<RedisConnection>, settings: &RedisSettings) -> Self {
         let write = Script::at_store_time(&format!("{KEY_CLAIM}{WRITE}"));
         let (prefix, key_fingerprint) = (settings.prefix.clone(), settings.key_fingerprint);
         Self { connection, prefix, key_fingerprint, write, test_clock: None }
@@ -122,7 +122,7 @@ const fn from_script(number: u64) -> u64 {
 /// # Errors
 /// When the store does not answer.
 pub async fn read_limit(
-    connection: &Connection,
+    connection: &RedisConnection,
     prefix: &str,
     counter: CounterId,
 ) -> Result<Option<LimitView>, StoreError> {

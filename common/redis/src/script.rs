@@ -1,7 +1,7 @@
 //! Lua scripts: one round trip each, whatever they read and write.
 //!
 //! A script is sent by its hash; a server that does not know the hash answers NOSCRIPT and is sent the text
-//! ([`Connection::run`](crate::Connection::run)).
+//! ([`RedisConnection::run`](crate::RedisConnection::run)).
 
 use redis::{Cmd, ToRedisArgs};
 

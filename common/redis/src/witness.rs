@@ -73,12 +73,15 @@ mod tests {
     use tollgate_servers::Redis;
 
     use super::*;
-    use crate::connection::Connection;
+    use crate::connection::RedisConnection;
     use crate::settings::RedisSettings;
 
     async fn connected(redis: &Redis) -> Witnesses {
-        let connection =
-            Connection::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start()), Script::store_time());
+        let connection = RedisConnection::new(
+            &RedisSettings::new(&redis.url()),
+            Arc::new(SystemClock::start()),
+            Script::store_time(),
+        );
         let connection = Arc::new(connection.expect("an address"));
         connection.ping().await.expect("Redis answers");
         Witnesses::on(connection, "w:")

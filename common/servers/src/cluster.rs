@@ -11,9 +11,10 @@ const NODE_TIMEOUT_MS: &str = "1000";
 
 /// Nodes of a cluster.
 pub struct RedisCluster {
-    /// Primaries at the beginning, in the order of their slots; then their replicas, in the same order.
+    /// Primaries at the beginning, in the order of their slots; then their replicas, in the same order; then nodes without slots.
     pub nodes: Vec<Server<RedisKind>>,
     primaries: usize,
+    replicas: usize,
 }
 
 impl RedisCluster {
@@ -32,7 +33,16 @@ impl RedisCluster {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn start_with(primaries: usize, replicas: usize, settings: &[&str]) -> Self {
-        Self::join(primaries, replicas, settings, Server::<RedisKind>::start_with)
+        Self::join((primaries, replicas, 0), settings, Server::<RedisKind>::start_with)
+    }
+
+    /// Starts three primaries without replicas, and a node that has no slot yet.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_with_empty_node() -> Self {
+        Self::join((3, 0, 1), &[], Server::<RedisKind>::start_with)
     }
 
     /// Starts three primaries without replicas, whose clocks can be set.
@@ -41,16 +51,15 @@ impl RedisCluster {
     /// As [`start`](Self::start), or if faketime is not installed.
     #[must_use]
     pub fn start_with_clocks() -> Self {
-        Self::join(3, 0, &[], Server::<RedisKind>::start_with_clock_and)
+        Self::join((3, 0, 0), &[], Server::<RedisKind>::start_with_clock_and)
     }
 
     fn join(
-        primaries: usize,
-        replicas: usize,
+        (primaries, replicas, empty): (usize, usize, usize),
         settings: &[&str],
         start: impl Fn(&[&str]) -> Server<RedisKind>,
     ) -> Self {
-        let nodes: Vec<_> = (0..primaries * (1 + replicas))
+        let nodes: Vec<_> = (0..primaries * (1 + replicas) + empty)
             .map(|_| {
                 let bus = free_port().to_string();
                 let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout"];
@@ -61,7 +70,7 @@ impl RedisCluster {
                 start(&of_cluster.chain(settings.iter().copied()).collect::<Vec<_>>())
             })
             .collect();
-        let cluster = Self { nodes, primaries };
+        let cluster = Self { nodes, primaries, replicas };
         cluster.assign();
         cluster
     }
@@ -88,14 +97,16 @@ impl RedisCluster {
             let is_known = || node.command("CLUSTER INFO").contains(&format!("cluster_known_nodes:{count}\r"));
             wait_for("nodes that know each other", || is_known().then_some(()));
         }
-        for (index, replica) in self.nodes.iter().enumerate().skip(self.primaries) {
+        let replicas = self.primaries..self.primaries * (1 + self.replicas);
+        for index in replicas.clone() {
+            let replica = &self.nodes[index];
             let primary = id(&self.nodes[index % self.primaries]);
             wait_for("a replica", || (replica.command(&format!("CLUSTER REPLICATE {primary}")) == "+OK").then_some(()));
         }
         for (index, node) in self.nodes.iter().enumerate() {
             wait_for("a complete cluster", || {
                 let is_ok = node.command("CLUSTER INFO").contains("cluster_state:ok");
-                let is_replica = index >= self.primaries;
+                let is_replica = replicas.contains(&index);
                 let follows = || node.command("INFO replication").contains("master_link_status:up");
                 (is_ok && (!is_replica || follows())).then_some(())
             });

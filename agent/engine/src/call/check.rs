@@ -181,6 +181,14 @@ impl Engine {
         if verdicts.as_ref().map_or(asks, is_admitted) {
             Self::take_payments(&mut planned.matched, &payments, &mut table);
         }
+        let is_planned =
+            |matched: &MatchedRule<'_>| matched.eventual.as_deref().is_some_and(|eventual| eventual.is_unsynced);
+        if verdicts.is_none() && !beginning.may_ask && planned.matched.iter().any(is_planned) {
+            // The call is not begun, so that a rule whose primary does not answer has admitted nothing either.
+            drop(table);
+            self.give_back_left(context.active.order, slice::from_ref(planned));
+            return None;
+        }
         if verdicts.is_none() && asks {
             for matched in planned.matched.iter().filter(|matched| matched.own_verdict().is_none()) {
                 table.view(matched.counter).ask_store(context.now, context.bounds_of(matched.primary));

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::{Consistency, Generation, LimitPolicy, Rule, RuleSet};
 
-use crate::call::check::PlannedCalls;
+use crate::call::planned_call::PlannedCall;
 use crate::counters::ViewEvent;
 use crate::engine::Engine;
 use crate::engine_settings::EngineSettings;
@@ -45,7 +45,7 @@ impl Engine {
     }
 
     /// Gives back what plans have entered, if the caller of a request has left before the decision.
-    pub(crate) fn give_back_left(&self, generation: Generation, planned: &PlannedCalls<'_>) {
+    pub(crate) fn give_back_left(&self, generation: Generation, planned: &[PlannedCall<'_>]) {
         for matched in planned.iter().flat_map(|planned| &planned.matched) {
             if let Some(eventual) = matched.eventual.as_deref().filter(|eventual| eventual.rule.verdict.admitted) {
                 self.give_back_planned(generation, matched, eventual.at);

@@ -32,8 +32,14 @@ impl Engine {
     ) -> Decisions {
         let may_lease = calls.len() == 1 && planned[0].may_lease();
         self.take_leases(context.now, context.active, planned, charges, answers, sent);
-        if let Some(error) = worst_error(answers.iter()) {
-            planned.iter_mut().filter(|planned| planned.is_deferred).for_each(|planned| planned.error = Some(error));
+        if answers.iter().any(Result::is_err) {
+            let error_of = |matched: &MatchedRule<'_>| {
+                let place = charges.iter().position(|charge| matched.shares(charge));
+                place.and_then(|place| answers[place].err())
+            };
+            for planned in planned.iter_mut().filter(|planned| planned.is_deferred) {
+                planned.errors = planned.matched.iter().map(error_of).collect();
+            }
         }
         // Cost of the earlier calls in each charge.
         let mut before: SmallVec<[u64; 8]> = smallvec![0; charges.len()];
@@ -126,6 +132,7 @@ impl Engine {
             return planned.set_instant(at);
         };
         planned.error = Some(error);
+        planned.errors = shares.iter().map(|share| share.and_then(Result::err)).collect();
         self.end_payments(context, planned);
         let deadline = Self::deadline(&planned.matched);
         let mut are_late = true;

@@ -49,6 +49,8 @@ pub(crate) struct PlannedCall<'a> {
     pub(crate) answer: Option<AnsweredStep>,
     /// Reason for which the store did not answer, if it was asked.
     pub(crate) error: Option<StoreError>,
+    /// Reason for which the charge of the rule at each position was not answered; empty if there is only one for the call.
+    pub(crate) errors: Vec<Option<StoreError>>,
     /// Identifier of the call, if it has one and is alone in its request.
     pub(crate) request: Option<RequestId>,
     /// True if the call is decided and charged afterwards.
@@ -74,6 +76,7 @@ impl PlannedCall<'_> {
             is_over_quota: false,
             answer: None,
             error: None,
+            errors: Vec::new(),
             request: None,
             is_deferred: false,
             tells_all: false,
@@ -118,7 +121,8 @@ impl PlannedCall<'_> {
     /// Returns what becomes of the charge of the rule at this position, once the call is decided.
     pub(crate) fn fate(&self, position: usize, result: Option<&ChargeResult>, stands: bool, has_id: bool) -> Fate {
         let matched = &self.matched[position];
-        let in_store = match (result, self.error) {
+        let own_error = self.errors.get(position).copied().flatten();
+        let in_store = match (result, own_error.or(self.error)) {
             (Some(result), _) => InStore::of(Ok(Some(result))),
             (None, Some(error)) if !matched.is_unasked => error.into(),
             _ => InStore::NotAsked,

@@ -25,8 +25,8 @@ impl Engine {
     /// request once more; nothing if the answer stands. A request of several steps stands: some of them may have charged.
     pub fn renew(&self, now: Timestamp, request: &mut StoreRequest, answers: &StepAnswers) -> Option<Duration> {
         let error = answers.iter().find_map(|answer| answer.as_ref()?.as_ref().err().copied())?;
-        let own = &request.charges()[request.0.carried..];
-        let is_one_step = request.0.has_one_step || own.iter().all(|charge| charge.slot == own[0].slot);
+        let charges = request.charges();
+        let is_one_step = request.0.has_one_step || charges.iter().all(|charge| charge.slot == charges[0].slot);
         if is_one_step { self.renew_after(now, request, error) } else { None }
     }
 

@@ -50,7 +50,7 @@ pub(crate) struct AskedRequest {
     pub(crate) sent_at: Timestamp,
     /// Destinations of the charges.
     pub(crate) destinations: SmallVec<[Destination; 2]>,
-    /// True for each charge that was answered by the deadline; empty before it.
+    /// True for each charge that was answered by the deadline, or whose answer will never come; empty before it.
     pub(crate) answered: SmallVec<[bool; 2]>,
     /// Error after which it was sent once more, if it was.
     pub(crate) renewed_after: Option<StoreError>,

@@ -88,7 +88,7 @@ fn slot(step: &RequestStep) -> HashSlotId {
     step.charges[0].slot
 }
 
-/// Returns the charges that were answered.
+/// Returns the charges that need no late answer: they were answered, or will never be.
 pub(crate) fn are_answered(answers: &[ChargeAnswer]) -> SmallVec<[bool; 2]> {
-    answers.iter().map(Result::is_ok).collect()
+    answers.iter().map(|answer| *answer != Err(StoreError::TimedOut)).collect()
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use tokio::time::sleep;
+use tollgate_core::clock::Stopwatch;
 use tollgate_core::counter::{Charge, PrimaryIndex};
 use tollgate_redis::{Cluster, HashSlots, RedisSettings};
 
@@ -12,10 +13,10 @@ use super::gathered_steps::GatheredSteps;
 use super::steps::{StepResult, Steps};
 use crate::store::StoreError;
 
-/// Pause before a step is sent again of whose keys some are on their way to another primary, and the maximum number of pauses: longer
-/// than the deadline of a rule, after which the step has expired.
+/// Pause before a step is sent again of whose keys some are on their way to another primary.
 const TRY_AGAIN_PAUSE: Duration = Duration::from_millis(2);
-const TRY_AGAIN_MAX: usize = 50;
+/// Maximum time for which it is sent again: the maximum deadline of a rule, after which the step has expired.
+const TRY_AGAIN_MAX: Duration = Duration::from_secs(10);
 
 /// Steps of the primaries of a cluster.
 pub(super) struct ClusterLanes {
@@ -33,19 +34,24 @@ impl ClusterLanes {
     /// Evaluates and charges the counters of one slot at a primary.
     pub(super) async fn charge(&self, primary: PrimaryIndex, is_passing: bool, charges: &[Charge]) -> StepResult {
         let lane = self.lane(primary).await?;
-        for _ in 0..TRY_AGAIN_MAX {
+        let began = Stopwatch::start();
+        loop {
             let answer = if is_passing {
-                let socket = lane.steps.connection.awaited_socket().await?;
+                let connection = &lane.steps.connection;
+                if connection.socket().is_err() {
+                    // A node that has no slot yet is pinged by nobody else.
+                    connection.ping().await?;
+                }
+                let socket = connection.socket()?;
                 lane.steps.run_passing(&socket, charges).await
             } else {
                 lane.run(charges).await
             };
-            if answer != Err(StoreError::Contended) {
+            if answer != Err(StoreError::Contended) || began.elapsed() >= TRY_AGAIN_MAX {
                 return answer;
             }
             sleep(TRY_AGAIN_PAUSE).await;
         }
-        Err(StoreError::Contended)
     }
 
     async fn lane(&self, primary: PrimaryIndex) -> Result<GatheredSteps, StoreError> {

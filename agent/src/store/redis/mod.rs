@@ -23,7 +23,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, PrimaryIndex};
 use tollgate_core::regions::stored_limit::LimitView;
 use tollgate_engine::{RuleRanks, StoreShape};
-use tollgate_redis::{Cluster, Connection, FleetRegistry, RedisLink, RuleMirror, Witnesses, read_limit};
+use tollgate_redis::{Cluster, FleetRegistry, RedisConnection, RedisLink, RuleMirror, Witnesses, read_limit};
 
 use super::{ChargeStore, FleetServices, OwnersListener, StoreError, StoreServer};
 use cluster_lanes::ClusterLanes;
@@ -64,7 +64,7 @@ impl RedisStore {
             let cluster = Cluster::new(settings, clock, steps::charge_script)?;
             (StepServers::Cluster(Box::new(ClusterLanes::new(settings, cluster.clone()))), RedisLink::Cluster(cluster))
         } else {
-            let connection = Arc::new(Connection::new(settings, clock, steps::charge_script())?);
+            let connection = Arc::new(RedisConnection::new(settings, clock, steps::charge_script())?);
             let gathered = GatheredSteps::new(Steps::new(settings, connection.clone()), settings.slots);
             (StepServers::One(gathered), RedisLink::Server(connection))
         };
@@ -149,7 +149,7 @@ impl ChargeStore for RedisStore {
     }
 
     fn servers(&self) -> Vec<StoreServer> {
-        let server = |connection: &Connection| {
+        let server = |connection: &RedisConnection| {
             let node = connection.node();
             let (is_connected, trouble) = (node.is_some(), connection.trouble());
             StoreServer { node: node.unwrap_or_else(|| connection.address().to_owned()), is_connected, trouble }

@@ -11,7 +11,8 @@ use smallvec::SmallVec;
 use tollgate_core::clock::Clock;
 use tollgate_core::counter::{Charge, ChargeResults, CounterId, HashSlotId, RequestId};
 use tollgate_redis::{
-    Connection, KEY_CLAIM, RedisSettings, Script, ServerWay, Socket, counter_key, floor_key, key_claim_key, limit_key,
+    KEY_CLAIM, RedisConnection, RedisSettings, Script, ServerWay, Socket, counter_key, floor_key, key_claim_key,
+    limit_key,
 };
 
 use super::codec::{self, StepAnswer, charge_bytes};
@@ -76,7 +77,7 @@ pub(super) type StepResult = Result<ChargeResults, StoreError>;
 pub(super) struct Steps {
     pub(super) prefix: Arc<str>,
     key_fingerprint: u64,
-    pub(super) connection: Arc<Connection>,
+    pub(super) connection: Arc<RedisConnection>,
     charge: Arc<Script>,
     charge_budgeted: Arc<Script>,
     charge_each: Arc<Script>,
@@ -95,7 +96,7 @@ fn charge_budgeted() -> String {
 }
 
 impl Steps {
-    pub(super) fn new(settings: &RedisSettings, connection: Arc<Connection>) -> Self {
+    pub(super) fn new(settings: &RedisSettings, connection: Arc<RedisConnection>) -> Self {
         Self {
             prefix: settings.prefix.as_str().into(),
             key_fingerprint: settings.key_fingerprint,

@@ -59,7 +59,7 @@ fn a_broken_file_is_reported_with_file_and_line() {
     insta::assert_snapshot!(refuse("region: eu\nhttp: [127.0.0.1:1, 127.0.0.1:2]\n"), @"tollgate.yaml:2: `http` must be a single value");
     insta::assert_snapshot!(refuse("\nagents_expected: 0\n"), @"error: tollgate.yaml:2: `agents_expected` cannot be `0`: write a whole number from 1 to 4294967295");
     insta::assert_snapshot!(refuse("kafka_set:\n  - hunter2\n"), @"error: tollgate.yaml:2: a value of `kafka_set` cannot be used: write NAME=VALUE, such as security.protocol=SSL");
-    insta::assert_snapshot!(refuse("redis: :hunter2@host\n"), @"error: tollgate.yaml:1: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, or redis+unix:///path");
+    insta::assert_snapshot!(refuse("redis: :hunter2@host\n"), @"error: tollgate.yaml:1: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, redis+cluster://host,host, or redis+unix:///path");
     let missing = finish(&mut tollgate(&["agent", "--config", "/nowhere.yaml"]));
     assert_eq!(missing.exit, 2);
     assert!(missing.err.contains("/nowhere.yaml: "), "{}", missing.err);
@@ -76,9 +76,9 @@ fn a_refused_value_of_a_variable_is_reported_with_its_name() {
     };
     insta::assert_snapshot!(refuse("TOLLGATE_HTTP", "nowhere", &[]), @"error: TOLLGATE_HTTP: `http` cannot be `nowhere`: write HOST:PORT, such as 127.0.0.1:8080, or unix:PATH");
     insta::assert_snapshot!(refuse("TOLLGATE_HTTP", "nowhere", &["--http", "there"]), @"error: invalid value 'there' for '--http <ADDR>': write HOST:PORT, such as 127.0.0.1:8080, or unix:PATH");
-    insta::assert_snapshot!(refuse("TOLLGATE_REDIS", ":hunter2@host", &[]), @"error: TOLLGATE_REDIS: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, or redis+unix:///path");
+    insta::assert_snapshot!(refuse("TOLLGATE_REDIS", ":hunter2@host", &[]), @"error: TOLLGATE_REDIS: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, redis+cluster://host,host, or redis+unix:///path");
     insta::assert_snapshot!(refuse("TOLLGATE_LOG_FORMAT", "xml", &[]), @"error: TOLLGATE_LOG_FORMAT: `log_format` cannot be `xml`: write text or json");
-    insta::assert_snapshot!(refuse("NO_COLOR", "1", &["--redis", "host:hunter2@"]), @"error: --redis: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, or redis+unix:///path");
+    insta::assert_snapshot!(refuse("NO_COLOR", "1", &["--redis", "host:hunter2@"]), @"error: --redis: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, redis+cluster://host,host, or redis+unix:///path");
 }
 
 #[test]

@@ -60,6 +60,9 @@ fn a_valid_file_is_shown_as_it_will_be_enforced() {
     in a window, and twice around an edge. Each time that Redis loses its data, a
     window may hold the units of REDIS UP once more: twice after one loss, six times
     after five. With Kafka, agents enter most of the lost units again.
+    REDIS FAILS OVER (Sentinel, Cluster): what the replica lacked is such a loss. A
+    primary that is cut off and still takes writes is the same one: set
+    min-replicas-to-write 1.
 
     RULE     REDIS UP   REDIS LATE        REDIS DOWN               REDIS AND KAFKA
                                                                    DOWN
@@ -90,7 +93,7 @@ fn a_valid_file_can_be_read_by_programs() {
         serde_json::json!({
             "units": 100, "at_worst": 200,
             "late": { "one_agent": 110, "all_agents": 200, "all_calls_pass": false },
-            "more_per_loss": 100,
+            "more_per_loss": 100, "more_per_fail_over": 100,
         })
     );
     let bound = serde_json::json!([{ "of": null, "text": "A counter admits at most 5 in any 15min." }]);

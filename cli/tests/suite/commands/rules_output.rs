@@ -85,6 +85,9 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     in a window, and twice around an edge. Each time that Redis loses its data, a
     window may hold the units of REDIS UP once more: twice after one loss, six times
     after five. With Kafka, agents enter most of the lost units again.
+    REDIS FAILS OVER (Sentinel, Cluster): what the replica lacked is such a loss. A
+    primary that is cut off and still takes writes is the same one: set
+    min-replicas-to-write 1.
 
     RULE                REDIS UP  REDIS LATE  REDIS DOWN         REDIS AND KAFKA
                                                                  DOWN
@@ -109,7 +112,7 @@ fn validate_shows_tiers_keys_costs_and_lists() {
         "with_store": {
             "units": 100, "at_worst": 100,
             "late": { "one_agent": 100, "all_agents": 100, "all_calls_pass": false },
-            "more_per_loss": 100,
+            "more_per_loss": 100, "more_per_fail_over": 100,
         },
         "agents": 10,
         "by_signals": 190,

@@ -78,6 +78,9 @@ fn concurrency_is_shown_in_slots() {
     in a window, and twice around an edge. Each time that Redis loses its data, a
     window may hold the units of REDIS UP once more: twice after one loss, six times
     after five. With Kafka, agents enter most of the lost units again.
+    REDIS FAILS OVER (Sentinel, Cluster): what the replica lacked is such a loss. A
+    primary that is cut off and still takes writes is the same one: set
+    min-replicas-to-write 1.
 
     RULE     REDIS UP  REDIS LATE  REDIS DOWN           REDIS AND KAFKA DOWN
     exports  2         2           2, and calls of 3 s  4

@@ -61,7 +61,9 @@ fn an_agent_works_with_the_shipped_configuration() {
         let log = Log::of(&mut agent);
         wait_for_store(&agent);
         drop(agent);
-        let warned: Vec<String> = log.rest().into_iter().filter(|line| line.contains(" WARN ")).collect();
+        // A busy machine may miss deadlines.
+        let is_warning = |line: &String| line.contains(" WARN ") && !line.contains("later than the deadline");
+        let warned: Vec<String> = log.rest().into_iter().filter(is_warning).collect();
         assert!(warned.is_empty(), "{warned:?}");
     }
 }

@@ -70,9 +70,9 @@ fn source(agent: &Up) -> String {
 const RULES: &str = "
 version: 1
 rules:
-  - { name: user, per: [user], quota: 40/1m, consistency: strict }
-  - { name: route, per: [route], quota: 100000/1m }
-  - { name: watched, per: [user, route], quota: 5/1m, shadow: true }
+  - { name: user, per: [user], quota: 40/1m, consistency: strict, deadline: 5s }
+  - { name: route, per: [route], quota: 100000/1m, deadline: 5s }
+  - { name: watched, per: [user, route], quota: 5/1m, shadow: true, deadline: 5s }
 ";
 
 /// Starts an agent with the rules of a test.

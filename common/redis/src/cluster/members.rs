@@ -7,7 +7,7 @@ use tollgate_core::counter::{CounterId, HashSlotId, PrimaryIndex, StoreError};
 
 use super::topology::Topology;
 use crate::address::HostPort;
-use crate::connection::{Connection, MemberAddress};
+use crate::connection::{MemberAddress, RedisConnection};
 
 /// Primaries of a cluster.
 #[derive(Default)]
@@ -16,36 +16,36 @@ pub(super) struct ClusterMembers(RwLock<Vec<ClusterMember>>);
 /// Primary, whose address changes when a replica takes over.
 struct ClusterMember {
     address: Arc<MemberAddress>,
-    connection: Arc<Connection>,
+    connection: Arc<RedisConnection>,
     /// Name of a slot that it holds, for keys of its own.
     tag: Option<HashSlotId>,
 }
 
 impl ClusterMembers {
-    pub(super) fn connections(&self) -> Vec<Arc<Connection>> {
+    pub(super) fn connections(&self) -> Vec<Arc<RedisConnection>> {
         self.0.read().iter().map(|member| member.connection.clone()).collect()
     }
 
     /// Returns the connections to the primaries that have slots.
-    pub(super) fn serving(&self) -> Vec<Arc<Connection>> {
+    pub(super) fn serving(&self) -> Vec<Arc<RedisConnection>> {
         let members = self.0.read();
         members.iter().filter(|member| member.tag.is_some()).map(|member| member.connection.clone()).collect()
     }
 
-    pub(super) fn connection(&self, primary: PrimaryIndex) -> Result<Arc<Connection>, StoreError> {
+    pub(super) fn connection(&self, primary: PrimaryIndex) -> Result<Arc<RedisConnection>, StoreError> {
         let members = self.0.read();
         members.get(primary.index()).map(|member| member.connection.clone()).ok_or(StoreError::Unreachable)
     }
 
     /// Returns the connection to a primary, and the name of a slot that it holds.
-    pub(super) fn own_slot(&self, primary: PrimaryIndex) -> Result<(Arc<Connection>, HashSlotId), StoreError> {
+    pub(super) fn own_slot(&self, primary: PrimaryIndex) -> Result<(Arc<RedisConnection>, HashSlotId), StoreError> {
         let members = self.0.read();
         let member = members.get(primary.index()).ok_or(StoreError::Unreachable)?;
         Ok((member.connection.clone(), member.tag.ok_or(StoreError::Unreachable)?))
     }
 
     /// Returns the connections to primaries that are connected, with their addresses.
-    pub(super) fn connected(&self) -> Vec<(HostPort, Arc<Connection>)> {
+    pub(super) fn connected(&self) -> Vec<(HostPort, Arc<RedisConnection>)> {
         let members = self.0.read();
         let connected = members.iter().filter(|member| member.connection.node().is_some());
         connected.filter_map(|member| Some((member.address.get()?, member.connection.clone()))).collect()
@@ -58,7 +58,12 @@ impl ClusterMembers {
     }
 
     /// Follows a topology of the cluster at this address: new primaries get connections, and a node that has been replaced is left.
-    pub(super) fn follow(&self, topology: &Topology, store: &str, connect: impl Fn(Arc<MemberAddress>) -> Connection) {
+    pub(super) fn follow(
+        &self,
+        topology: &Topology,
+        store: &str,
+        connect: impl Fn(Arc<MemberAddress>) -> RedisConnection,
+    ) {
         let mut members = self.0.write();
         for (index, shard) in topology.shards.iter().enumerate() {
             if index == members.len() {

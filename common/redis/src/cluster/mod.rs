@@ -20,9 +20,9 @@ use tokio::time::timeout;
 use tollgate_core::clock::{Clock, Stopwatch};
 use tollgate_core::counter::{HashSlotId, PrimaryIndex, StoreError};
 
-use crate::address::{HostPort, RedisAddressError, RedisServers, host_port};
+use crate::address::{HostPort, RedisAddressError, RedisServers};
 use crate::connect_error::ConnectError;
-use crate::connection::{Connection, Dialer, MemberAddress, Redirects, ask_nodes};
+use crate::connection::{Dialer, MemberAddress, Redirects, RedisConnection, ask_nodes};
 use crate::errors::ErrorLog;
 use crate::script::Script;
 use crate::settings::{RedisAccess, RedisSettings};
@@ -37,8 +37,6 @@ const OLDER_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of nodes that are asked for the topology at once, and the time for their answers.
 const ASKED_LEN_MAX: usize = 3;
 const ANSWER_WAIT: Duration = Duration::from_millis(500);
-/// Port of a node that tells none.
-const REDIS_PORT: u16 = 6_379;
 
 /// Listener that is told the primary of each slot, in their order; none for a slot that nobody serves.
 pub type TopologyListener = Box<dyn Fn(&[Option<PrimaryIndex>]) + Send + Sync>;
@@ -119,13 +117,13 @@ impl Cluster {
 
     /// Returns the connections to the primaries that have slots.
     #[must_use]
-    pub fn serving(&self) -> Vec<Arc<Connection>> {
+    pub fn serving(&self) -> Vec<Arc<RedisConnection>> {
         self.members.serving()
     }
 
     /// Returns the connections to the primaries, in the order of their indexes.
     #[must_use]
-    pub fn connections(&self) -> Vec<Arc<Connection>> {
+    pub fn connections(&self) -> Vec<Arc<RedisConnection>> {
         self.members.connections()
     }
 
@@ -133,7 +131,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When there is no such primary.
-    pub async fn connection(&self, primary: PrimaryIndex) -> Result<Arc<Connection>, StoreError> {
+    pub async fn connection(&self, primary: PrimaryIndex) -> Result<Arc<RedisConnection>, StoreError> {
         if self.topology.load().shards.is_empty() {
             self.first_topology().await;
         }
@@ -150,7 +148,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When nobody serves its slot.
-    pub fn connection_of_key(&self, key: &str) -> Result<Arc<Connection>, StoreError> {
+    pub fn connection_of_key(&self, key: &str) -> Result<Arc<RedisConnection>, StoreError> {
         let owner = self.topology.load().owner(HashSlotId::cluster_slot_of(key.as_bytes()));
         self.members.connection(owner.ok_or(StoreError::Unreachable)?)
     }
@@ -159,7 +157,7 @@ impl Cluster {
     ///
     /// # Errors
     /// When it holds no slot.
-    pub fn own_slot(&self, primary: PrimaryIndex) -> Result<(Arc<Connection>, HashSlotId), StoreError> {
+    pub fn own_slot(&self, primary: PrimaryIndex) -> Result<(Arc<RedisConnection>, HashSlotId), StoreError> {
         self.members.own_slot(primary)
     }
 
@@ -245,39 +243,29 @@ impl Cluster {
         }
     }
 
-    fn connect_to(&self, address: Arc<MemberAddress>) -> Connection {
+    fn connect_to(&self, address: Arc<MemberAddress>) -> RedisConnection {
         let (access, clock, own) = (self.access.clone(), self.clock.clone(), self.own.clone());
-        Connection::to_member(access, address, clock, (self.ping)(), own)
+        RedisConnection::to_member(access, address, clock, (self.ping)(), own)
     }
 }
 
 impl Redirects for Cluster {
-    fn moved(&self, slot: u16, address: &str) {
-        let Ok(address) = host_port(address, REDIS_PORT) else { return self.outdated() };
+    fn moved(&self, slot: u16, address: HostPort) {
         let known = self.topology.load();
         if known.owner(slot).is_some_and(|owner| known.at(&address) == Some(owner)) {
             return;
         }
-        self.follow(|topology| {
-            let mut topology = topology.clone();
-            if let (Some(primary), Some(owner)) = (topology.at(&address), topology.owners.get_mut(usize::from(slot))) {
-                *owner = Some(primary);
-            }
-            topology
-        });
+        self.follow(|topology| topology.with_moved(slot, &address));
         self.outdated();
     }
 
-    fn asked(&self, address: &str) -> StoreError {
-        let target = host_port(address, REDIS_PORT).ok().and_then(|address| self.topology.load().at(&address));
-        target.map_or_else(
-            || {
-                // It has just joined.
-                self.outdated();
-                StoreError::Contended
-            },
-            StoreError::Asked,
-        )
+    fn asked(&self, address: HostPort) -> StoreError {
+        if self.topology.load().at(&address).is_none() {
+            // It has just joined, and has no slot yet.
+            self.follow(|topology| topology.with_node(&address));
+            self.outdated();
+        }
+        self.topology.load().at(&address).map_or(StoreError::Unreachable, StoreError::Asked)
     }
 
     fn outdated(&self) {

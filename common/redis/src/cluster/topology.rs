@@ -1,9 +1,10 @@
 //! Topology of a cluster: its primaries with their replicas, and the slots of each, as a node tells them (`CLUSTER SLOTS`).
 //!
-//! A primary keeps its index as long as one of its nodes is known: so a replica that takes over has the index of its primary.
+//! A primary keeps its index as long as one of its nodes is known: so a replica that takes over has the index of its primary. A node
+//! that changes sides has the index of its new shard, because primaries are told first.
 //! A node may be cut off and tell an old topology. Of several answers, the one of the latest epoch counts.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use redis::Value;
 use tollgate_core::counter::{CLUSTER_SLOTS, PrimaryIndex};
@@ -24,6 +25,8 @@ pub(super) struct Topology {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shard {
     pub(super) address: HostPort,
+    /// Identifier of the primary; none if only its address is known.
+    primary: Option<String>,
     /// Identifiers of the primary and its replicas.
     nodes: HashSet<String>,
 }
@@ -46,20 +49,75 @@ impl Topology {
         }
         let mut topology = Self { epoch: epoch(info), shards: self.shards.clone(), owners: Vec::new() };
         topology.owners.resize(CLUSTER_SLOTS.into(), None);
+        let indexes = self.indexes(&ranges);
+        let told: HashSet<String> = ranges.iter().flat_map(|range| &range.shard.nodes).cloned().collect();
         for Range { first, last, shard } in ranges {
-            let known = topology.shards.iter().position(|known| !known.nodes.is_disjoint(&shard.nodes));
-            let index = known.unwrap_or(topology.shards.len());
+            let index = indexes[&shard.primary];
             let Some(primary) = PrimaryIndex::new(index) else { continue };
-            if known.is_none() {
-                topology.shards.push(shard);
-            } else {
-                topology.shards[index] = shard;
+            match topology.shards.get_mut(index) {
+                None => topology.shards.push(shard),
+                Some(known) => {
+                    // A replica that is down is not told.
+                    let silent = known.nodes.drain().filter(|node| !told.contains(node));
+                    let nodes = shard.nodes.iter().cloned().chain(silent).collect();
+                    *known = Shard { nodes, ..shard };
+                }
             }
             for slot in first..=last.min(CLUSTER_SLOTS - 1) {
                 topology.owners[usize::from(slot)] = Some(primary);
             }
         }
         Ok(topology)
+    }
+
+    /// Returns the index of each primary in these ranges, by its identifier. A shard is the known one with the same primary, else one
+    /// with a common node, else the one at the same address, else a new one.
+    fn indexes(&self, ranges: &[Range]) -> HashMap<Option<String>, usize> {
+        let mut indexes = HashMap::new();
+        let mut taken = HashSet::new();
+        let is_same: [fn(&Shard, &Shard) -> bool; 3] = [
+            |known, told| known.primary == told.primary,
+            |known, told| !known.nodes.is_disjoint(&told.nodes),
+            |known, told| known.address == told.address,
+        ];
+        for is_same in is_same {
+            for Range { shard, .. } in ranges {
+                if indexes.contains_key(&shard.primary) {
+                    continue;
+                }
+                let is_free = |index: &usize| !taken.contains(index) && is_same(&self.shards[*index], shard);
+                if let Some(index) = (0..self.shards.len()).find(is_free) {
+                    taken.insert(index);
+                    indexes.insert(shard.primary.clone(), index);
+                }
+            }
+        }
+        let mut next = self.shards.len();
+        for Range { shard, .. } in ranges {
+            indexes.entry(shard.primary.clone()).or_insert_with(|| {
+                next += 1;
+                next - 1
+            });
+        }
+        indexes
+    }
+
+    /// Returns the topology after a node has said that a slot is at this address now, where a new node may have joined.
+    pub(super) fn with_moved(&self, slot: u16, address: &HostPort) -> Self {
+        let mut topology = self.with_node(address);
+        if let (Some(primary), Some(owner)) = (topology.at(address), topology.owners.get_mut(usize::from(slot))) {
+            *owner = Some(primary);
+        }
+        topology
+    }
+
+    /// Returns the topology with a primary at this address.
+    pub(super) fn with_node(&self, address: &HostPort) -> Self {
+        let mut topology = self.clone();
+        if topology.at(address).is_none() {
+            topology.shards.push(Shard { address: address.clone(), primary: None, nodes: HashSet::new() });
+        }
+        topology
     }
 
     /// Returns the primary at an address.
@@ -79,8 +137,9 @@ impl Range {
         let [first, last, nodes @ ..] = &parts[..] else { return None };
         let nodes: Vec<(HostPort, String)> = nodes.iter().map(|node| node_of(asked, node)).collect::<Option<_>>()?;
         let address = nodes.first()?.0.clone();
+        let primary = nodes.first().map(|(_, id)| id.clone());
         let nodes = nodes.into_iter().map(|(_, id)| id).collect();
-        Some(Self { first: number(first)?, last: number(last)?, shard: Shard { address, nodes } })
+        Some(Self { first: number(first)?, last: number(last)?, shard: Shard { address, primary, nodes } })
     }
 }
 
@@ -143,6 +202,17 @@ mod tests {
         let addresses: Vec<_> = after.shards.iter().map(|shard| shard.address.to_string()).collect();
         assert_eq!(addresses, ["k:2", "k:3"]);
         assert_eq!((after.owner(0), after.owner(16_383)), (PrimaryIndex::new(1), PrimaryIndex::new(0)));
+        // A node that joins another shard as its replica, while its own one has only the other node left, stays there.
+        let sides = slots(&[node("k", 2, "b")], &[node("k", 3, "c"), node("", 1, "a")]);
+        let changed = before.read(&asked, &sides, &info).expect("a topology");
+        assert_eq!((changed.owner(0), changed.owner(16_383)), (PrimaryIndex::new(0), PrimaryIndex::new(1)));
+        // A node of which only the address is known keeps its index, once it is told.
+        let joined = HostPort { host: "k".to_owned(), port: 9 };
+        let moved = after.with_moved(0, &joined);
+        assert_eq!(moved.owner(0), PrimaryIndex::new(2));
+        let told = slots(&[node("k", 9, "n")], &[node("k", 2, "b"), node("k", 3, "c")]);
+        let told = moved.read(&asked, &told, &info).expect("a topology");
+        assert_eq!((told.owner(0), told.owner(16_383)), (PrimaryIndex::new(2), PrimaryIndex::new(0)));
         assert!(before.read(&asked, &Value::Array(Vec::new()), &info).is_err_and(|why| why.contains("no slot")));
         assert!(before.read(&asked, &Value::Int(1), &info).is_err());
     }

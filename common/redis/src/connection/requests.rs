@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::{Cmd, FromRedisValue, ToRedisArgs};
 use tollgate_core::counter::StoreError;
 
-use super::server_connection::Connection;
+use super::server_connection::RedisConnection;
 use super::socket::Socket;
 use crate::remedy::OwnKey;
 use crate::script::Script;
@@ -19,7 +19,7 @@ pub struct ServerWay<'a> {
     pub is_passing: bool,
 }
 
-impl Connection {
+impl RedisConnection {
     /// Runs a script on the current socket.
     ///
     /// # Errors
@@ -47,7 +47,7 @@ impl Connection {
         socket.exchange_script(script, keys, args).await.map_err(|error| self.failed(socket, &error, None))
     }
 
-    /// Runs a script by this way, as [`Connection::run_on`].
+    /// Runs a script by this way, as [`RedisConnection::run_on`].
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.

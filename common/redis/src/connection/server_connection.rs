@@ -31,7 +31,7 @@ const SENTINELS_SILENT_MAX: Duration = Duration::from_secs(3);
 const NONE: [&str; 0] = [];
 
 /// A connection to a Redis, kept up across failures of the server.
-pub struct Connection {
+pub struct RedisConnection {
     search: PrimarySearch,
     clock: Arc<dyn Clock>,
     ping: Script,
@@ -42,8 +42,8 @@ pub struct Connection {
     redirects: Option<Weak<dyn Redirects>>,
 }
 
-impl Connection {
-    /// A connection to this server, made at the first [`Connection::ping`]. `ping` is a script that returns the server's time
+impl RedisConnection {
+    /// A connection to this server, made at the first [`RedisConnection::ping`]. `ping` is a script that returns the server's time
     /// in ms when it has no keys; a store gives its own script, so that a ping fails where a charge would.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Connection {
         self.socket.with_room()
     }
 
-    /// The current socket, as [`Connection::socket`]. If there is none yet, the attempt in progress or the first one is awaited.
+    /// The current socket, as [`RedisConnection::socket`]. If there is none yet, the attempt in progress or the first one is awaited.
     ///
     /// # Errors
     /// When there is none after the attempt.
@@ -188,7 +188,7 @@ impl Connection {
 
     pub(super) fn failed(&self, socket: &Arc<Socket>, error: &RedisError, own_key: Option<&OwnKey>) -> StoreError {
         let redirects = self.redirects.as_ref().and_then(Weak::upgrade);
-        if let Some(answer) = redirects.and_then(|redirects| redirected(&*redirects, error)) {
+        if let Some(answer) = redirects.and_then(|redirects| redirected(&*redirects, socket.node(), error)) {
             socket.pings_lost.store(0, Ordering::Relaxed);
             return answer;
         }
@@ -216,7 +216,7 @@ impl Connection {
 }
 
 /// Asks the Sentinels again and again, while this socket to the primary that they named is in use.
-async fn watch_sentinels(connection: Weak<Connection>, socket: Weak<Socket>, named: HostPort) {
+async fn watch_sentinels(connection: Weak<RedisConnection>, socket: Weak<Socket>, named: HostPort) {
     let (mut asked, mut answered) = (interval(SENTINEL_INTERVAL), Stopwatch::start());
     // A process that was suspended does not ask for all the time at once.
     asked.set_missed_tick_behavior(MissedTickBehavior::Delay);

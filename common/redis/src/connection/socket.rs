@@ -115,10 +115,13 @@ impl Socket {
     async fn exchange_asking<T: FromRedisValue>(&self, command: Cmd) -> RedisResult<T> {
         let number = self.sent.fetch_add(2, Ordering::Relaxed) + 2;
         let mut pipeline = redis::pipe();
-        pipeline.cmd("ASKING").ignore().add_command(command);
-        let answer: RedisResult<(T,)> = pipeline.query_async(&mut self.redis.clone()).await;
+        // Each command has its own error: one of the pipeline would have neither its code nor its address.
+        pipeline.cmd("ASKING").add_command(command).ignore_errors();
+        let answers: RedisResult<(RedisResult<()>, RedisResult<T>)> =
+            pipeline.query_async(&mut self.redis.clone()).await;
         self.answered.fetch_max(number, Ordering::Relaxed);
-        answer.map(|(answer,)| answer)
+        let (asked, answer) = answers?;
+        asked.and(answer)
     }
 
     pub(super) async fn exchange_script<T: FromRedisValue>(

@@ -38,7 +38,7 @@ async fn an_answer_without_an_end_is_given_up() {
     for (beginning, repeated) in [("$2000000000\r\n", "x"), ("-ERR ", "x"), ("+", "x"), ("*2000000000\r\n", ":1\r\n")] {
         let (address, taken) = endless(beginning, repeated);
         let settings = RedisSettings::new(&format!("redis://{address}"));
-        let connection = Connection::new(&settings, Arc::new(SystemClock::start()), Script::new("return 1"));
+        let connection = RedisConnection::new(&settings, Arc::new(SystemClock::start()), Script::new("return 1"));
         let connection = Arc::new(connection.expect("an address"));
         assert!(connection.ping().await.is_err(), "{beginning}");
         let taken = taken.recv().expect("a connection");

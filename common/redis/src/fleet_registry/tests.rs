@@ -8,7 +8,7 @@ use tollgate_servers::Redis;
 use std::sync::Arc;
 
 use super::*;
-use crate::connection::Connection;
+use crate::connection::RedisConnection;
 use crate::rule_mirror::RuleMirror;
 
 async fn registry_on(redis: &Redis) -> FleetRegistry {
@@ -17,7 +17,7 @@ async fn registry_on(redis: &Redis) -> FleetRegistry {
 
 async fn registry_with(redis: &Redis, settings: RedisSettings) -> FleetRegistry {
     let settings = RedisSettings { url: redis.url(), ..settings }.prefixed("fleet:");
-    let connection = Connection::new(&settings, Arc::new(SystemClock::start()), Script::store_time());
+    let connection = RedisConnection::new(&settings, Arc::new(SystemClock::start()), Script::store_time());
     let connection = Arc::new(connection.expect("an address"));
     connection.ping().await.expect("Redis answers");
     FleetRegistry::on(connection, &settings)

@@ -75,7 +75,10 @@ impl Engine {
         let of = |places: &[usize], answers: &ChargeAnswers| -> ChargeAnswers {
             places.iter().map(|place| answers[*place]).collect()
         };
-        let of_reset = of(&(carried..charges.len()).collect::<SmallVec<[usize; 2]>>(), &answers);
+        // A counter that was reset by the deadline is not reset once more.
+        let of_reset: ChargeAnswers = (carried..charges.len())
+            .map(|place| if is_new(place) { answers[place] } else { Err(StoreError::TimedOut) })
+            .collect();
         let (charges, carried) = (select(&late), select(&new_carried));
         let carried_answers = of(&new_carried, &answers);
         let late_destinations: SmallVec<[Destination; 2]> = late.iter().map(|place| destinations[*place]).collect();

@@ -6,7 +6,7 @@ use tollgate_core::counter::ChargeResult;
 use tollgate_core::rules::{LimitPolicy, OnFailure, Rule, RuleSet};
 
 use super::*;
-use crate::engine_settings::EngineSettings;
+use crate::engine_settings::{EngineSettings, StoreShape};
 use crate::request::operation::{Operation, Output, Progress};
 use tollgate_core::counter::PrimaryIndex;
 
@@ -205,5 +205,32 @@ fn a_delay_of_the_agent_itself_opens_no_breaker() {
             let _ = engine.finish(now, &mut request, Err(StoreError::TimedOut));
         }
         assert_eq!(engine.is_degraded(), opens, "{late_ms} ms");
+    }
+}
+
+/// Two slots of a call: one primary fails by the deadline, the other one answers after it. Each charge is entered once: the units
+/// of the first are backfilled, and those of the second are in the store.
+#[test]
+fn a_failed_step_and_a_late_one_are_each_entered_once() {
+    let open = |name, descriptor| {
+        let rule = Rule::per(name, &[descriptor], "100/min".parse().unwrap());
+        rule.with(|policy| (policy.leases, policy.on_failure) = (false, OnFailure::Open))
+    };
+    let rules = [open("per-key", "api_key"), open("per-user", "user")];
+    for failed in [0, 1] {
+        let settings = EngineSettings { store: StoreShape::Slots, ..EngineSettings::new("a", START) };
+        let engine = Engine::new(settings, RuleSet::new(1, rules.clone()));
+        engine.note_store_time(START, START, START);
+        let call = Call::new().with("api_key", "k").with("user", "u");
+        let mut request = request(&engine, &call);
+        let charged = answer(&request, true);
+        let mut answers: StepAnswers = SmallVec::from_iter([None, None]);
+        answers[failed] = Some(Err(StoreError::Unreachable));
+        let decisions = engine.finish_steps(START.plus_ms(15), &mut request, &answers).into_decisions();
+        assert!(decisions[0].allowed);
+        answers[1 - failed] = Some(Ok(charged[1 - failed..2 - failed].iter().copied().collect()));
+        engine.late_steps(START.plus_ms(40), request, &answers);
+        assert_eq!(engine.metrics().unsynced_units.get(), 1, "step {failed} has failed");
+        assert_eq!(outcomes(&engine), [("charged", 1)], "step {failed} has failed");
     }
 }

@@ -78,7 +78,10 @@ impl StoreLink {
         if !self.has_several_primaries() {
             return self.time(PrimaryIndex::ONLY, now);
         }
-        let first = self.used_primaries().next().map_or_else(|| self.time(PrimaryIndex::ONLY, now), |first| self.time(first, now));
+        let first = self
+            .used_primaries()
+            .next()
+            .map_or_else(|| self.time(PrimaryIndex::ONLY, now), |first| self.time(first, now));
         self.used_primaries().fold(first, |all, primary| all.including(self.time(primary, now)))
     }
 
