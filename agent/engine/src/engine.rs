@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::HashSlotId;
+use tollgate_core::counter::{HashSlotId, PrimaryIndex};
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::PresenceSet;
 use tollgate_core::rules::{Generation, Quota, RuleSet};
@@ -32,7 +32,6 @@ use crate::report::{CallIds, EngineMetrics, Notice, Reports};
 use crate::rules::{ActiveRules, EngineRules};
 use crate::store::StoreLink;
 use crate::time::TimeBounds;
-use tollgate_core::counter::PrimaryIndex;
 
 /// One agent without its input and output.
 pub struct Engine {

@@ -1,6 +1,7 @@
 //! A Redis Cluster: primaries with a replica each, which take over within a few seconds.
 
 use super::redis::RedisKind;
+use crate::certificates::Certificates;
 use crate::port::free_port;
 use crate::server::{Server, wait_for};
 
@@ -54,6 +55,22 @@ impl RedisCluster {
         Self::join((3, 0, 0), &[], Server::<RedisKind>::start_with_clock_and)
     }
 
+    /// Starts three primaries without replicas, with the certificate `server`. They speak TLS with one another and with clients.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    #[must_use]
+    pub fn start_with_tls(certificates: &Certificates) -> Self {
+        let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| certificates.text(name));
+        Self::join((3, 0, 0), &["--tls-cluster", "yes"], |settings| {
+            let port = free_port().to_string();
+            let of_node =
+                ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
+            let of_node = of_node.into_iter().chain(["--tls-auth-clients", "no"]).chain(settings.iter().copied());
+            Server::<RedisKind>::start_with(&of_node.collect::<Vec<_>>())
+        })
+    }
+
     fn join(
         (primaries, replicas, empty): (usize, usize, usize),
         settings: &[&str],
@@ -77,10 +94,7 @@ impl RedisCluster {
 
     /// Lets the nodes meet, and gives the primaries their slots and replicas.
     fn assign(&self) {
-        let bus = |node: &Server<RedisKind>| {
-            let answer = node.command("CONFIG GET cluster-port");
-            answer.lines().last().expect("the port of its bus").trim().to_owned()
-        };
+        let bus = |node: &Server<RedisKind>| setting(node, "cluster-port");
         let ok = |node: &Server<RedisKind>, command: &str| assert_eq!(node.command(command), "+OK", "{command}");
         for (index, node) in self.nodes.iter().enumerate() {
             ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1));
@@ -89,7 +103,7 @@ impl RedisCluster {
                 ok(node, &format!("CLUSTER ADDSLOTSRANGE {first} {}", next - 1));
             }
             if index > 0 {
-                ok(node, &format!("CLUSTER MEET 127.0.0.1 {} {}", self.nodes[0].port(), bus(&self.nodes[0])));
+                ok(node, &format!("CLUSTER MEET 127.0.0.1 {} {}", own_port(&self.nodes[0]), bus(&self.nodes[0])));
             }
         }
         let count = self.nodes.len();
@@ -120,8 +134,9 @@ impl RedisCluster {
     /// Returns the address by which clients find all nodes.
     #[must_use]
     pub fn url(&self) -> String {
-        let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
-        format!("redis+cluster://{}", hosts.join(","))
+        let hosts: Vec<String> = self.nodes.iter().map(|node| format!("127.0.0.1:{}", own_port(node))).collect();
+        let scheme = if setting(&self.nodes[0], "tls-port") == "0" { "redis" } else { "rediss" };
+        format!("{scheme}+cluster://{}", hosts.join(","))
     }
 
     /// Returns the index of the primary that a slot had at the beginning.
@@ -174,4 +189,18 @@ impl RedisCluster {
 /// Returns the identifier of a node.
 fn id(node: &Server<RedisKind>) -> String {
     node.command("CLUSTER MYID").lines().nth(1).expect("an identifier").trim().to_owned()
+}
+
+/// Returns the port by which nodes and clients know a node: that with TLS if it has one.
+fn own_port(node: &Server<RedisKind>) -> String {
+    match setting(node, "tls-port") {
+        none if none == "0" => node.port().to_string(),
+        port => port,
+    }
+}
+
+/// Returns the value of a setting.
+fn setting(node: &Server<RedisKind>, name: &str) -> String {
+    let answer = node.command(&format!("CONFIG GET {name}"));
+    answer.lines().last().expect("a value").trim().to_owned()
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use smallvec::{SmallVec, smallvec};
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult};
+use tollgate_core::counter::{Charge, ChargeResult, StoreError};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::{MatchScope, Positions};
 
@@ -23,7 +23,6 @@ use crate::call::planned_call::{AnsweredStep, PlannedCall, StepResults, Verdicts
 use crate::counters::{LockedTable, StoreAccess};
 use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, Charges, MatchedRule};
-use tollgate_core::counter::StoreError;
 
 /// Calls of one request. A single call needs no allocation.
 pub(crate) type PlannedCalls<'a> = SmallVec<[PlannedCall<'a>; 1]>;

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::HashSlotId;
+use tollgate_core::counter::{HashSlotId, PrimaryIndex};
 use tollgate_core::decision::{DenyStatus, LimitKind, LimitStatus, Source};
 use tollgate_core::name::Name;
 use tollgate_core::own_answer::OwnAnswer;
@@ -22,7 +22,6 @@ use crate::counters::{Authority, Enforcement, Facts, LockedTable, RuleVerdict, S
 use crate::engine::{Context, Engine};
 use crate::report::{Notice, RuleCounts};
 use crate::rules::{MatchedRule, MatchedRules};
-use tollgate_core::counter::PrimaryIndex;
 
 /// `Retry-After` of a denial that no counter gave, in ms: the rules may have changed by then.
 const REJECTED_RETRY_MS: u64 = 60_000;

@@ -4,6 +4,7 @@
 use smallvec::smallvec;
 use tollgate_core::algorithm::Verdict;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::PrimaryIndex;
 use tollgate_core::decision::{LocalAnswer, Source};
 use tollgate_core::rules::{LimitPolicy, OnFailure};
 
@@ -14,7 +15,6 @@ use crate::counters::{
 };
 use crate::engine::{Context, Engine};
 use crate::rules::{EventualVerdict, MatchedRule};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Instant at which an admission without an answer counts.
 #[derive(Clone, Copy, Debug)]

@@ -4,6 +4,7 @@
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Charge;
 
+use crate::call::Destination;
 use crate::counters::{hold, next_denial, update_in_step};
 use crate::engine::Engine;
 use crate::request::store_request::AskedOperation;
@@ -17,17 +18,19 @@ impl Engine {
         sent: Timestamp,
         (carried, carried_answers): (&[Charge], &[ChargeAnswer]),
         (own, answers): (&[Charge], &mut [ChargeAnswer]),
+        destinations: &[Destination],
         pending: &AskedOperation<'_>,
     ) {
         let confirmed = carried.iter().zip(carried_answers).filter(|(_, answer)| answer.is_ok());
         self.store.confirm_carried(confirmed.map(|(charge, _)| charge));
-        for (charge, answer) in own.iter().zip(answers) {
+        for ((charge, answer), destination) in own.iter().zip(answers).zip(destinations) {
             let Ok(result) = answer else { continue };
             if !result.charged && !result.verdict.admitted {
                 hold(charge, result);
             }
             let learned = next_denial(result).unwrap_or(*result);
-            if pending.rule_of(charge).is_some_and(|matched| matched.is_passing) {
+            // Its instants say nothing at the primary that is asked next.
+            if destination.is_passing || destination.primary != self.store.primary_of(charge.slot) {
                 continue;
             }
             let keeps_units = pending.rule_of(charge).is_some_and(|matched| self.keeps_units(matched));

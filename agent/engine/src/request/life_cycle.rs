@@ -22,7 +22,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, StoreError};
+use tollgate_core::counter::{Charge, ChargeResults, PrimaryIndex, StoreError};
 
 use crate::call::{
     Beginning, BegunCalls, Correction, Decisions, Destination, FoundRule, RESET_DEADLINE, Sending, ThreadRules,
@@ -34,7 +34,6 @@ use crate::request::store_request::{AskedOperation, AskedRequest, StoreRequest};
 use crate::request::store_step::{StepAnswers, are_answered};
 use crate::rules::{ActiveRules, Charges};
 use crate::store::{ChargeAnswer, ChargeAnswers, answers_of};
-use tollgate_core::counter::PrimaryIndex;
 
 impl Engine {
     /// Begins an operation.
@@ -202,7 +201,7 @@ impl Engine {
         self.note_answers(now, *sent_at, *deadline, destinations, pending, &answers);
         let (carried, charges) = charges.split_at(*carried);
         let (carried_answers, answers) = answers.split_at_mut(carried.len());
-        self.learn(*sent_at, (carried, carried_answers), (charges, answers), pending);
+        self.learn(*sent_at, (carried, carried_answers), (charges, answers), &destinations[carried.len()..], pending);
         let context = Context { now, bounds: self.store_time(now), active, store: &self.store };
         let sent = Sending { at: *sent_at, destinations: &destinations[carried.len()..] };
         self.complete(&context, calls, charges, pending, sent, answers)

@@ -6,14 +6,13 @@ use std::slice;
 use std::time::Duration;
 
 use tollgate_core::call::Call;
-use tollgate_core::counter::StoreError;
+use tollgate_core::counter::{PrimaryIndex, StoreError};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::decision::LimitStatus;
 use tollgate_core::rules::MatchScope;
 
 use crate::call::{CallerReset, Decisions};
 use crate::request::store_request::StoreRequest;
-use tollgate_core::counter::PrimaryIndex;
 
 /// Deadline of requests to the store that no call waits for: settlements, releases, backfills and those of the maintenance.
 pub const UNATTENDED_DEADLINE: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, CounterId, StoreError};
+use tollgate_core::counter::{Charge, CounterId, PrimaryIndex, StoreError};
 use tollgate_core::decision::{LocalAnswer, Source};
 
 use crate::call::{Adjustment, Destination, PlannedCall, PlannedCalls, Reset};
@@ -16,7 +16,6 @@ use crate::counters::RuleVerdict;
 use crate::engine::Engine;
 use crate::rules::{ActiveRules, Charges, MatchedRule};
 use crate::store::{LostCounter, UnsyncedCounter};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Charges for the store, and the state with which their operation continues.
 #[derive(Debug)]

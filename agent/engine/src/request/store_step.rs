@@ -5,13 +5,12 @@
 //! its units. Steps of different slots wait for nothing of each other.
 
 use smallvec::SmallVec;
-use tollgate_core::counter::{Charge, ChargeResults, HashSlotId, StoreError};
+use tollgate_core::counter::{Charge, ChargeResults, HashSlotId, PrimaryIndex, StoreError};
 
 use crate::call::Destination;
 use crate::request::store_request::StoreRequest;
 use crate::rules::Charges;
 use crate::store::{ChargeAnswer, ChargeAnswers, answers_of};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Charges of a request that are applied at once.
 #[derive(Clone, Debug)]

@@ -9,14 +9,13 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, CounterId, HashSlotId};
+use tollgate_core::counter::{Charge, ChargeMode, CounterId, HashSlotId, PrimaryIndex};
 use tollgate_core::decision::{DegradedRemaining, LimitKind, LimitStatus, LocalAnswer, Source};
 use tollgate_core::name::Name;
 use tollgate_core::rules::{Charging, Consistency, Generation, LimitPolicy, Rule};
 
 use crate::counters::{CHECKED_MS, ChargedCounter, Enforcement, RuleVerdict, StoreAccess, TakenUnits};
 use crate::rules::active_rules::ActiveRules;
-use tollgate_core::counter::PrimaryIndex;
 
 /// Maximum wait that a denied caller of a global rule is told while its region has less than the whole quota, in ms.
 /// Units follow the calls. A caller that waited for its window would be away when they come, and they would leave

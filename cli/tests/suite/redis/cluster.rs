@@ -4,15 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
-use tollgate_servers::{Redis, RedisCluster, free_port, wait_for};
+use tollgate_servers::{Certificates, Redis, RedisCluster, free_port, wait_for};
 
-use super::{Log, RULES, agent, check, fleet_agent, wait_for_store};
+use super::{Log, RULES, agent, check, fleet_agent, fleet_agent_with, wait_for_store};
 use crate::support::{Up, finish, tollgate};
 
 /// Maximum time from the end of an election to the next decision of Redis.
 const BACK_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum time of the move of a slot.
 const PATIENCE: Duration = Duration::from_secs(40);
+
 /// Waits until the agents know all three primaries, and each decides.
 fn wait_for_cluster(agents: &[Up]) {
     for agent in agents {
@@ -30,7 +31,22 @@ fn wait_for_cluster(agents: &[Up]) {
 fn a_fleet_on_a_cluster_admits_the_quota() {
     let cluster = RedisCluster::start();
     let agents = ["a", "b", "c"].map(|node| fleet_agent(&cluster.url(), node, "quota", RULES));
-    wait_for_cluster(&agents);
+    admit_the_quota(&agents);
+}
+
+/// N8: the same over TLS, of the agents with the nodes and of the nodes with one another.
+#[test]
+fn a_fleet_on_a_cluster_with_tls_admits_the_quota() {
+    let certificates = Certificates::of("own");
+    let cluster = RedisCluster::start_with_tls(&certificates);
+    let ca = certificates.text("ca.pem");
+    let agent = |node| fleet_agent_with(&cluster.url(), node, "quota-tls", RULES, &["--redis-ca", &ca]);
+    admit_the_quota(&["a", "b", "c"].map(agent));
+}
+
+/// Sends more calls than the quotas of some callers allow, and checks what is admitted.
+fn admit_the_quota(agents: &[Up; 3]) {
+    wait_for_cluster(agents);
     for user in ["u1", "u2", "u3", "u4"] {
         let mut admitted = 0;
         for call in 0..90 {

@@ -77,8 +77,14 @@ rules:
 
 /// Starts an agent with the rules of a test.
 fn fleet_agent(redis: &str, node: &str, test: &str, rules: &str) -> Up {
+    fleet_agent_with(redis, node, test, rules, &[])
+}
+
+/// Starts an agent with the rules of a test and further flags.
+fn fleet_agent_with(redis: &str, node: &str, test: &str, rules: &str, flags: &[&str]) -> Up {
     let rules = file(&format!("redis-{test}-{node}.yaml"), rules).display().to_string();
-    Up::of(&mut tollgate(&["agent", "--http", "127.0.0.1:0", "--node", node, "--rules", &rules, "--redis", redis]))
+    let args = ["agent", "--http", "127.0.0.1:0", "--node", node, "--rules", &rules, "--redis", redis];
+    Up::of(tollgate(&args).args(flags))
 }
 
 /// Checks a call of a user on a route; returns true if it is allowed, and its source.

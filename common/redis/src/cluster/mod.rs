@@ -174,7 +174,8 @@ impl Cluster {
 
     /// Reads the topology from some nodes, and follows the newest one.
     async fn read_topology(&self) -> Result<(), ConnectError> {
-        let commands = [redis::cmd("CLUSTER").arg("SLOTS").take(), redis::cmd("CLUSTER").arg("INFO").take()];
+        // The epoch first: it is never newer than the slots.
+        let commands = [redis::cmd("CLUSTER").arg("INFO").take(), redis::cmd("CLUSTER").arg("SLOTS").take()];
         let mut answers = self.ask_members(&commands).await;
         if answers.is_empty() {
             let RedisServers::Cluster(seeds) = &self.access.address.servers else {
@@ -187,7 +188,7 @@ impl Cluster {
         }
         let known = self.topology.load_full();
         let read = |(host, answer): &(HostPort, Vec<Value>)| {
-            let [slots, info] = &answer[..] else { return Err("a node has not answered".to_owned()) };
+            let [info, slots] = &answer[..] else { return Err("a node has not answered".to_owned()) };
             known.read(host, slots, info)
         };
         let (topologies, errors): (Vec<_>, Vec<_>) = answers.iter().map(read).partition(Result::is_ok);
@@ -204,6 +205,11 @@ impl Cluster {
             is_believed
         };
         if is_believed {
+            if is_older {
+                let (old, new) = (known.epoch, newest.epoch);
+                let store = &self.errors.address;
+                tracing::warn!(%store, old, new, "all nodes tell an older configuration epoch: the cluster was set up anew");
+            }
             self.follow(|_| newest);
         }
         Ok(())

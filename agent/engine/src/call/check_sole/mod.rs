@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::Charge;
+use tollgate_core::counter::{Charge, PrimaryIndex};
 use tollgate_core::decision::{Decision, LocalAnswer, Source};
 use tollgate_core::messages::calls::{DenialCause, Outcome};
 use tollgate_core::rules::{Charging, LimitPolicy, ListMatch, Origin, Positions};
@@ -28,7 +28,6 @@ use crate::counters::{
 };
 use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, is_of_slots, status};
-use tollgate_core::counter::PrimaryIndex;
 
 struct SoleDecision {
     decided: RuleVerdict,

@@ -16,7 +16,7 @@ mod tests;
 use std::num::NonZeroU32;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, ChargeResult};
+use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, PrimaryIndex};
 use tollgate_core::rules::LimitPolicy;
 
 use crate::call::planned_call::PlannedCall;
@@ -25,7 +25,6 @@ use crate::engine::{Context, Engine};
 use crate::rules::{ActiveRules, MatchedRule};
 use crate::store::{ChargeAnswer, ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore, fate};
 use crate::time::LeaseEpoch;
-use tollgate_core::counter::PrimaryIndex;
 
 /// Sending of a request.
 #[derive(Clone, Copy, Debug)]

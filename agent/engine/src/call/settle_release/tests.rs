@@ -1,16 +1,13 @@
 //! Tests of settlements and releases: of the slots of calls that were denied, or that the store does not know.
 
 use tollgate_core::algorithm::{Algorithm, Verdict};
-use tollgate_core::counter::ChargeResult;
+use tollgate_core::counter::{ChargeResult, ChargeResults, PrimaryIndex};
 use tollgate_core::decision::Decision;
 use tollgate_core::rules::{OnFailure, Rule, RuleSet};
-
-use tollgate_core::counter::ChargeResults;
 
 use super::*;
 use crate::engine_settings::EngineSettings;
 use crate::{Operation, Output, Progress, StoreRequest};
-use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 

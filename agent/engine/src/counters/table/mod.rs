@@ -17,7 +17,9 @@ use foldhash::fast::RandomState;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResults, CounterId, Counters, StoreError, StoredCounter, step_at_once};
+use tollgate_core::counter::{
+    Charge, ChargeResults, CounterId, Counters, PrimaryIndex, StoreError, StoredCounter, step_at_once,
+};
 
 use crate::counters::sketch::Sketches;
 use crate::counters::view::{CounterView, update_in_step};
@@ -27,7 +29,6 @@ pub use counter_places::COUNTERS_MAX_RANGE;
 use counter_places::{LATE, Places};
 pub(crate) use shard::TableEntry;
 use shard::TableShard;
-use tollgate_core::counter::PrimaryIndex;
 
 const SHARDS: usize = 64;
 /// Minimum time between two sweeps of a shard for a table that is full, in ms.

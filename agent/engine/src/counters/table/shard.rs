@@ -5,11 +5,12 @@
 
 use hashbrown::HashTable;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeResult, CounterId, Counters, StoreError, StoredCounter, step_one};
+use tollgate_core::counter::{
+    Charge, ChargeResult, CounterId, Counters, PrimaryIndex, StoreError, StoredCounter, step_one,
+};
 
 use super::counter_places::RuleTag;
 use crate::counters::view::{CounterView, end_denial, move_to_primary, rebase, update_in_step};
-use tollgate_core::counter::PrimaryIndex;
 
 const CHUNK_LEN: usize = 256;
 /// Minimum time for which a place is kept, in ms: the longest `deadline`. No sweep comes between a call's match and its

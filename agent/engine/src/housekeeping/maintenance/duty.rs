@@ -12,12 +12,12 @@
 //! | notices | when one waits | |
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::PrimaryIndex;
 use tollgate_core::messages::presence::INTERVAL_MS;
 
 use super::state::{LastAnswer, LossDuties, Maintenance, Probe};
 use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::fleet::AgentIds;
-use tollgate_core::counter::PrimaryIndex;
 
 const HOUSEKEEPING_INTERVAL_MS: u64 = 100;
 /// Interval at which a store that answers is pinged, whatever else happens, in ms. The pings read its time, and an

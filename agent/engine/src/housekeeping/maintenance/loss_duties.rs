@@ -3,13 +3,12 @@
 use std::mem;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::StoreError;
+use tollgate_core::counter::{PrimaryIndex, StoreError};
 
 use super::state::{LastAnswer, LossDuties, Maintenance, PrimaryDuties};
 use super::witness::WitnessAnswer;
 use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::request::{Operation, Output, Progress, StepAnswers, StoreRequest};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Time after which counters are tried again that could not be opened, in ms.
 const REOPEN_PAUSE_MS: u64 = 50;
@@ -40,11 +39,9 @@ impl Maintenance {
     ) {
         let duties = &mut self.primaries[primary.index()];
         let PrimaryDuties { losses: LossDuties { witness, slot_changes, .. }, probe, .. } = duties;
-        if *slot_changes != self.engine.store.slot_changes() {
-            // The number may be under another key now, whose slot the primary holds.
-            *slot_changes = self.engine.store.slot_changes();
-            witness.forget();
-        }
+        // The number may be under another key now, whose slot the primary holds.
+        let changes = self.engine.store.slot_changes();
+        let has_moved = mem::replace(slot_changes, changes) != changes;
         if let Ok(answer) = answer {
             // Before the loss: its instant is by the new time, if the clock was set.
             self.engine.note_primary_time(primary, witness.sent_at(), now, answer.at);
@@ -54,7 +51,10 @@ impl Maintenance {
         }
         // A witness that was raised before the ping says nothing about the probe.
         let is_of_probe = probe.as_mut().is_some_and(|probe| mem::take(&mut probe.awaits_witness));
-        let loss = witness.answered(now, answer.ok());
+        let loss = witness.answered(now, answer.ok().filter(|_| !has_moved));
+        if has_moved {
+            witness.forget();
+        }
         match answer {
             Ok(_) => {
                 if let Some(loss) = loss {

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::StoreError;
+use tollgate_core::counter::{PrimaryIndex, StoreError};
 
 use super::state::{LastAnswer, Maintenance, Probe};
 use super::work::{MaintenanceEffect, MaintenanceRequest};
 use crate::request::{Operation, Progress, UNATTENDED_DEADLINE};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Time from the ping after which no further backfill is sent, in ms. Calls then use the store again even if units are
 /// left. Calls that are decided without the store would make new units as fast as the backfill removes them.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use tollgate_core::clock::Timestamp;
+use tollgate_core::counter::PrimaryIndex;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::AnnouncedRules;
 use tollgate_core::rules::Generation;
@@ -12,7 +13,6 @@ use super::probe_pace::ProbePace;
 use super::witness::Witness;
 use crate::engine::Engine;
 use crate::fleet::AgentIds;
-use tollgate_core::counter::PrimaryIndex;
 
 /// Duties of an agent that depend on its store.
 #[derive(Clone, Copy, Debug)]

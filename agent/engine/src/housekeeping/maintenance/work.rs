@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::StoreError;
+use tollgate_core::counter::{PrimaryIndex, StoreError};
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::presence::{AnnouncedRules, PresenceSet};
 
@@ -11,7 +11,6 @@ use super::witness::WitnessAnswer;
 use crate::fleet::AgentIds;
 use crate::report::Notice;
 use crate::request::{StepAnswers, StoreRequest};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Event that the maintenance reacts to.
 #[derive(Debug)]

@@ -83,7 +83,7 @@ impl Engine {
         let carried_answers = of(&new_carried, &answers);
         let late_destinations: SmallVec<[Destination; 2]> = late.iter().map(|place| destinations[*place]).collect();
         answers = of(&late, &answers);
-        self.learn(sent_at, (&carried, &carried_answers), (&charges, &mut answers), &pending);
+        self.learn(sent_at, (&carried, &carried_answers), (&charges, &mut answers), &late_destinations, &pending);
         let sent = Sending { at: sent_at, destinations: &late_destinations };
         let generation = active.order;
         let context = Context { now, bounds: self.store_time(now), active: &active, store: &self.store };

@@ -2,13 +2,12 @@
 
 use tollgate_core::algorithm::{Algorithm, Verdict};
 use tollgate_core::call::Call;
-use tollgate_core::counter::ChargeResult;
+use tollgate_core::counter::{ChargeResult, PrimaryIndex};
 use tollgate_core::rules::{LimitPolicy, OnFailure, Rule, RuleSet};
 
 use super::*;
 use crate::engine_settings::{EngineSettings, StoreShape};
 use crate::request::operation::{Operation, Output, Progress};
-use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const AT: Timestamp = Timestamp::from_ms(1_000_003);

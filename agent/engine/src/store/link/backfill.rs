@@ -7,7 +7,7 @@
 //! sent in several requests. If a request fails because of one counter, each of its counters is sent alone, so that no
 //! counter keeps the units of the others from the store.
 
-use tollgate_core::counter::{Charge, ChargeMode, StoreError};
+use tollgate_core::counter::{Charge, ChargeMode, PrimaryIndex, StoreError};
 
 use super::pending_units::{BACKFILL_CHARGES_MAX, charge_of};
 use super::state::StoreLink;
@@ -17,7 +17,6 @@ use crate::store::charge_answer::ChargeAnswer;
 use crate::store::fate::fate;
 use crate::store::fate_facts::{ChargeKind, ChargeStanding, ChargeTraits, Fate, InStore};
 use crate::store::outbox::{Offered, Turn, UnsyncedCounter};
-use tollgate_core::counter::PrimaryIndex;
 
 impl StoreLink {
     /// Begins to charge the units of the next few counters of a primary. There are no charges once the round is over. The units

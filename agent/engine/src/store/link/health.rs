@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeResult, HashSlotId, StoreError};
+use tollgate_core::counter::{ChargeResult, HashSlotId, PrimaryIndex, StoreError};
 
 use super::state::{Primary, StoreLink};
 use crate::report::Notice;
@@ -14,7 +14,6 @@ use crate::store::breaker::Breaker;
 use crate::store::losses::WitnessedLoss;
 use crate::store::outbox::Outbox;
 use crate::time::{ClockStepMs, LeaseEpoch, TimeBounds};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Number of deadlines after which a request that is found late tells nothing about the store: the agent itself did not run.
 const OWN_DELAY_DEADLINES: u64 = 2;

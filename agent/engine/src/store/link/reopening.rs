@@ -14,7 +14,7 @@
 //! of their charges, which then prove nothing.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{ChargeMode, ChargeResult, StoreError};
+use tollgate_core::counter::{ChargeMode, ChargeResult, PrimaryIndex, StoreError};
 use tollgate_core::rules::Generation;
 
 use super::state::{Primary, StoreLink};
@@ -22,7 +22,6 @@ use crate::counters::{Acknowledgement, Authority, CounterView, LostUnits, reopen
 use crate::rules::{Charges, MatchedRule};
 use crate::store::charge_answer::ChargeAnswer;
 use crate::store::outbox::{LostCounter, Offered, Turn};
-use tollgate_core::counter::PrimaryIndex;
 
 /// Time after a loss of the whole store in which lost counters have no notice of their own, in ms.
 const WHOLE_LOSS_MS: u64 = 60_000;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use parking_lot::{Mutex, RwLock};
+use tollgate_core::counter::{PRIMARIES_MAX, PrimaryIndex};
 
 use crate::bus::BusLink;
 use crate::counters::AgentTable;
@@ -13,7 +14,6 @@ use crate::store::breaker::Breaker;
 use crate::store::corrections::Corrections;
 use crate::store::losses::Losses;
 use crate::store::outbox::{Outbox, PendingEntries};
-use tollgate_core::counter::PRIMARIES_MAX;
 
 use crate::primaries::PrimaryMap;
 use crate::store::resets::Resets;
@@ -46,6 +46,12 @@ pub(crate) struct Primary {
     pub(super) outbox: Outbox,
 }
 
+impl Primary {
+    fn new(index: PrimaryIndex) -> Self {
+        Self { lease_epochs: LeaseEpochs::of(index), ..Self::default() }
+    }
+}
+
 impl StoreLink {
     pub(crate) fn new(
         settings: Arc<EngineSettings>,
@@ -61,7 +67,7 @@ impl StoreLink {
             counters,
             bus,
             owners: PrimaryMap::new(are_several),
-            primaries: (0..primaries).map(|_| Primary::default()).collect(),
+            primaries: (0..primaries).filter_map(PrimaryIndex::new).map(Primary::new).collect(),
             entries: PendingEntries::default(),
             resets: Resets::default(),
             corrections: Mutex::default(),

@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::clock::Timestamp;
-use tollgate_core::counter::{Charge, ChargeMode, StoreError, StoredCounter};
+use tollgate_core::counter::{Charge, ChargeMode, PrimaryIndex, StoreError, StoredCounter};
 use tollgate_core::decided_call::DecidedCall;
 use tollgate_core::rules::{Rule, RuleSet};
 
@@ -13,7 +13,6 @@ use crate::engine_settings::EngineSettings;
 use crate::store::outbox::{LostCounter, Offered, Turn};
 use crate::store::{BACKFILL_CHARGES_MAX, UNSYNCED_COUNTERS_MAX};
 use crate::{Operation, Output, Progress, StoreRequest};
-use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 const HOUR_MS: u64 = 3_600_000;

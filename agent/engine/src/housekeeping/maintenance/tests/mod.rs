@@ -5,7 +5,7 @@ mod probes;
 use std::sync::Arc;
 
 use tollgate_core::call::Call;
-use tollgate_core::counter::{Charge, StoreError, StoredCounter};
+use tollgate_core::counter::{Charge, PrimaryIndex, StoreError, StoredCounter};
 use tollgate_core::messages::presence::{AnnouncedRules, INTERVAL_MS, PresenceSet};
 use tollgate_core::rules::{Numbering, OnFailure, Rule, RuleSet};
 
@@ -16,7 +16,6 @@ use crate::housekeeping::receive::{Incoming, Receipt};
 use crate::report::Notice;
 use crate::request::{Operation, Progress, StepAnswers, StoreRequest, UNATTENDED_DEADLINE};
 use crate::tests::{WakeUps, heartbeat};
-use tollgate_core::counter::PrimaryIndex;
 
 const START: Timestamp = Timestamp::from_ms(1_000_000);
 /// Duties of an agent on Redis with a bus; the witness has tests of its own.
