@@ -284,9 +284,9 @@ impl Builder<AnyStore> {
         }
     }
 
-    /// Keeps the counters in the Redis at this address (`redis://[[user]:password@]host[:port][/db]` or
-    /// `unix:///path`), which all agents of the fleet share. A check waits for it no longer than the deadline of its
-    /// rules, 15 ms by default.
+    /// Keeps the counters in the Redis at this address (`redis://[[user]:password@]host[:port][/db]`, `rediss://` for TLS, or one of
+    /// the other forms of [`RedisSettings::url`]), which all agents of the fleet share. A check waits for it no longer than the
+    /// deadline of its rules, 15 ms by default.
     #[cfg(feature = "redis")]
     pub fn redis(mut self, redis: impl Into<RedisSettings>) -> Self {
         self.parts.redis = Some(redis.into());

@@ -34,6 +34,8 @@ fn start(port: u16, further: &[(&str, Vec<(&str, String)>)]) -> Redis {
         for (name, settings) in further {
             command.extend(["--include".to_owned(), copied(folder, name, settings)]);
         }
+        // Else it takes a port that may be in use.
+        command.extend(["--cluster-port".to_owned(), free_port().to_string()]);
         Ok(command)
     });
     started.unwrap_or_else(|error| panic!("{error}"))
