@@ -14,6 +14,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tokio::task::JoinSet;
@@ -78,8 +79,8 @@ impl Way {
         let mut agents = Vec::new();
         for rules in RULES {
             let rule = |descriptor: &&str| {
-                let rule = Rule::per(*descriptor, &[*descriptor], "1000000/h".parse().expect("a quota"));
-                rule.with(|policy| (policy.leases, policy.deadline) = (false, std::time::Duration::from_secs(1)))
+                let rule = Rule::per(descriptor, &[*descriptor], "1000000/h".parse().expect("a quota"));
+                rule.with(|policy| (policy.leases, policy.deadline) = (false, Duration::from_secs(1)))
             };
             let set = RuleSet::new(1, DESCRIPTORS[..rules].iter().map(rule).collect::<Vec<_>>());
             let mut settings = RedisSettings::new(&url).prefixed(format!("of{rules}:"));

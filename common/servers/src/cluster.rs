@@ -193,10 +193,8 @@ fn id(node: &Server<RedisKind>) -> String {
 
 /// Returns the port by which nodes and clients know a node: that with TLS if it has one.
 fn own_port(node: &Server<RedisKind>) -> String {
-    match setting(node, "tls-port") {
-        none if none == "0" => node.port().to_string(),
-        port => port,
-    }
+    let with_tls = setting(node, "tls-port");
+    if with_tls == "0" { node.port().to_string() } else { with_tls }
 }
 
 /// Returns the value of a setting.
