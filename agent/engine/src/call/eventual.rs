@@ -56,12 +56,15 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tollgate_core::call::Call;
-    use tollgate_core::counter::StoreError;
+    use tollgate_core::counter::{CLUSTER_SLOTS, PrimaryIndex, StoreError};
     use tollgate_core::decision::Source;
     use tollgate_core::rules::Rule;
 
     use super::*;
+    use crate::engine_settings::StoreShape;
     use crate::request::{Operation, Progress};
 
     const START: Timestamp = Timestamp::from_ms(1_000_000);
@@ -125,6 +128,33 @@ mod tests {
         let engine = engine(false);
         assert!(engine.try_begin(START, &Call::new().with("api_key", "k").with("ip", "i"), None, false).is_none());
         assert_eq!(left(&engine), 10);
+    }
+
+    /// A rule whose primary does not answer has admitted a part of the call by then, which is given back.
+    #[test]
+    fn a_call_that_would_wait_for_another_primary_enters_nothing() {
+        let rule = |name: &str, per: &str| Rule::per(name, &[per], "10/min".parse().expect("a quota"));
+        let settings = EngineSettings {
+            store: StoreShape::Primaries,
+            agents_expected: Some(1.try_into().unwrap()),
+            ..EngineSettings::new("a", START)
+        };
+        let engine = Engine::new(settings, RuleSet::new(1, [rule("stored", "ip").strict(), rule("closed", "api_key")]));
+        let Progress::NeedsStore(request) = begin(&engine, 1) else { panic!("both rules ask the store") };
+        let (stored, closed) = (PrimaryIndex::ONLY, PrimaryIndex::new(1).expect("an index"));
+        let mut owners = vec![Some(stored); CLUSTER_SLOTS.into()];
+        owners[usize::from(request.charges()[1].slot.cluster_slot())] = Some(closed);
+        engine.store.follow_owners(&owners);
+        for primary in [stored, closed] {
+            engine.note_primary_time(primary, START, START, START);
+        }
+        let deadline = Duration::from_millis(15);
+        engine.store.unanswered(closed, START, deadline, START, StoreError::Unreachable);
+        assert_eq!(left(&engine), 10);
+        assert!(engine.try_begin(START, &Call::new().with("api_key", "k").with("ip", "i"), None, false).is_none());
+        assert_eq!(left(&engine), 10);
+        let Progress::NeedsStore(request) = begin(&engine, 4) else { panic!("one rule asks the store") };
+        assert_eq!((request.charges().len(), left(&engine)), (1, 6), "a call that waits has entered its units");
     }
 
     #[test]
