@@ -99,23 +99,20 @@ impl<S: ChargeStore> AwaitedRequest<'_, S> {
             let now = self.shared.clock.now();
             left = deadline.saturating_sub(Duration::from_millis(now.ms_since(sent_at)));
             match event {
-                StepsEvent::Answered => match self.shared.engine.renew(now, request, steps.answers()) {
-                    Some(time) => {
-                        left = time;
-                        steps.send_all_again(request);
+                StepsEvent::Answered => {
+                    if self.shared.engine.renew(now, request, steps.answers()).is_none() {
+                        return;
                     }
-                    None => return,
-                },
+                    steps.send_all_again(request);
+                }
                 StepsEvent::Redirected(place, error) => {
                     let step = request.steps().swap_remove(place);
                     redirections += 1;
                     let may_follow = redirections <= REDIRECTIONS_MAX * steps.answers().len();
-                    match self.shared.engine.redirect(now, request, &step, error).filter(|_| may_follow) {
-                        Some(time) => {
-                            left = time;
-                            steps.send_again(place, request.steps().swap_remove(place));
-                        }
-                        None => steps.answer(place, error),
+                    if may_follow && self.shared.engine.redirect(now, request, &step, error).is_some() {
+                        steps.send_again(place, request.steps().swap_remove(place));
+                    } else {
+                        steps.answer(place, error);
                     }
                 }
             }

@@ -197,14 +197,10 @@ impl Cluster {
         let newest = newest.ok_or_else(|| ConnectError::refused("NO-SLOTS", why()))?;
         // A node that was cut off tells an old topology. If all others tell it, too, the cluster was set up anew.
         let is_older = newest.epoch < known.epoch;
-        let is_believed = {
-            let mut older = self.older_since.lock();
-            let since = older.get_or_insert_with(Stopwatch::start);
-            let is_believed = !is_older || since.elapsed() >= OLDER_MAX;
-            *older = older.take().filter(|_| !is_believed);
-            is_believed
-        };
+        let mut older_since = self.older_since.lock();
+        let is_believed = !is_older || older_since.get_or_insert_with(Stopwatch::start).elapsed() >= OLDER_MAX;
         if is_believed {
+            *older_since = None;
             if is_older {
                 let (old, new) = (known.epoch, newest.epoch);
                 let store = &self.errors.address;

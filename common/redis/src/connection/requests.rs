@@ -44,7 +44,7 @@ impl RedisConnection {
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
-        socket.exchange_script(script, keys, args).await.map_err(|error| self.failed(socket, &error, None))
+        self.run_by(&ServerWay { socket, is_passing: false }, script, keys, args).await
     }
 
     /// Runs a script by this way, as [`RedisConnection::run_on`].
@@ -59,10 +59,8 @@ impl RedisConnection {
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let ServerWay { socket, is_passing } = *way;
-        if !is_passing {
-            return self.run_on(socket, script, keys, args).await;
-        }
-        socket.exchange_passing(script, keys, args).await.map_err(|error| self.failed(socket, &error, None))
+        let answer = socket.exchange_script(is_passing, script, keys, args).await;
+        answer.map_err(|error| self.failed(socket, &error, None))
     }
 
     /// Runs a script on a key that holds no counter.
@@ -73,7 +71,7 @@ impl RedisConnection {
         args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let socket = self.socket()?;
-        let answer = socket.exchange_script(script, &[&*key.name], args).await;
+        let answer = socket.exchange_script(false, script, &[&*key.name], args).await;
         answer.map_err(|error| self.failed(&socket, &error, Some(key)))
     }
 

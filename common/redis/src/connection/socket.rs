@@ -97,21 +97,7 @@ impl Socket {
         answer
     }
 
-    /// Sends a script about keys that are on their way to the server: `ASKING` directly before it.
-    pub(super) async fn exchange_passing<T: FromRedisValue>(
-        &self,
-        script: &Script,
-        keys: &[impl ToRedisArgs],
-        args: &[impl ToRedisArgs],
-    ) -> RedisResult<T> {
-        match self.exchange_asking(script.by_hash(keys, args)).await {
-            Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.exchange_asking(script.by_text(keys, args)).await
-            }
-            answer => answer,
-        }
-    }
-
+    /// Sends a command about keys that are on their way to the server: `ASKING` directly before it.
     async fn exchange_asking<T: FromRedisValue>(&self, command: Cmd) -> RedisResult<T> {
         let number = self.sent.fetch_add(2, Ordering::Relaxed) + 2;
         let mut pipeline = redis::pipe();
@@ -124,15 +110,20 @@ impl Socket {
         asked.and(answer)
     }
 
+    /// Runs a script about keys that are on their way to the server if `is_passing`.
     pub(super) async fn exchange_script<T: FromRedisValue>(
         &self,
+        is_passing: bool,
         script: &Script,
         keys: &[impl ToRedisArgs],
         args: &[impl ToRedisArgs],
     ) -> RedisResult<T> {
-        match self.exchange(&script.by_hash(keys, args)).await {
+        let exchange = async |command: Cmd| {
+            if is_passing { self.exchange_asking(command).await } else { self.exchange(&command).await }
+        };
+        match exchange(script.by_hash(keys, args)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                self.exchange(&script.by_text(keys, args)).await
+                exchange(script.by_text(keys, args)).await
             }
             answer => answer,
         }

@@ -9,13 +9,12 @@ use tollgate_core::counter::{PRIMARIES_MAX, PrimaryIndex};
 use crate::bus::BusLink;
 use crate::counters::AgentTable;
 use crate::engine_settings::{EngineSettings, StoreShape};
+use crate::primaries::PrimaryMap;
 use crate::report::Reports;
 use crate::store::breaker::Breaker;
 use crate::store::corrections::Corrections;
 use crate::store::losses::Losses;
 use crate::store::outbox::{Outbox, PendingEntries};
-
-use crate::primaries::PrimaryMap;
 use crate::store::resets::Resets;
 use crate::time::{LeaseEpochs, ServerClock};
 
