@@ -52,6 +52,14 @@ pub(crate) struct SavedEmergency {
 struct PublishedFields {
     name: String,
     text: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    overrides: String,
+    #[serde(skip)]
+    author: String,
+    #[serde(skip)]
+    comment: String,
+    #[serde(skip)]
+    replaces: Option<Generation>,
 }
 
 pub(crate) struct StateDir {
@@ -139,7 +147,7 @@ mod tests {
     #[test]
     fn the_state_survives_a_restart_and_a_broken_file_is_ignored() {
         let folder = std::env::temp_dir().join(format!("tollgate-state-{}", std::process::id()));
-        let published = Published { name: "r.yaml".into(), text: "rules: []".into() };
+        let published = Published::new("r.yaml", "rules: []");
         let saved = SavedState {
             rules: Some(SavedRules { generation: 7, published }),
             other_agents: Some(vec!["a".into(), "b".into()]),

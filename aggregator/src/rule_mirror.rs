@@ -13,8 +13,8 @@ use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tollgate_aggregator_engine::replay_window::ReplayWindow;
 use tollgate_bus::{Bus, BusRecord, LogReader, ReadFrom, Topic};
-use tollgate_core::clock::Stopwatch;
-use tollgate_core::messages::rules::Published;
+use tollgate_core::clock::{Stopwatch, Timestamp};
+use tollgate_core::messages::rules::{PublicationOrder, Published};
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::rules::RuleSet;
 use tollgate_redis::RuleMirror;
@@ -44,7 +44,8 @@ struct RulesTopic<R> {
     global_rules: Option<GlobalRules>,
     /// Rules that the page shows; none if rules are pinned.
     shown: Option<NewestRules>,
-    newest: Option<(Offset, Published)>,
+    publications: PublicationOrder,
+    newest: Option<(Offset, Timestamp, Published)>,
 }
 
 impl RuleCopier {
@@ -73,7 +74,14 @@ impl RuleCopier {
         let global_rules = global_rules.filter(|_| pinned.is_none()).cloned();
         let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
         let shown = pinned.is_none().then(|| shown.clone());
-        let mut topic = RulesTopic { reader, replay_window: replay_window.clone(), global_rules, shown, newest: None };
+        let mut topic = RulesTopic {
+            reader,
+            replay_window: replay_window.clone(),
+            global_rules,
+            shown,
+            publications: PublicationOrder::default(),
+            newest: None,
+        };
         if let Some(last) = bus.next_offset(Topic::Rules, 0).and_then(|next| next.checked_sub(1)) {
             topic.catch_up(last);
         }
@@ -101,14 +109,14 @@ impl<R: LogReader> RulesTopic<R> {
         let mut copied: Option<(Offset, Stopwatch)> = None;
         while !stop.load(Ordering::Relaxed) {
             self.read();
-            let (Some((generation, published)), Some(mirror)) = (&self.newest, mirror) else { continue };
+            let (Some((generation, at, published)), Some(mirror)) = (&self.newest, mirror) else { continue };
             let fresh = |(offset, since): &(Offset, Stopwatch)| offset == generation && since.elapsed() < COPY_INTERVAL;
             if copied.as_ref().is_some_and(fresh) {
                 continue;
             }
             // Redis that is unavailable is logged by its connection; the next round copies again.
             if let Ok(Ok(stored)) =
-                runtime.block_on(async { timeout(COPY_WAIT, mirror.publish(Some(*generation), published)).await })
+                runtime.block_on(async { timeout(COPY_WAIT, mirror.copy(*generation, Some(*at), published)).await })
             {
                 if stored > *generation && copied.is_none_or(|(before, _)| before != *generation) {
                     tracing::warn!(
@@ -133,9 +141,13 @@ impl<R: LogReader> RulesTopic<R> {
     /// Reads once; returns the offset of the last record, if there is one.
     fn read(&mut self) -> Option<Offset> {
         let mut read = None;
-        for BusRecord { offset, payload, .. } in self.reader.poll(POLL_WAIT, RECORDS_MAX) {
+        for BusRecord { offset, appended, payload, .. } in self.reader.poll(POLL_WAIT, RECORDS_MAX) {
             read = Some(offset);
-            match decode(&payload, offset) {
+            let published = Published::decode(&payload).map_err(|error| error.to_string());
+            if published.as_ref().is_ok_and(|published| !self.publications.accept(offset, published)) {
+                continue;
+            }
+            match published.and_then(|published| parse(published, offset)) {
                 Ok((rules, published)) => {
                     self.replay_window.cover(&rules);
                     if let Some(global) = &self.global_rules {
@@ -145,7 +157,7 @@ impl<R: LogReader> RulesTopic<R> {
                         shown.set(rules);
                     }
                     tracing::info!(generation = offset, file = published.name, "rules are published");
-                    self.newest = Some((offset, published));
+                    self.newest = Some((offset, appended, published));
                 }
                 Err(error) => tracing::error!(
                     topic = "rules",
@@ -158,8 +170,7 @@ impl<R: LogReader> RulesTopic<R> {
     }
 }
 
-fn decode(payload: &[u8], offset: Offset) -> Result<(RuleSet, Published), String> {
-    let published = Published::decode(payload).map_err(|error| error.to_string())?;
+fn parse(published: Published, offset: Offset) -> Result<(RuleSet, Published), String> {
     let rules = tollgate_rules::read_published(&published, offset).map_err(|problems| problems.to_string())?;
     Ok((rules, published))
 }
@@ -167,7 +178,7 @@ fn decode(payload: &[u8], offset: Offset) -> Result<(RuleSet, Published), String
 #[cfg(test)]
 mod tests {
     use tollgate_bus::embedded::EmbeddedBus;
-    use tollgate_core::clock::{SystemClock, Timestamp};
+    use tollgate_core::clock::SystemClock;
     use tollgate_core::counter::Partition;
 
     use super::*;
@@ -195,7 +206,7 @@ mod tests {
     }
 
     fn record(offset: Offset, text: &str) -> Vec<BusRecord> {
-        let payload = Published { name: "rules.yaml".into(), text: text.into() }.encode();
+        let payload = Published::new("rules.yaml", text).encode();
         vec![BusRecord { partition: 0, offset, appended: Timestamp::from_ms(1), payload }]
     }
 
@@ -203,10 +214,12 @@ mod tests {
     fn caught_up(polls: Vec<Vec<BusRecord>>, last: Offset) -> Option<Offset> {
         let reader = ScriptedReader(polls);
         let replay_window = ReplayWindow::default();
-        let mut topic = RulesTopic { reader, replay_window, global_rules: None, shown: None, newest: None };
+        let publications = PublicationOrder::default();
+        let mut topic =
+            RulesTopic { reader, replay_window, global_rules: None, shown: None, publications, newest: None };
         topic.catch_up(last);
         assert!(topic.reader.0.is_empty(), "all polls are used");
-        topic.newest.map(|(generation, _)| generation)
+        topic.newest.map(|(generation, ..)| generation)
     }
 
     #[tokio::test]

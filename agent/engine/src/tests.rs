@@ -39,5 +39,6 @@ pub(crate) fn heartbeat(id: &str, epoch: Timestamp) -> Presence {
         coordinates: false,
         emergency: None,
         resets: Vec::new(),
+        rules_refusal: "".into(),
     }
 }

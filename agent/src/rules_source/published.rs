@@ -65,7 +65,7 @@ mod tests {
         let publish = |generation, regions: &str| {
             let rule = "{ name: all, per: [ip], quota: 9/s, scope: global }";
             let text = format!("regions: {regions}\nrules: [{rule}]");
-            let published = Published { name: "rules.yaml".into(), text };
+            let published = Published::new("rules.yaml", text);
             receive_published(&engine, None, Timestamp::from_ms(2), generation, None, published);
             engine.with_rules(|rules| rules.generation)
         };

@@ -14,7 +14,7 @@ use tollgate_bus::{Bus, BusError, BusRecord, LogReader, ReadFrom, Topic, supervi
 use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::Partition;
 use tollgate_core::messages::presence::Presence;
-use tollgate_core::messages::rules::Published;
+use tollgate_core::messages::rules::{PublicationOrder, Published};
 use tollgate_core::messages::signals::{LogEnd, SignalBatch};
 use tollgate_core::one_line::excerpt;
 use tollgate_engine::{Engine, IgnoredRecord, Incoming, Receipt};
@@ -57,6 +57,7 @@ struct BusReader<B: Bus> {
     signals: B::Reader,
     presence: B::Reader,
     rules: Option<B::Reader>,
+    publications: PublicationOrder,
     listeners: BusListeners,
     /// End of the log of `calls` by partition, and the instant at which the bus was asked for it.
     log_ends: HashMap<Partition, (Timestamp, Option<LogEnd>)>,
@@ -84,6 +85,7 @@ impl BusThreads {
             signals: bus.reader(Topic::Signals, &partitions, ReadFrom::Next),
             presence: bus.reader(Topic::Presence, &[0], ReadFrom::Next),
             rules: listeners.rules.as_ref().map(|_| bus.reader(Topic::Rules, &[0], ReadFrom::Oldest)),
+            publications: PublicationOrder::default(),
             listeners,
             log_ends: HashMap::new(),
             lags: Vec::new(),
@@ -154,8 +156,10 @@ impl<B: Bus> BusReader<B> {
             let rules = self.rules.as_mut().map(|rules| rules.poll(Duration::ZERO, READ_RECORDS_LEN_MAX));
             for record in rules.unwrap_or_default() {
                 match (Published::decode(&record.payload), &self.listeners.rules) {
-                    (Ok(published), Some(receive)) => receive(record.offset, Some(record.appended), published),
-                    (Ok(_), None) => {}
+                    (Ok(published), Some(receive)) if self.publications.accept(record.offset, &published) => {
+                        receive(record.offset, Some(record.appended), published);
+                    }
+                    (Ok(_), _) => {}
                     (Err(error), _) => {
                         let receipt = self.receive(Topic::Rules, Err(&error));
                         self.log_dead_letter(Topic::Rules, &record, receipt);

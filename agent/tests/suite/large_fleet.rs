@@ -28,6 +28,7 @@ fn heartbeat(agent: u32, now: Timestamp) -> Presence {
         coordinates: false,
         emergency: None,
         resets: Vec::new(),
+        rules_refusal: "".into(),
         dropped_rows: 0,
         leaving: false,
         http: "".into(),

@@ -172,6 +172,7 @@ fn heartbeat(now: Timestamp) -> Presence {
         coordinates: false,
         emergency: Some(EmergencySwitch { quota: "10/s".parse().ok(), changed_at: now }),
         resets: Vec::new(),
+        rules_refusal: "".into(),
     }
 }
 

@@ -17,7 +17,7 @@ pub enum Exit {
     Failed = 1,
     /// Wrong usage, or invalid rules.
     Usage = 2,
-    /// The call is denied.
+    /// The call is denied, or a dry run found a difference.
     Denied = 3,
     /// No agent answered.
     Unanswered = 4,

@@ -44,6 +44,12 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
+/// Returns the table of the differences between two rule sets; none if they enforce the same.
+pub(super) fn difference_table(from: &RuleSet, to: &RuleSet) -> Option<Table> {
+    let changes = changes(from, to);
+    (!changes.is_empty()).then(|| changes_table(&changes))
+}
+
 #[derive(serde::Serialize)]
 struct Difference {
     /// Part of the file, such as `rule per-key` or `lists.deny`.

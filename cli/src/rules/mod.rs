@@ -4,7 +4,11 @@ mod exceptions;
 mod bounds;
 mod diff;
 mod import;
+mod published;
+mod change;
 mod publish;
+mod history;
+mod status;
 mod outage;
 mod regions;
 mod validate;
@@ -22,6 +26,10 @@ pub(crate) enum RulesCommand {
     Schema(schema::SchemaArgs),
     Import(import::ImportArgs),
     Publish(Box<publish::PublishArgs>),
+    History(Box<history::HistoryArgs>),
+    Get(Box<history::GetArgs>),
+    Rollback(Box<history::RollbackArgs>),
+    Status(Box<status::StatusArgs>),
 }
 
 pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
@@ -32,5 +40,9 @@ pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
         RulesCommand::Schema(args) => schema::run(args),
         RulesCommand::Import(args) => import::run(args),
         RulesCommand::Publish(args) => publish::run(args),
+        RulesCommand::History(args) => history::history(args),
+        RulesCommand::Get(args) => history::get(args),
+        RulesCommand::Rollback(args) => history::rollback(args),
+        RulesCommand::Status(args) => status::run(args),
     }
 }

@@ -6,7 +6,7 @@ use tollgate_core::counter::StoreError;
 /// Commands that Tollgate sends, or that its scripts call, as rules of an ACL.
 macro_rules! commands {
     () => {
-        "+select +role +asking +cluster|slots +cluster|info +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset \
+        "+select +role +asking +cluster|slots +cluster|info +eval +evalsha +time +info +get +set +del +append +getrange +setrange +pttl +pexpire +hget +hmget +hset +hdel \
          +zadd +zrem +zscore +zrangebyscore +zremrangebyscore"
     };
 }

@@ -1,4 +1,4 @@
-//! The published rules in Redis, where agents that start while Kafka is away find them.
+//! The published rules in Redis, where agents that start while Kafka is away find them, and the publications before them.
 //!
 //! In a fleet without Kafka this is the only place of the published rules. A newer generation is never replaced by an older
 //! one. The generation is also entered into the set of agents, whose announcements tell it: the rules and the set may lie in
@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use redis::Cmd;
-use tollgate_core::clock::Clock;
+use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 use tollgate_core::messages::presence::GONE_AFTER_MS;
-use tollgate_core::messages::rules::Published;
+use tollgate_core::messages::rules::{HISTORY_LEN_MAX, Published};
 use tollgate_core::rules::Generation;
 
 use crate::address::RedisAddressError;
@@ -20,6 +20,11 @@ use crate::link::RedisLink;
 use crate::remedy::OwnKey;
 use crate::script::Script;
 use crate::settings::RedisSettings;
+
+/// Maximum length in bytes of the publications that are kept beside the newest one.
+const HISTORY_BYTES_MAX: usize = 8 << 20;
+/// Fields of a publication.
+const FIELDS: [&str; 6] = ["name", "text", "overrides", "author", "comment", "at"];
 
 /// The published rules in Redis.
 pub struct RuleMirror {
@@ -44,7 +49,7 @@ impl RuleMirror {
     pub fn on(link: impl Into<RedisLink>, prefix: &str) -> Self {
         let after_deletion = "publish the rules again with `tollgate rules publish FILE`";
         let key = OwnKey { name: rules_key(prefix), after_deletion };
-        let publish = Script::new(include_str!("lua/rule_mirror.lua"));
+        let publish = Script::at_store_time(include_str!("lua/rule_mirror.lua"));
         let tell = Script::new(include_str!("lua/tell_published.lua"));
         Self { link: link.into(), key, registry: registry_key(prefix), publish, tell }
     }
@@ -61,26 +66,49 @@ impl RuleMirror {
         self.link.address()
     }
 
-    /// Publishes rules unless newer ones are stored, and connects first if need be. Without a generation, they become the
-    /// next one. Returns the generation that is stored then; a higher one than given means that newer rules are stored.
+    /// Copies rules that are published elsewhere, unless newer ones are stored; connects first if need be. `at` is the time
+    /// of the publication. Returns the generation that is stored then; a higher one than given means that newer rules are
+    /// stored.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn publish(
+    pub async fn copy(
         &self,
-        generation: Option<Generation>,
+        generation: Generation,
+        at: Option<Timestamp>,
         published: &Published,
     ) -> Result<Generation, StoreError> {
+        Ok(self.store(Some(generation), at, &Published { replaces: None, ..published.clone() }).await?.0)
+    }
+
+    /// Publishes rules as the next generation; connects first if need be. Returns the generation that is stored then, and
+    /// false if it is another publication than the one that these rules replace: nothing is changed then.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn publish(&self, published: &Published) -> Result<(Generation, bool), StoreError> {
+        self.store(None, None, published).await
+    }
+
+    async fn store(
+        &self,
+        generation: Option<Generation>,
+        at: Option<Timestamp>,
+        published: &Published,
+    ) -> Result<(Generation, bool), StoreError> {
         let connection = self.link.awaited(&self.key.name).await?;
-        let generation = generation.map(|generation| generation.to_string()).unwrap_or_default();
-        let args = [generation.as_str(), &published.name, &published.text];
-        let stored: Generation = connection.run_at(&self.key, &self.publish, &args).await?;
+        let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
+        let (generation, replaces, at) = (number(generation), number(published.replaces), number(at.map(Timestamp::as_ms)));
+        let (kept, bytes) = (HISTORY_LEN_MAX.to_string(), HISTORY_BYTES_MAX.to_string());
+        let Published { name, text, overrides, author, comment, .. } = published;
+        let args = [&*generation, &replaces, &at, &kept, &bytes, name, text, overrides, author, comment];
+        let (stored, is_taken): (Generation, u8) = connection.run_at(&self.key, &self.publish, &args).await?;
         // Agents that are not told read the rules a little later.
         let args = [stored.to_string(), GONE_AFTER_MS.to_string()];
         if let Ok(registry) = self.link.awaited(&self.registry.name).await {
             let _: Result<(), StoreError> = registry.run_at(&self.registry, &self.tell, &args).await;
         }
-        Ok(stored)
+        Ok((stored, is_taken == 1))
     }
 
     /// The published rules and their generation, if there are any.
@@ -89,14 +117,43 @@ impl RuleMirror {
     /// When Redis does not answer, or refuses.
     pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
         let connection = self.link.of_key(&self.key.name)?;
-        let read = Cmd::hmget(&self.key.name, &["generation", "name", "text"]);
-        let (generation, name, text): (Option<String>, Option<String>, Option<String>) =
-            connection.request_at(&self.key, &read).await?;
-        let generation = generation.map(|generation| generation.parse()).transpose();
+        let newest = Cmd::hmget(&self.key.name, &["generation"].iter().chain(&FIELDS).collect::<Vec<_>>());
+        let mut fields: Vec<Option<String>> = connection.request_at(&self.key, &newest).await?;
+        let generation = fields.remove(0).map(|generation| generation.parse()).transpose();
         let generation: Option<Generation> = generation.map_err(|_| connection.own_value_unreadable(&self.key))?;
-        let published = text.map(|text| Published { name: name.unwrap_or_default(), text });
-        Ok(generation.zip(published))
+        Ok(generation.zip(publication(fields)).map(|(generation, (_, published))| (generation, published)))
     }
+
+    /// The publications that are kept, from the oldest on, each with its time; connects first if need be.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn history(&self) -> Result<Vec<(Generation, Timestamp, Published)>, StoreError> {
+        let connection = self.link.awaited(&self.key.name).await?;
+        let heads = Cmd::hmget(&self.key.name, &["generation", "kept"]);
+        let (newest, kept): (Option<Generation>, Option<String>) = connection.request_at(&self.key, &heads).await?;
+        let Some(newest) = newest else { return Ok(Vec::new()) };
+        let kept = kept.unwrap_or_default();
+        let older = kept.split_whitespace().filter_map(|entry| entry.split_once(':')?.0.parse().ok());
+        let mut history = Vec::new();
+        for generation in older.chain([newest]) {
+            let prefix = if generation == newest { String::new() } else { format!("{generation} ") };
+            let fields: Vec<String> = FIELDS.iter().map(|field| format!("{prefix}{field}")).collect();
+            let read = connection.request_at(&self.key, &Cmd::hmget(&self.key.name, &fields)).await?;
+            history.extend(publication(read).map(|(at, published)| (generation, at, published)));
+        }
+        Ok(history)
+    }
+}
+
+/// Returns a publication by its [`FIELDS`], and its time; none if it has no text.
+fn publication(fields: Vec<Option<String>>) -> Option<(Timestamp, Published)> {
+    let mut fields = fields.into_iter();
+    let mut next = || fields.next().flatten();
+    let (name, text) = (next().unwrap_or_default(), next()?);
+    let [overrides, author, comment, at] = std::array::from_fn(|_| next().unwrap_or_default());
+    let published = Published { name, text, overrides, author, comment, replaces: None };
+    Some((Timestamp::from_ms(at.parse().unwrap_or_default()), published))
 }
 
 #[cfg(test)]
@@ -107,7 +164,7 @@ mod tests {
     use super::*;
 
     fn published(name: &str) -> Published {
-        Published { name: name.to_owned(), text: format!("rules: [] # {name}") }
+        Published::new(name, format!("rules: [] # {name}"))
     }
 
     /// F7, F8: rules travel through Redis too, and older ones never replace newer ones.
@@ -120,12 +177,12 @@ mod tests {
         assert_eq!(other.read().await, Err(StoreError::Unreachable), "no request waits for a connection");
         assert_eq!(other.link.awaited("k").await.map(|_| ()), Ok(()));
         assert_eq!(other.read().await, Ok(None));
-        assert_eq!(one.publish(None, &published("a")).await, Ok(1));
-        assert_eq!(one.publish(Some(7), &published("b")).await, Ok(7));
-        assert_eq!(one.publish(Some(3), &published("old")).await, Ok(7));
-        assert_eq!(one.publish(Some(7), &published("same")).await, Ok(7));
+        assert_eq!(one.publish(&published("a")).await, Ok((1, true)));
+        assert_eq!(one.copy(7, None, &published("b")).await, Ok(7));
+        assert_eq!(one.copy(3, None, &published("old")).await, Ok(7));
+        assert_eq!(one.copy(7, None, &published("same")).await, Ok(7));
         assert_eq!(other.read().await, Ok(Some((7, published("b")))));
-        assert_eq!(other.publish(None, &published("c")).await, Ok(8));
+        assert_eq!(other.publish(&published("c")).await, Ok((8, true)));
         assert_eq!(redis.command("PTTL mirror:rules"), ":-1", "rules do not expire");
     }
 
@@ -144,7 +201,41 @@ mod tests {
             (mirror.read().await, mirror.read().await),
             (Err(StoreError::Unreadable), Err(StoreError::Unreadable))
         );
-        assert_eq!(mirror.publish(None, &published("a")).await, Ok(1));
+        assert_eq!(mirror.publish(&published("a")).await, Ok((1, true)));
         assert_eq!(mirror.read().await, Ok(Some((1, published("a")))));
+    }
+
+    /// F7: the last publications are kept with their authors and times, and one that was made for other rules changes nothing.
+    #[tokio::test]
+    async fn the_last_publications_are_kept_and_a_late_publisher_changes_nothing() {
+        let redis = Redis::start();
+        let mirror = RuleMirror::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start())).expect("an address");
+        assert_eq!(mirror.history().await, Ok(Vec::new()));
+        let of = |number: u64| Published {
+            author: format!("author-{number}"),
+            comment: format!("why-{number}"),
+            overrides: "[]".to_owned(),
+            ..published(&number.to_string())
+        };
+        for number in 1..=HISTORY_LEN_MAX as u64 + 3 {
+            let publication = Published { replaces: (number > 1).then_some(number - 1), ..of(number) };
+            assert_eq!(mirror.publish(&publication).await, Ok((number, true)));
+        }
+        let newest = HISTORY_LEN_MAX as u64 + 3;
+        let late = Published { replaces: Some(newest - 1), ..of(99) };
+        assert_eq!(mirror.publish(&late).await, Ok((newest, false)));
+        let history = mirror.history().await.expect("a history");
+        let kept: Vec<_> = history.iter().map(|(generation, _, published)| (*generation, published.clone())).collect();
+        assert_eq!(kept, (4..=newest).map(|number| (number, of(number))).collect::<Vec<_>>());
+        let times: Vec<_> = history.iter().map(|(_, at, _)| *at).collect();
+        assert!(times.is_sorted() && times[0].as_ms() > 1_700_000_000_000, "{times:?}");
+        let fields = redis.command("HLEN tollgate:rules");
+        assert_eq!(fields, format!(":{}", 8 + (HISTORY_LEN_MAX - 1) * FIELDS.len()), "older ones are removed");
+        let long = |name| Published::new(name, "x".repeat(HISTORY_BYTES_MAX / 3 + 1));
+        for name in ["a", "b", "c", "d"] {
+            assert!(mirror.publish(&long(name)).await.is_ok_and(|(_, is_taken)| is_taken));
+        }
+        let history = mirror.history().await.expect("a history");
+        assert_eq!(history.len(), 3, "long ones are fewer");
     }
 }

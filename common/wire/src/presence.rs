@@ -4,7 +4,7 @@ use super::{Twin, VERSION, WireError, check, v1};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::CounterId;
 use tollgate_core::messages::emergency::EmergencySwitch;
-use tollgate_core::messages::presence::{CounterReset, Presence, RESETS_LEN_MAX, Role};
+use tollgate_core::messages::presence::{CounterReset, Presence, REFUSAL_LEN_MAX, RESETS_LEN_MAX, Role};
 use tollgate_core::rules::Quota;
 
 pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
@@ -24,10 +24,12 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         coordinates: presence.coordinates,
         emergency: presence.emergency.as_ref().map(emergency_to_wire),
         resets: presence.resets.iter().map(reset_to_wire).collect(),
+        rules_refusal: presence.rules_refusal.to_string(),
     }
 }
 
 pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
+    check(wire.rules_refusal.chars().count() <= REFUSAL_LEN_MAX, "the reason of a heartbeat is too long")?;
     check(wire.resets.len() <= RESETS_LEN_MAX, "the heartbeat has too many resets")?;
     Ok(Presence {
         id: wire.id.into(),
@@ -44,6 +46,7 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         coordinates: wire.coordinates,
         emergency: wire.emergency.map(|wire| emergency_from_wire(&wire)).transpose()?,
         resets: wire.resets.iter().map(reset_from_wire).collect(),
+        rules_refusal: wire.rules_refusal.into(),
     })
 }
 

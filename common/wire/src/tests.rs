@@ -110,11 +110,12 @@ fn presence() -> Presence {
             changed_at: Timestamp::from_ms(9),
         }),
         resets: vec![CounterReset { counter: CounterId::from_u128((1 << 64) + 2), at: Timestamp::from_ms(3) }],
+        rules_refusal: "".into(),
     }
 }
 
 fn published() -> Published {
-    Published { name: "rules.yaml".into(), text: "rules: []".into() }
+    Published::new("rules.yaml", "rules: []")
 }
 
 fn twin(batch: &Batch) -> v1::CallBatch {

@@ -183,6 +183,9 @@ pub struct Presence {
     /// Counters that an agent has emptied in the last seconds.
     #[prost(message, repeated, tag = "15")]
     pub resets: ::prost::alloc::vec::Vec<CounterReset>,
+    /// Reason why the agent refused newer rules; empty if it did not.
+    #[prost(string, tag = "16")]
+    pub rules_refusal: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CounterReset {
@@ -214,6 +217,16 @@ pub struct Rules {
     /// Content of the rules file.
     #[prost(string, tag = "3")]
     pub text: ::prost::alloc::string::String,
+    /// Overrides and list entries beside the file, as YAML.
+    #[prost(string, tag = "4")]
+    pub overrides: ::prost::alloc::string::String,
+    #[prost(string, tag = "5")]
+    pub author: ::prost::alloc::string::String,
+    #[prost(string, tag = "6")]
+    pub comment: ::prost::alloc::string::String,
+    /// Generation for which the publication was made; it has no effect after another one. Absent: it always has.
+    #[prost(uint64, optional, tag = "7")]
+    pub replaces: ::core::option::Option<u64>,
 }
 /// One record of `ledger`: an entry about the budgets that regions hold of global quotas. It contains no time.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

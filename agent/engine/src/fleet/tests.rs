@@ -66,6 +66,7 @@ pub(super) fn heartbeat(id: &str) -> Presence {
         coordinates: false,
         emergency: None,
         resets: Vec::new(),
+        rules_refusal: "".into(),
     }
 }
 

@@ -24,6 +24,7 @@ fn heartbeat(id: &str, leaving: bool) -> Presence {
         coordinates: false,
         emergency: None,
         resets: Vec::new(),
+        rules_refusal: "".into(),
     }
 }
 

@@ -226,6 +226,7 @@ impl Worker {
             coordinates: self.settings.coordinates,
             emergency: None,
             resets: Vec::new(),
+            rules_refusal: "".into(),
         }));
     }
 

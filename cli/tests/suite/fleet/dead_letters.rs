@@ -91,6 +91,7 @@ fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
         coordinates: false,
         emergency: None,
         resets: Vec::new(),
+        rules_refusal: "".into(),
     }
     .encode()
 }

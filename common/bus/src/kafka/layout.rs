@@ -106,7 +106,7 @@ pub(super) fn write(settings: &KafkaSettings, producer: &ProducerHandle, wait: D
     let (name, text) = (settings.name(Topic::Rules), format!("{FORM}{}", settings.partitions));
     let queue = Arc::<ReportQueue>::default();
     let tag = DeliveryTag { queue: queue.clone(), partition: 0, tag: 0 };
-    let sent = producer.send(&name, Some(LAYOUT_KEY), text.as_bytes(), tag);
+    let sent = producer.send(&name, Some(LAYOUT_KEY), Some(text.as_bytes()), tag);
     sent.map_err(|code| unreachable(&code.to_string()))?;
     if !producer.flush(wait) {
         return Err(unreachable("timed out"));

@@ -64,11 +64,17 @@ impl ProducerHandle {
         }
     }
 
-    /// Enqueues a record for the partition that its tag names.
-    pub(super) fn send(&self, topic: &str, key: Option<&str>, payload: &[u8], tag: DeliveryTag) -> Result<(), Code> {
+    /// Enqueues a record for the partition that its tag names. Without a payload, it deletes the record of the key.
+    pub(super) fn send(
+        &self,
+        topic: &str,
+        key: Option<&str>,
+        payload: Option<&[u8]>,
+        tag: DeliveryTag,
+    ) -> Result<(), Code> {
         let partition = raw_partition(tag.partition);
         let record = BaseRecord::<str, [u8], _>::with_opaque_to(topic, Box::new(tag)).partition(partition);
-        let record = BaseRecord { key, ..record.payload(payload) };
+        let record = BaseRecord { key, payload, ..record };
         let producer = self.current();
         let Err((error, _)) = producer.send(record) else { return Ok(()) };
         let code = code(&error);
@@ -109,7 +115,7 @@ impl ProducerHandle {
             let UnsentRecord { topic, key, payload, tag } = record;
             let partition = raw_partition(tag.partition);
             let record = BaseRecord::<[u8], [u8], _>::with_opaque_to(&topic, tag).partition(partition);
-            let record = BaseRecord { key: key.as_deref(), ..record.payload(&payload) };
+            let record = BaseRecord { key: key.as_deref(), payload: payload.as_deref(), ..record };
             if let Err((_, record)) = new.send(record) {
                 let DeliveryTag { queue, partition, tag } = *record.delivery_opaque;
                 queue.push(DeliveryReport { partition, tag, offset: None });
@@ -155,7 +161,7 @@ impl ProducerContext for KafkaContext {
             }
             Err((error, message)) if code(error) == Code::PurgeQueue && self.unsent().is_collecting() => {
                 let (topic, key) = (message.topic().to_owned(), message.key().map(<[u8]>::to_vec));
-                let payload = message.payload().unwrap_or_default().to_vec();
+                let payload = message.payload().map(<[u8]>::to_vec);
                 self.unsent().add(UnsentRecord { topic, key, payload, tag: delivery_tag });
                 return;
             }

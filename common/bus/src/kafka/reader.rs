@@ -180,9 +180,10 @@ impl LogReader for KafkaReader {
             match self.consumer.poll(whole_ms(step)) {
                 Some(Ok(message)) => {
                     self.consumer.context().confirm_connection();
-                    let is_layout = message.key() == Some(LAYOUT_KEY.as_bytes());
+                    // Records without content delete publications that are no longer kept.
+                    let is_for_readers = message.key() != Some(LAYOUT_KEY.as_bytes()) && message.payload().is_some();
                     let record = record(&message);
-                    taken.extend(record.filter(|record| self.accept(record) && !is_layout));
+                    taken.extend(record.filter(|record| self.accept(record) && is_for_readers));
                 }
                 // A consumer asks for the coordinator of its group, which no reader needs.
                 Some(Err(Native::MessageConsumption(Code::GroupAuthorizationFailed))) => {}

@@ -33,7 +33,7 @@ pub(super) const fn topic_settings(topic: Topic) -> &'static [(&'static str, &'s
             ("segment.ms", "60000"),
         ],
         Topic::Rules => &[
-            // The newest rule set and the layout record are kept, each by its key.
+            // The layout record and the last publications are kept, each by its key; a publisher deletes older ones.
             ("cleanup.policy", "compact"),
         ],
         Topic::Ledger => &KEPT_FOR_EVER,

@@ -19,7 +19,8 @@ pub(super) struct DeliveryTag {
 pub(super) struct UnsentRecord {
     pub(super) topic: String,
     pub(super) key: Option<Vec<u8>>,
-    pub(super) payload: Vec<u8>,
+    /// Content; none deletes the record of the key.
+    pub(super) payload: Option<Vec<u8>>,
     pub(super) tag: Box<DeliveryTag>,
 }
 

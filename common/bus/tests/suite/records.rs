@@ -1,8 +1,11 @@
 //! Records that are rejected, lost or skipped.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
-use rdkafka::{Offset, TopicPartitionList};
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use rdkafka::message::Message as _;
+use rdkafka::{ClientConfig, Offset, TopicPartitionList};
 use tollgate_bus::{Bus, LogReader, LogWriter, QueueFull, ReadFrom, Topic};
 
 use crate::support::{admin, append, broker, numbers, options, prepared, read, reports, settings, wait, with};
@@ -79,4 +82,36 @@ fn records_that_were_deleted_before_they_were_read_are_counted() {
     }
     assert!(reader.missed() > 0);
     assert_eq!(seen + reader.missed(), 40);
+}
+
+/// F7: each publication has a key of its own, so compaction keeps it until it is deleted, and readers do not see deletions.
+#[test]
+fn publications_are_kept_under_keys_of_their_own_until_they_are_deleted() {
+    let broker = broker();
+    let settings = settings(&broker, 1);
+    let bus = prepared(&settings);
+    let mut log = bus.writer(Topic::Rules);
+    append(&mut log, 3..6);
+    let mut reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
+    let records = read(&mut reader, 3);
+    log.forget(0, records[1].payload.clone()).expect("the queue has room");
+    append(&mut log, 6..7);
+    assert_eq!(numbers(&read(&mut reader, 1)), [6], "a deletion is no record");
+    let consumer: BaseConsumer =
+        ClientConfig::new().set("bootstrap.servers", &settings.brokers).set("group.id", "none").create().expect("settings");
+    let mut list = TopicPartitionList::new();
+    list.add_partition_offset(&format!("{}rules", settings.topic_prefix), 0, Offset::Beginning).expect("a partition");
+    consumer.assign(&list).expect("assigned");
+    let mut rules = Vec::new();
+    while rules.len() < 5 {
+        let message = consumer.poll(Duration::from_secs(30)).expect("a record").expect("no error");
+        let key = String::from_utf8_lossy(message.key().unwrap_or_default()).into_owned();
+        if key.starts_with("rules-") {
+            rules.push((key, message.payload().is_some()));
+        }
+    }
+    assert_eq!(rules.iter().map(|(_, has_content)| *has_content).collect::<Vec<_>>(), [true, true, true, false, true]);
+    assert_eq!(rules[3].0, rules[1].0, "the deletion has the key of its record");
+    let distinct: HashSet<_> = rules.iter().map(|(key, _)| key).collect();
+    assert_eq!(distinct.len(), 4);
 }

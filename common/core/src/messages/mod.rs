@@ -20,7 +20,7 @@ pub enum Topic {
     Signals,
     /// Heartbeats of agents and aggregators; one partition.
     Presence,
-    /// Published rule sets; one partition. The newest set is kept without a time limit, older ones are deleted.
+    /// Published rule sets; one partition. The last sets are kept without a time limit, older ones are deleted.
     Rules,
     /// Budgets of regions; one partition, kept without a time limit. Only the bus of the home cluster carries it.
     Ledger,

@@ -20,6 +20,9 @@ pub const RULES_GONE_AFTER_MS: u64 = INTERVAL_MS + INTERVAL_MS / 2;
 /// Maximum number of resets in a heartbeat.
 pub const RESETS_LEN_MAX: usize = 1_000;
 
+/// Maximum number of characters of a reason in a heartbeat.
+pub const REFUSAL_LEN_MAX: usize = 300;
+
 /// One record of the topic `presence`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Presence {
@@ -51,6 +54,8 @@ pub struct Presence {
     pub emergency: Option<EmergencySwitch>,
     /// Counters that the member has emptied in the last seconds; none from an aggregator.
     pub resets: Vec<CounterReset>,
+    /// Reason why the member refused newer rules; empty if it did not.
+    pub rules_refusal: Arc<str>,
 }
 
 /// Counter that an operator has emptied.

@@ -206,24 +206,24 @@ async fn an_answer_tells_the_published_generation() {
     let redis = Redis::start();
     let settings = RedisSettings::new(&redis.url()).prefixed("fleet:");
     let mirror = RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
-    let published = Published { name: "a".to_owned(), text: "b".to_owned() };
-    assert_eq!(mirror.publish(None, &published).await, Ok(1), "before the first agent");
+    let published = Published::new("a", "b");
+    assert_eq!(mirror.publish(&published).await, Ok((1, true)), "before the first agent");
     assert_ne!(redis.command("PTTL fleet:agents"), ":-1");
     let registry = registry_on(&redis).await;
     let told = async || registry.announce("one", None).await.map(|set| (set.published, set.agents.len()));
     assert_eq!(told().await, Ok((Some(1), 1)));
-    assert_eq!(mirror.publish(Some(9), &published).await, Ok(9));
-    assert_eq!(mirror.publish(Some(7), &published).await, Ok(9), "newer ones are stored");
+    assert_eq!(mirror.copy(9, None, &published).await, Ok(9));
+    assert_eq!(mirror.copy(7, None, &published).await, Ok(9), "newer ones are stored");
     assert_eq!(told().await, Ok((Some(9), 1)));
     // The rules were deleted, and are numbered anew.
     assert_eq!(redis.command("DEL fleet:rules"), ":1");
-    assert_eq!(mirror.publish(None, &published).await, Ok(1));
+    assert_eq!(mirror.publish(&published).await, Ok((1, true)));
     assert_eq!(told().await, Ok((Some(1), 1)));
     assert_eq!(redis.command("DEL fleet:agents"), ":1");
     assert_eq!(told().await, Ok((None, 1)));
     assert_eq!(redis.command("DEL fleet:agents"), ":1");
     assert_eq!(redis.command("SET fleet:agents junk"), "+OK");
-    assert_eq!(mirror.publish(None, &published).await, Ok(2), "the rules are stored all the same");
+    assert_eq!(mirror.publish(&published).await, Ok((2, true)), "the rules are stored all the same");
 }
 
 /// I8: agents learn that others digest callers by another key, until those are gone.

@@ -1,7 +1,7 @@
 //! Announcements of the agent to the fleet.
 
 use tollgate_core::clock::Timestamp;
-use tollgate_core::messages::presence::{INTERVAL_MS, Presence, Role};
+use tollgate_core::messages::presence::{INTERVAL_MS, Presence, REFUSAL_LEN_MAX, Role};
 
 use super::{Exchange, ExchangeEffect};
 
@@ -43,6 +43,12 @@ impl Exchange {
             coordinates: false,
             emergency: engine.emergency(),
             resets: engine.store.resets().for_heartbeat(now),
+            rules_refusal: engine.rejection().map_or("".into(), |reason| first_line(&reason).into()),
         }
     }
+}
+
+/// Returns the first line of a reason, up to the length that a heartbeat may have.
+fn first_line(reason: &str) -> String {
+    reason.lines().next().unwrap_or_default().chars().take(REFUSAL_LEN_MAX).collect()
 }

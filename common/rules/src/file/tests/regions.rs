@@ -159,7 +159,7 @@ fn regions_are_refused_with_a_remedy() {
 #[test]
 fn published_rules_keep_regions_and_scope() {
     let text = rule("quota: 100/min");
-    let published = Published { name: "rules.yaml".into(), text: text.clone() };
+    let published = Published::new("rules.yaml", text.clone());
     let set = crate::read_published(&published, 7).expect("valid");
     assert!(set.is_equivalent(&accepted(&text)) && set.rules[0].scope == Scope::Global);
     assert_eq!(set.regions.len(), 2);

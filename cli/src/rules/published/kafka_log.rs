@@ -1,0 +1,114 @@
+//! The topic `rules` as a publisher sees it: the publications that count, those that do not, and what is no longer kept.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use tollgate_bus::kafka::{KafkaBus, KafkaReader, KafkaWriter};
+use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
+use tollgate_command::exit::Usage;
+use tollgate_command::servers::KafkaArgs;
+use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::rules::{HISTORY_LEN_MAX, PublicationOrder, Published};
+use tollgate_core::messages::signals::Offset;
+use tollgate_core::rules::Generation;
+use tollgate_wire::Record;
+
+use super::publication::KeptPublication;
+
+/// Time that Kafka has to acknowledge, and to be read to its end.
+const KAFKA_WAIT: Duration = Duration::from_secs(5);
+const POLL_WAIT: Duration = Duration::from_millis(200);
+const RECORDS_MAX: usize = 100;
+
+/// The topic `rules`, read up to its end.
+pub(in super::super) struct KafkaRules {
+    bus: KafkaBus,
+    reader: KafkaReader,
+    order: PublicationOrder,
+    /// Publications that count, with their records, from the oldest on.
+    kept: Vec<(KeptPublication, Vec<u8>)>,
+    /// Records without effect.
+    void: Vec<(Offset, Vec<u8>)>,
+}
+
+impl KafkaRules {
+    /// Reads the topic of the Kafka that must be named.
+    pub(in super::super) fn open_named(args: &KafkaArgs) -> anyhow::Result<Self> {
+        let log = Self::open(args, false)?;
+        log.ok_or_else(|| Usage("name the Kafka of the fleet: --kafka BROKERS".to_owned()).into())
+    }
+
+    /// Reads the topic, if Kafka is named.
+    pub(super) fn open(args: &KafkaArgs, writes: bool) -> anyhow::Result<Option<Self>> {
+        let Some(settings) = args.settings() else { return Ok(None) };
+        let bus = KafkaBus::new(settings)?;
+        // The rights that the command needs are checked when the topics are.
+        let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
+        if writes {
+            drop(bus.writer(Topic::Rules));
+        }
+        bus.prepare(KAFKA_WAIT)?;
+        let mut log = Self { bus, reader, order: PublicationOrder::default(), kept: Vec::new(), void: Vec::new() };
+        let Some(end) = log.bus.next_offset(Topic::Rules, 0) else {
+            bail!("Kafka did not tell the end of the topic `rules`; try again");
+        };
+        log.read_to(end)?;
+        Ok(Some(log))
+    }
+
+    pub(in super::super) fn bus(&self) -> &KafkaBus {
+        &self.bus
+    }
+
+    pub(in super::super) fn publications(&self) -> impl Iterator<Item = &KeptPublication> {
+        self.kept.iter().map(|(publication, _)| publication)
+    }
+
+    /// Appends a publication. Returns its generation; none if another one came before it, so that it has no effect.
+    pub(super) fn publish(&mut self, published: &Published) -> anyhow::Result<Option<Generation>> {
+        let mut log = self.bus.writer(Topic::Rules);
+        log.append(0, published.encode(), 0)?;
+        log.flush(KAFKA_WAIT);
+        let Some(offset) = log.reports().into_iter().find_map(|report| report.offset) else {
+            bail!("Kafka did not take the rules within {} s; those in force stay in force", KAFKA_WAIT.as_secs());
+        };
+        self.read_to(offset + 1)?;
+        let is_valid = self.publications().any(|publication| publication.generation == offset);
+        self.forget_old(&mut log);
+        Ok(is_valid.then_some(offset))
+    }
+
+    /// Deletes what is no longer kept: first the records without effect, which a reader that finds one first would follow.
+    fn forget_old(&mut self, log: &mut KafkaWriter) {
+        let old = self.kept.len().saturating_sub(HISTORY_LEN_MAX);
+        let void = self.void.drain(..).map(|(_, payload)| payload);
+        for payload in void.chain(self.kept.drain(..old).map(|(_, payload)| payload)) {
+            // What stays is deleted by the next publisher.
+            let _ = log.forget(0, payload);
+        }
+        log.flush(KAFKA_WAIT);
+    }
+
+    fn read_to(&mut self, end: Offset) -> anyhow::Result<()> {
+        let waited = Stopwatch::start();
+        while self.reader.next(0).is_none_or(|next| next < end) {
+            for record in self.reader.poll(POLL_WAIT, RECORDS_MAX) {
+                self.take(record);
+            }
+            if waited.elapsed() > KAFKA_WAIT {
+                bail!("the topic `rules` was not read to its end within {} s; try again", KAFKA_WAIT.as_secs());
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, record: BusRecord) {
+        let BusRecord { offset, appended: at, payload, .. } = record;
+        match Published::decode(&payload) {
+            Ok(published) if self.order.accept(offset, &published) => {
+                self.kept.push((KeptPublication { generation: offset, at, published }, payload));
+            }
+            _ => self.void.push((offset, payload)),
+        }
+    }
+}
