@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tollgate_core::algorithm::Algorithm;
 use tollgate_core::call::Call;
 use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet, Scope};
+use tollgate_core::rules::{ExplainedRule, ListMatch, MatchResult, Matches, Origin, Pattern, RuleSet, Scope, TimedEnd};
 use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, QUOTA_COLUMN, Shown};
 
@@ -36,9 +36,14 @@ pub fn explain(set: &RuleSet, key: &DigestKey, call: &Call<'_>) -> Value {
         "descriptors": descriptors.collect::<Vec<_>>(),
         "list": list,
         "deny_status": set.deny_status.code(),
+        "list_end": set.end_of_entry(explanation.list_match).map(end_json),
         "list_entry": entry.map(|entry| display::matches(&writer.matches(entry))),
         "rules": explanation.rules.iter().map(|explained| writer.rule(explained)).collect::<Vec<_>>(),
     })
+}
+
+fn end_json(end: &TimedEnd) -> Value {
+    json!({ "until_ms": end.until.as_ms(), "reason": *end.reason })
 }
 
 /// Writer of values and patterns, which cuts secrets.
@@ -87,6 +92,7 @@ impl ExplanationWriter<'_> {
                 Origin::Tier(name) => json!({ "kind": "tier", "name": name }),
                 Origin::Descriptor(name) => json!({ "kind": "descriptor", "name": name }),
             };
+            json["end"] = explained.end.map(end_json).into();
             json["cost"] = (*cost).into();
         }
         json
@@ -97,7 +103,7 @@ impl ExplanationWriter<'_> {
             MatchResult::Applies { .. } if explained.rule.deny => {
                 format!("it denies what it matches, with status {}", self.set.deny_status.code())
             }
-            MatchResult::Applies { policy: None, origin, .. } => display::origin(*origin),
+            MatchResult::Applies { policy: None, origin, .. } => display::origin(*origin, explained.end),
             MatchResult::Applies { policy: Some(policy), origin, cost } => {
                 let counting = Shown::of_policy(explained.rule, Some(policy)).cell(ALGORITHM_COLUMN);
                 let takes = if policy.algorithm == Algorithm::Concurrency { "slots taken:" } else { "costs" };
@@ -107,7 +113,7 @@ impl ExplanationWriter<'_> {
                         format!("; one quota over all regions, floors: {}", display::floors(self.set, policy))
                     }
                 };
-                format!("{}; {counting}; {takes} {cost}{scope}", display::origin(*origin))
+                format!("{}; {counting}; {takes} {cost}{scope}", display::origin(*origin, explained.end))
             }
             MatchResult::OutOfScope => "the call leaves it aside".to_owned(),
             MatchResult::Mismatch { descriptor, pattern, value: None } => {

@@ -27,7 +27,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
     let read_after = engine.with_rules(|rules| (rules.numbering == Numbering::LoadTime).then_some(rules.generation));
     let now_or_later = read_after.map_or(now, |generation| now.max(Timestamp::from_ms(generation).plus_ms(1)));
     let refused = match from.read(now_or_later).map(|rules| rules.in_region(region)) {
-        Ok(rules) if engine.with_rules(|known| rules.generation == in_force && rules.is_equivalent(known)) => {
+        Ok(rules) if engine.enforces(&rules) => {
             tracing::info!(%node, generation = in_force, "rules are unchanged");
             return;
         }

@@ -16,6 +16,8 @@ use tollgate_core::rules::Quota;
 use tollgate_rules::display;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
+use super::exceptions::timed_field;
+
 /// Compares the rules that two files enforce
 ///
 /// Two spellings of the same rule are equal. Secret values are shortened. Exit code: 0 both files are valid, 2 one is not.
@@ -102,6 +104,13 @@ fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Difference> {
             compare(&mut changes, what, &Vec::new(), &entry(added));
         }
     }
+    let timed = |set: &RuleSet, denies: bool| -> EnforcedFields {
+        let entries = set.lists.timed.iter().filter(|entry| entry.denies == denies);
+        entries.map(|entry| (display::matches(&entry.matches), display::end(&entry.end))).collect()
+    };
+    for (what, denies) in [("lists.allow", false), ("lists.deny", true)] {
+        compare(&mut changes, what, &timed(from, denies), &timed(to, denies));
+    }
     changes
 }
 
@@ -175,5 +184,6 @@ fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {
     for (name, policy) in rule.by_key.iter().collect::<BTreeMap<_, _>>() {
         add(&format!("key {}: ", key.shown(name, secret)), Shown::of_policy(rule, policy.as_ref()));
     }
+    fields.extend(rule.timed.iter().map(|exception| timed_field(set, rule, exception)));
     fields
 }

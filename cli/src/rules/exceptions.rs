@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{LimitPolicy, Rule, RuleSet};
+use tollgate_core::rules::{LimitPolicy, Rule, RuleSet, TimedCallers, TimedException};
+use tollgate_rules::display;
+use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
 /// Maximum number of keys of a rule that a table shows. The JSON has all.
 const KEYS_SHOWN_MAX: usize = 10;
@@ -31,4 +33,15 @@ pub(super) fn shorten<const COLUMNS: usize>(keys: &mut Vec<[String; COLUMNS]>) -
     row[0] = format!("  {hidden} more keys");
     "shown by --format json".clone_into(&mut row[1]);
     (hidden > 0).then_some(row)
+}
+
+/// Returns the callers of an exception that ends by itself, with its quota and its end. A secret key is shortened.
+pub(super) fn timed_field(set: &RuleSet, rule: &Rule, exception: &TimedException) -> (String, String) {
+    let secret = rule.per.first().is_some_and(|name| set.is_secret(name));
+    let callers = match &exception.callers {
+        TimedCallers::Key(key) => format!("key {}", DigestKey::default().shown(key, secret)),
+        TimedCallers::Tier(tier) => format!("tier {tier}"),
+    };
+    let quota = Shown::of_policy(rule, exception.policy.as_ref()).cell(QUOTA_COLUMN);
+    (callers, format!("{quota} {}", display::end(&exception.end)))
 }

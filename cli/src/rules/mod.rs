@@ -9,6 +9,7 @@ mod change;
 mod publish;
 mod history;
 mod status;
+mod overrides;
 mod outage;
 mod regions;
 mod validate;
@@ -30,6 +31,10 @@ pub(crate) enum RulesCommand {
     Get(Box<history::GetArgs>),
     Rollback(Box<history::RollbackArgs>),
     Status(Box<status::StatusArgs>),
+    Override(Box<overrides::OverrideArgs>),
+    Deny(Box<overrides::DenyArgs>),
+    Allow(Box<overrides::AllowArgs>),
+    Overrides(Box<overrides::OverridesArgs>),
 }
 
 pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
@@ -44,5 +49,9 @@ pub(crate) fn run(command: &RulesCommand) -> anyhow::Result<Exit> {
         RulesCommand::Get(args) => history::get(args),
         RulesCommand::Rollback(args) => history::rollback(args),
         RulesCommand::Status(args) => status::run(args),
+        RulesCommand::Override(args) => overrides::override_quota(args),
+        RulesCommand::Deny(args) => overrides::deny(args),
+        RulesCommand::Allow(args) => overrides::allow(args),
+        RulesCommand::Overrides(args) => overrides::list(args),
     }
 }

@@ -14,8 +14,10 @@ use tollgate::read_rules;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::{self, Format, table};
 use tollgate_core::call::Call;
-use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::counter::DigestKey;
+use tollgate_core::rules::TimedEnd;
+use tollgate_rules::display;
 
 use crate::check::{cost, descriptor};
 use crate::client::{AskedAgent, TlsClientArgs};
@@ -80,7 +82,8 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
     let explanation = if let Some(file) = files.first().copied().or(args.rules.as_ref()) {
-        let set = read_rules(file, SystemClock::start().now())?;
+        let now = SystemClock::start().now();
+        let set = read_rules(file, now)?.in_force_at(now);
         explain(&set, &DigestKey::default(), &set.as_requested(call))
     } else {
         let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
@@ -126,12 +129,20 @@ fn text(explanation: &Value) -> String {
     let rules = table(&["RULE", "APPLIES", "QUOTA", "WHY"], rules);
     let known = if known.is_empty() { String::new() } else { format!("{known}\n\n") };
     let entry = word(&explanation["list_entry"]);
+    let end = list_end(&explanation["list_end"]);
     let list_match = match explanation["list"].as_str() {
-        Some("allow") => format!("Never denied, by `lists.allow`: {entry}"),
-        Some(_) => format!("Always denied with status {}, by `lists.deny`: {entry}", explanation["deny_status"]),
+        Some("allow") => format!("Never denied, by `lists.allow`: {entry}{end}"),
+        Some(_) => format!("Always denied with status {}, by `lists.deny`: {entry}{end}", explanation["deny_status"]),
         None => "On no list.".to_owned(),
     };
     format!("{known}{rules}\n\n{list_match}")
+}
+
+/// Returns the end of a list entry that ends by itself.
+fn list_end(end: &Value) -> String {
+    let until = end["until_ms"].as_u64().map(Timestamp::from_ms);
+    let reason = end["reason"].as_str().unwrap_or_default().into();
+    until.map_or_else(String::new, |until| format!(" {}", display::end(&TimedEnd { until, reason })))
 }
 
 fn provenance(known: &Value) -> &'static str {

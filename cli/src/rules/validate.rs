@@ -17,6 +17,7 @@ use tollgate_engine::FLEET_EXPECTED_DEFAULT;
 use tollgate_rules::display;
 use tollgate_rules::settings::Shown;
 
+use super::exceptions::timed_field;
 use super::{bounds, outage, regions};
 
 /// Shows the rules of a file, or its problems with their lines
@@ -67,7 +68,12 @@ fn text(set: &RuleSet, agents: NonZeroU32) -> String {
     } else {
         format!("\n\nCalls that are denied regardless of their count get status {}.", set.deny_status.code())
     };
-    let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny)].concat();
+    let timed = set.lists.timed.iter().map(|entry| {
+        let list = if entry.denies { "deny" } else { "allow" };
+        [list.to_owned(), format!("{} {}", display::matches(&entry.matches), display::end(&entry.end))]
+    });
+    let timed = timed.collect();
+    let listed = [entries("allow", &set.lists.allow), entries("deny", &set.lists.deny), timed].concat();
     let rules = rules_table(set);
     let lists = if listed.is_empty() { String::new() } else { format!("\n\n{}", table(&["LIST", "WHO"], listed)) };
     let (bounds, outage) = (bounds::text(set), outage::text(set, agents));
@@ -85,6 +91,10 @@ fn rules_table(set: &RuleSet) -> Table {
         for (tier, policy) in &rule.by_tier {
             let shown = Shown::of_policy(rule, policy.as_ref());
             rows.push([format!("  tier {tier}"), String::new(), Shown::lines(&[shown]).join("\n")]);
+        }
+        for exception in &rule.timed {
+            let (callers, quota_and_end) = timed_field(set, rule, exception);
+            rows.push([format!("  {callers}"), String::new(), quota_and_end]);
         }
     }
     table(&["RULE", "CALLS", "LIMIT"], rows)

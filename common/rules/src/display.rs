@@ -1,10 +1,12 @@
 //! Matches, descriptors and origins as text, in the words of the rules file. Settings are shown by `settings`.
 
+use jiff::Timestamp as Instant;
 use serde_json::{Map, Value};
+use tollgate_core::clock::Timestamp;
 use tollgate_core::one_line::one_line;
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{
-    DescriptorSource, DescriptorSpec, LimitPolicy, Matches, Origin, Pattern, Rule, RuleSet, show_units,
+    DescriptorSource, DescriptorSpec, LimitPolicy, Matches, Origin, Pattern, Rule, RuleSet, TimedEnd, show_units,
 };
 
 use crate::hint::cut;
@@ -61,15 +63,39 @@ pub fn descriptor(spec: &DescriptorSpec) -> String {
     words.join(", ")
 }
 
-/// Returns the origin of a policy.
+/// Returns the origin of a policy, and the end of the exception that it comes from.
 #[must_use]
-pub fn origin(origin: Origin<'_>) -> String {
-    match origin {
+pub fn origin(origin: Origin<'_>, until: Option<&TimedEnd>) -> String {
+    let origin = match origin {
         Origin::Rule => "the rule's own".to_owned(),
         Origin::Key => "this key's own".to_owned(),
         Origin::Tier(name) => format!("of the tier {name}"),
         Origin::Descriptor(name) => format!("from the descriptor {name}"),
-    }
+    };
+    until.map_or(origin.clone(), |until| format!("{origin} {}", end(until)))
+}
+
+/// Returns the end of an exception or a list entry, and its reason.
+#[must_use]
+pub fn end(TimedEnd { until, reason }: &TimedEnd) -> String {
+    let until = utc(*until);
+    if reason.is_empty() { format!("until {until}") } else { format!("until {until} ({})", one_line(reason)) }
+}
+
+/// Returns a time as people and rules files write it, in UTC.
+#[must_use]
+pub fn utc(at: Timestamp) -> String {
+    let instant = i64::try_from(at.as_ms()).ok().and_then(|ms| Instant::from_millisecond(ms).ok());
+    instant.unwrap_or(Instant::MAX).to_string()
+}
+
+/// Parses a time with its zone, such as `2026-12-01T12:00:00Z`.
+///
+/// # Errors
+/// The form that is expected.
+pub fn parse_utc(text: &str) -> Result<Timestamp, &'static str> {
+    let ms = text.parse::<Instant>().ok().and_then(|instant| u64::try_from(instant.as_millisecond()).ok());
+    ms.map(Timestamp::from_ms).ok_or("write a time with its zone, such as 2026-12-01T12:00:00Z")
 }
 
 /// Returns the regions with their floors in percent.

@@ -23,7 +23,7 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
 pub use bound::bound;
-pub use file::{from_yaml, json_schema};
+pub use file::{OVERRIDES_LEN_MAX, Override, OverrideEffect, from_yaml, json_schema, overrides_text, read_overrides};
 pub use hint::{cut, hint, nearest};
 pub use percent::percent_text;
 pub use rule_text::RuleText;
@@ -35,7 +35,7 @@ pub use yaml::FILE_LEN_MAX;
 /// # Errors
 /// As [`from_yaml`].
 pub fn read_published(published: &Published, generation: Generation) -> Result<RuleSet, Problems> {
-    let mut set = from_yaml(&published.name, &published.text, generation)?;
+    let mut set = file::from_yaml_with(&published.name, &published.text, &published.overrides, generation)?;
     (set.generation, set.numbering) = (generation, Numbering::Publication);
     set.origin = format!("{}, published", published.name).into();
     Ok(set)

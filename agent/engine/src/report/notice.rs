@@ -104,6 +104,9 @@ pub enum Notice {
     /// The emergency switch is off.
     #[error("the emergency switch is off: the rules limit again")]
     EmergencyOff,
+    /// An exception or a list entry of the rules has ended.
+    #[error("an override or a list entry has ended by its `until`: what the rules say without it is in force, and counts are kept")]
+    ExceptionsEnded,
     /// The members of the fleet are not followed any more.
     #[error(
         "no heartbeat of this agent comes back from the bus or from the store, so the size of the fleet stays as known last ({agents}); check the network to Kafka and Redis"
@@ -191,6 +194,7 @@ impl Notice {
                 | Self::AgentsBelieved
                 | Self::DigestKeysAgree
                 | Self::EmergencyOff
+                | Self::ExceptionsEnded
         )
     }
 

@@ -53,7 +53,7 @@ impl EngineRules {
         let accepted_ms = if rules.generation == 0 { 0 } else { settings.epoch.as_ms() };
         let metrics = reports.metrics();
         Self {
-            in_force: RulesInForce::new(ActiveRules::new(rules, metrics)),
+            in_force: RulesInForce::new(ActiveRules::new(rules, settings.epoch, metrics)),
             emergency: Mutex::default(),
             rejection: Mutex::default(),
             is_unreachable: AtomicBool::default(),
@@ -85,20 +85,29 @@ impl EngineRules {
         (&self.deny_list, &self.listed)
     }
 
-    /// Puts rules in force that the settings enforce.
+    /// Puts rules in force that the settings enforce, as they are at an instant of store time.
     ///
     /// # Errors
     /// If a newer set of the same numbering is in force, or a different one of the same generation; returns the generation in force.
-    pub(crate) fn accept(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
+    pub(crate) fn accept(&self, now: Timestamp, at: Timestamp, rules: RuleSet) -> Result<(), Generation> {
         let _switching = self.emergency.lock();
         let active = self.in_force.load();
-        if !rules.may_replace(&active.set) {
+        if !rules.may_replace(active.written()) {
             return Err(active.set.generation);
         }
-        self.in_force.store(ActiveRules::new(rules, self.reports.metrics()).after(&active));
+        self.in_force.store(ActiveRules::new(rules, at, self.reports.metrics()).after(&active));
         self.accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
         Ok(())
+    }
+
+    /// Leaves out the exceptions and list entries that have ended at an instant of store time. An operator is told.
+    pub(crate) fn end_exceptions(&self, at: Timestamp) {
+        let _switching = self.emergency.lock();
+        if let Some(rules) = self.in_force.load().after_an_end(at, self.reports.metrics()) {
+            self.in_force.store(rules);
+            self.reports.notify(Notice::ExceptionsEnded);
+        }
     }
 
     pub(crate) fn accepted_at(&self) -> Timestamp {

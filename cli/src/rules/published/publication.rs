@@ -6,6 +6,7 @@ use anyhow::Context;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::{Generation, RuleSet};
+use tollgate_rules::display;
 
 /// A publication that is kept.
 #[derive(Clone, Debug)]
@@ -24,10 +25,9 @@ impl KeptPublication {
     }
 }
 
-/// Returns a time as people write it, in UTC.
+/// Returns a time to the second, in UTC.
 pub(in super::super) fn utc(at: Timestamp) -> String {
-    let instant = i64::try_from(at.as_ms()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms / 1_000 * 1_000).ok());
-    instant.map_or_else(String::new, |instant| instant.to_string())
+    display::utc(Timestamp::from_ms(at.as_ms() / 1_000 * 1_000))
 }
 
 /// Returns the user and the machine of this process, such as `ann@host`.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{ApplicableRule, LimitPolicy, ListMatch, Origin, Pattern, ResolvedCall, Rule, RuleSet};
+use super::{ApplicableRule, LimitPolicy, ListMatch, Origin, Pattern, ResolvedCall, Rule, RuleSet, TimedEnd};
 use crate::call::Call;
 
 /// Explanation of one call under one rule set.
@@ -40,6 +40,8 @@ pub struct ExplainedRule<'a> {
     pub rule: &'a Arc<Rule>,
     /// Its result for the call.
     pub result: MatchResult<'a>,
+    /// End of the exception that the policy comes from, if it ends by itself.
+    pub end: Option<&'a TimedEnd>,
 }
 
 /// Result of matching one rule with one call.
@@ -106,7 +108,11 @@ impl RuleSet {
                     overridden(&own, &narrowest, &resolved)
                 }),
             };
-            ExplainedRule { rule, result }
+            let end = match result {
+                MatchResult::Applies { origin, .. } => rule.end_of(origin, &resolved),
+                _ => None,
+            };
+            ExplainedRule { rule, result, end }
         });
         Explanation {
             descriptors: self.explained_descriptors(call, &resolved),

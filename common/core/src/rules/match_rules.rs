@@ -174,6 +174,7 @@ impl Rule {
             // An unlimited key is like an entry of the allow list: an unverified value must not select it.
             && (policy.is_some() || call.verified(name).is_some())
         {
+            let policy = self.of_key_and_tier(key, call).unwrap_or(policy);
             return (policy.as_ref().map(Cow::Borrowed), Origin::Key);
         }
         if let Some(name) = &self.quota_from
@@ -191,6 +192,14 @@ impl Rule {
             return (policy.as_ref().map(Cow::Borrowed), Origin::Tier(name));
         }
         (self.policy.as_ref().map(Cow::Borrowed), Origin::Rule)
+    }
+
+    fn of_key_and_tier(&self, key: &str, call: &ResolvedCall<'_>) -> Option<&Option<LimitPolicy>> {
+        if self.by_key_and_tier.is_empty() {
+            return None;
+        }
+        let (by_tier, tier) = (self.by_key_and_tier.get(key)?, call.verified(TIER)?);
+        by_tier.iter().find(|(name, _)| **name == *tier).map(|(_, policy)| policy)
     }
 
     /// Returns the cost of a call under this rule, in units. `own` is the cost that the call itself has.
@@ -211,7 +220,10 @@ impl Rule {
 
     /// Returns all policies of the rule: its own, those of tiers and those of keys.
     pub fn all_policies(&self) -> impl Iterator<Item = &LimitPolicy> {
-        let others = self.by_tier.iter().map(|(_, policy)| policy).chain(self.by_key.values());
+        let by_key_and_tier = self.by_key_and_tier.values().flatten();
+        let timed = self.timed.iter().flat_map(|exception| exception.by_tier.iter());
+        let by_tier = self.by_tier.iter().chain(by_key_and_tier).chain(timed).map(|(_, policy)| policy);
+        let others = by_tier.chain(self.by_key.values()).chain(self.timed.iter().map(|exception| &exception.policy));
         std::iter::once(&self.policy).chain(others).flatten()
     }
 }

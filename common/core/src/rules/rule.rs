@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::limit_policy::LimitPolicy;
 use super::pattern::Pattern;
+use super::timed::TimedException;
 use crate::own_answer::OwnAnswer;
 
 /// Conditions on descriptors; all of them must hold.
@@ -34,6 +35,12 @@ pub struct Rule {
     pub by_tier: Vec<(Arc<str>, Option<LimitPolicy>)>,
     /// Policies of single callers, by the value of the first descriptor of `per`.
     pub by_key: HashMap<Box<str>, Option<LimitPolicy>>,
+    /// Policies of single callers by the tier of their calls, where they differ from those in `by_key`.
+    #[doc(hidden)]
+    pub by_key_and_tier: HashMap<Box<str>, Vec<(Arc<str>, Option<LimitPolicy>)>>,
+    /// Exceptions that end by themselves.
+    #[doc(hidden)]
+    pub timed: Vec<TimedException>,
     /// Descriptor that holds the quota itself; only a verified value counts.
     pub quota_from: Option<Arc<str>>,
     /// Cost of a call; by default the cost that the call itself has.

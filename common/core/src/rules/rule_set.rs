@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::descriptor::{DescriptorSpec, MatchScope, ResolvedCall, TIER};
 use super::problem::Problem;
 use super::rule::{Matches, Rule};
+use super::timed::TimedEnd;
 use crate::call::Call;
 use crate::counter::DigestKey;
 use crate::decision::{DegradedRemaining, DenyStatus};
@@ -70,6 +71,19 @@ pub struct Lists {
     pub allow: Vec<Matches>,
     /// Entries that are always denied.
     pub deny: Vec<Matches>,
+    /// Entries that end by themselves.
+    pub timed: Vec<TimedEntry>,
+}
+
+/// Entry of `lists` that ends by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimedEntry {
+    /// True for `lists.deny`, false for `lists.allow`.
+    pub denies: bool,
+    /// Conditions of the entry.
+    pub matches: Matches,
+    /// End of the entry.
+    pub end: TimedEnd,
 }
 
 impl Numbering {
@@ -92,6 +106,7 @@ impl RuleSet {
     pub fn in_shadow(mut self) -> Self {
         self.rules.iter_mut().for_each(|rule| Arc::make_mut(rule).shadow = true);
         self.lists.deny.clear();
+        self.lists.timed.retain(|entry| !entry.denies);
         self
     }
 

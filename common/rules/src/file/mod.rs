@@ -5,9 +5,12 @@
 //! in `settings`.
 
 mod descriptors;
-mod tiers;
+mod quota_factor;
+mod exceptions;
 mod coverage;
 mod patterns;
+mod overrides;
+mod tiers;
 mod lists;
 mod quota;
 mod regions;
@@ -34,7 +37,10 @@ use lists::read_lists;
 use regions::read_regions;
 use replaces::check_replaces;
 use rule::read_rule;
-use tiers::{FileContext, read_exceptions};
+use exceptions::{Exception, read_exceptions};
+use overrides::overrides_of_file;
+pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, overrides_text, read_overrides};
+use tiers::FileContext;
 
 /// Fields of the file.
 const TOP: [Key; 10] = [
@@ -71,7 +77,7 @@ pub fn json_schema() -> Value {
     file["title"] = "Rules file of Tollgate".into();
     file["$defs"] = json!({
         "rule": rule::schema(),
-        "exception": Level::Exception.schema(),
+        "exception": exceptions::schema(),
         "matches": patterns::matches_schema(),
         "pattern": patterns::schema(),
     });
@@ -83,9 +89,19 @@ pub fn json_schema() -> Value {
 /// # Errors
 /// All parts of the file that are unknown, not yet supported or without effect, each with reason and remedy.
 pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, Problems> {
+    from_yaml_with(file, text, "", loaded)
+}
+
+/// Reads a rules file with the overrides beside it.
+pub(crate) fn from_yaml_with(
+    file: &str,
+    text: &str,
+    overrides: &str,
+    loaded: Generation,
+) -> Result<RuleSet, Problems> {
     let mut reader = YamlReader::new(file);
     let document = reader.document(text);
-    let set = document.as_ref().map(|document| read_set(&mut reader, document, loaded));
+    let set = document.as_ref().map(|document| read_set(&mut reader, document, overrides, loaded));
     // Some problems are found only after the whole file has been read.
     reader.problems.sort_by_key(|problem| line_in(&problem.place));
     reader.warnings.sort_by_key(|problem| line_in(&problem.place));
@@ -99,7 +115,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
     }
 }
 
-fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation) -> RuleSet {
+fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, overrides: &str, loaded: Generation) -> RuleSet {
     let top = reader.fields(document, "the rules file", &names(&TOP));
     let generation = top.get("version").and_then(|node| reader.parse(node, "`version`", "a whole number"));
     let descriptors =
@@ -113,7 +129,10 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         top.get("defaults").map(|node| read_defaults(reader, node, &descriptors)).unwrap_or_default();
     let tiers = read_exceptions(reader, top.get("tiers"), "`tiers`");
     let regions = top.get("regions").map(|node| read_regions(reader, node));
-    let context = FileContext { descriptors, defaults, rule_defaults, tiers, regions };
+    refuse_ends(reader, &tiers);
+    let mut overrides = overrides_of_file(overrides, &descriptors);
+    reader.problems.append(&mut overrides.problems);
+    let context = FileContext { descriptors, defaults, rule_defaults, tiers, regions, overrides };
     if let Some(node) = top.get("tiers") {
         context.check_tiers(reader, line_of(node));
     }
@@ -121,8 +140,10 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
         reader.refuse(1, "there is no `rules:`; write at least one rule under it");
     }
     let rules = top.get("rules").map(|node| read_rules(reader, node, &context)).unwrap_or_default();
-    let FileContext { descriptors, rule_defaults, regions, .. } = context;
-    let lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
+    warn_lost_overrides(reader, &context, &rules);
+    let FileContext { descriptors, rule_defaults, regions, overrides, .. } = context;
+    let mut lists = top.get("lists").map(|node| read_lists(reader, node, &descriptors)).unwrap_or_default();
+    lists.timed = overrides.entries;
     let status_of = |text: &str| DENY_STATUSES.into_iter().find(|status| status.code().to_string() == text);
     let deny_status = top.get("deny_status");
     let deny_status = deny_status.and_then(|node| reader.parse_by(node, "`deny_status`", "429 or 403", status_of));
@@ -140,6 +161,26 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, loaded: Generation
     set.own_answer = rule_defaults.own_answer;
     set.regions = regions.unwrap_or_default();
     set
+}
+
+/// Refuses tiers of the file that end by themselves, or whose quota is a factor: without a rule there is nothing to fall back to.
+fn refuse_ends(reader: &mut YamlReader<'_>, tiers: &[Exception]) {
+    for tier in tiers.iter().filter(|tier| tier.end.is_some() || tier.factor.is_some()) {
+        let text = "`until` and factors such as x2 are for the `tiers` and `keys` of a rule; write them there";
+        reader.refuse(tier.line, text);
+    }
+}
+
+/// Warns of overrides of rules that the file no longer has.
+fn warn_lost_overrides(reader: &mut YamlReader<'_>, context: &FileContext, rules: &[Arc<Rule>]) {
+    let is_rule = |name: &str| rules.iter().any(|rule| *rule.name == *name);
+    for lost in context.overrides.of_no_rule(is_rule) {
+        let rule = &lost.rule;
+        let text = format!(
+            "an override of the rule `{rule}` has no effect, because the file has no such rule; remove it with `tollgate rules override --remove`"
+        );
+        reader.warn(1, text);
+    }
 }
 
 /// Reads the settings that apply to every rule: those of its policy, and those of the rule itself.

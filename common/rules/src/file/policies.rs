@@ -6,11 +6,14 @@
 
 use std::sync::Arc;
 
-use super::tiers::{Exceptions, FileContext, read_exceptions};
+use super::exceptions::{Exception, read_exceptions};
+use super::overrides::RuleOverride;
+use super::quota_factor::QuotaFactor;
+use super::tiers::FileContext;
 use crate::request_values::warn_unmet_text;
 use crate::settings::{Layer, Located, WithoutEffect, complete_global, global_defaults, refuse_not_global, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
-use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, Rule, Scope};
+use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, Rule, Scope, TimedCallers, TimedException};
 
 /// Builder of a rule's policies, which reports each problem once.
 struct PolicyBuilder<'a, 'f> {
@@ -21,7 +24,7 @@ struct PolicyBuilder<'a, 'f> {
     /// Settings of the file for rules like this one.
     defaults: Layer,
     /// The rule's own exceptions by tier.
-    tiers: Exceptions,
+    tiers: Vec<Exception>,
     reported: Vec<(usize, String)>,
     without_effect: WithoutEffect,
 }
@@ -42,7 +45,7 @@ pub(super) fn read_policies(
     let tiers = read_exceptions(reader, fields.get("tiers"), "`tiers`");
     let keys = read_exceptions(reader, fields.get("keys"), "`keys`");
     let readable = reader.problems.len() == before;
-    for (name, _, line) in &tiers {
+    for Exception { name, line, .. } in &tiers {
         if let Some(hint) = context.hint_if_unknown(name) {
             reader.refuse(*line, format!("`{name}` is not under the file's `tiers`; add `{name}: {{}}` there{hint}"));
         }
@@ -51,14 +54,14 @@ pub(super) fn read_policies(
     if let Some(node) = fields.get("tiers").filter(|_| context.tiers.is_empty()) {
         context.check_tiers(reader, line_of(node));
     }
-    check_unlimited(reader, &own, &tiers, &keys);
+    let exceptions = || tiers.iter().chain(&keys).map(|exception| &exception.layer);
+    check_unlimited(reader, &own, &exceptions().collect::<Vec<_>>());
     check_keys(reader, fields, &keys, rule, &context.descriptors);
     if !readable {
         return;
     }
     let (own, defaults) = if rule.scope == Scope::Global {
-        let exceptions = tiers.iter().chain(&keys).map(|(_, layer, _)| layer);
-        [&own].into_iter().chain(exceptions).for_each(|layer| refuse_not_global(reader, layer));
+        [&own].into_iter().chain(exceptions()).for_each(|layer| refuse_not_global(reader, layer));
         if reader.problems.len() > before {
             return;
         }
@@ -66,35 +69,36 @@ pub(super) fn read_policies(
     } else {
         (own, context.defaults.clone())
     };
+    let (timed, tiers): (Vec<_>, Vec<_>) = tiers.into_iter().partition(|tier| tier.end.is_some());
     let (reported, without_effect) = (Vec::new(), WithoutEffect::default());
     let mut builder = PolicyBuilder { reader, fields, context, own, defaults, tiers, reported, without_effect };
     let Some(base) = builder.base() else { return };
     let policy = builder.resolve(&base, fields.line(), "");
     rule.by_tier = builder.by_tier();
     rule.by_tier.retain(|(_, by_tier)| Ok(*by_tier) != policy);
-    let value = |quota: Option<Located<Option<Quota>>>| quota.map(|quota| quota.value);
-    let differs = |tier: &Arc<str>| value(builder.quota_of(Some(tier))) != value(quota(&base));
-    let varies = builder.known_tiers().iter().any(differs);
-    for (key, layer, line) in &keys {
-        if varies && layer.quota.is_none() {
-            let text =
-                "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
-            builder.reader.refuse(*line, text);
+    builder.add_keys(&base, &keys, rule);
+    for tier in &timed {
+        builder.add_timed_tier(tier, rule);
+    }
+    let name = rule.name.clone();
+    for RuleOverride { is_tier, exception, .. } in context.overrides.of_rule(&name) {
+        if *is_tier {
+            builder.add_timed_tier(exception, rule);
+        } else {
+            let before = keys.iter().find(|key| key.name == exception.name);
+            builder.add_key(&base, before, exception, rule);
         }
-        let policy = builder.resolve(&(layer.over(&base.0), base.1.clone()), *line, "");
-        rule.by_key.extend(policy.map(|policy| (Box::from(&**key), policy)));
     }
     rule.policy = policy.unwrap_or_default();
     builder.without_effect.warn(builder.reader);
 }
 
 /// Refuses settings of counting beside `quota: unlimited`. A rule may have them for its tiers or keys that are limited.
-fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions, keys: &Exceptions) {
+fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, exceptions: &[&Layer]) {
     let quota = |layer: &Layer| layer.quota.map(|quota| quota.value);
-    let exceptions = || tiers.iter().chain(keys).map(|(_, layer, _)| layer);
-    let limits_some = exceptions().any(|layer| quota(layer).flatten().is_some());
+    let limits_some = exceptions.iter().any(|layer| quota(layer).flatten().is_some());
     let rule = (!limits_some).then_some(own);
-    for layer in rule.into_iter().chain(exceptions()).filter(|layer| quota(layer) == Some(None)) {
+    for layer in rule.into_iter().chain(exceptions.iter().copied()).filter(|layer| quota(layer) == Some(None)) {
         for (field, line) in layer.without_effect_if_unlimited() {
             reader
                 .refuse(line, format!("`quota: unlimited` counts nothing and takes no {field}; remove one of the two"));
@@ -105,7 +109,7 @@ fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, tiers: &Exceptions,
 fn check_keys(
     reader: &mut YamlReader<'_>,
     fields: &Fields<'_>,
-    keys: &Exceptions,
+    keys: &[Exception],
     rule: &Rule,
     known: &[DescriptorSpec],
 ) {
@@ -113,12 +117,12 @@ fn check_keys(
         let text = "`keys` are values of the first descriptor of `per`, and there is none; write `per`";
         reader.refuse(line_of(node), text);
     }
-    for (_, _, line) in keys.iter().filter(|(key, ..)| key.contains(['*', '?'])) {
+    for Exception { line, .. } in keys.iter().filter(|key| key.name.contains(['*', '?'])) {
         let text =
             "a key is one whole value, not a pattern; make those callers a tier, or write a rule with `match` for them";
         reader.refuse(*line, text);
     }
-    for (key, _, line) in keys {
+    for Exception { name: key, line, .. } in keys {
         if let Some(name) = rule.per.first() {
             warn_unmet_text(reader, *line, name, key, known);
         }
@@ -133,9 +137,9 @@ impl PolicyBuilder<'_, '_> {
     /// Returns the layers of a caller in this tier, or in none.
     fn layers_of(&self, tier: Option<&str>) -> OwnAndInherited {
         let Self { own, context, defaults, .. } = self;
-        let exception = tier.and_then(|tier| self.tiers.iter().find(|(name, ..)| **name == *tier));
+        let exception = tier.and_then(|tier| self.tiers.iter().find(|known| *known.name == *tier));
         let of_file = tier.and_then(|tier| context.tier(tier));
-        let own = exception.map_or_else(|| own.clone(), |(_, layer, _)| layer.over(own));
+        let own = exception.map_or_else(|| own.clone(), |exception| exception.layer.over(own));
         (own, of_file.map_or_else(|| defaults.clone(), |layer| layer.over(defaults)))
     }
 
@@ -145,7 +149,7 @@ impl PolicyBuilder<'_, '_> {
 
     fn known_tiers(&self) -> Vec<Arc<str>> {
         let of_file = &self.context.tiers;
-        if of_file.is_empty() { &self.tiers } else { of_file }.iter().map(|(name, ..)| name.clone()).collect()
+        if of_file.is_empty() { &self.tiers } else { of_file }.iter().map(|tier| tier.name.clone()).collect()
     }
 
     /// Returns the layers of callers without an exception. Where no quota holds without a tier, they are in the default
@@ -184,17 +188,88 @@ impl PolicyBuilder<'_, '_> {
     fn by_tier(&mut self) -> Vec<(Arc<str>, Option<LimitPolicy>)> {
         let mut by_tier = Vec::new();
         for name in self.known_tiers() {
-            let exception = self.tiers.iter().find(|(known, ..)| *known == name);
-            let line = exception.map_or(self.fields.line(), |(.., line)| *line);
+            let exception = self.tiers.iter().find(|known| known.name == name);
+            let line = exception.map_or(self.fields.line(), |exception| exception.line);
+            let factor = exception.and_then(|exception| exception.factor);
             if self.quota_of(Some(&name)).is_none() {
                 let text = format!("tier `{name}` has no quota under this rule; write one for it, or under `defaults`");
                 self.reader.refuse(line, text);
                 continue;
             }
-            let policy = self.resolve(&self.layers_of(Some(&name)), line, &format!("tier `{name}`: "));
+            let layers = self.scaled(self.layers_of(Some(&name)), factor, line);
+            let policy = self.resolve(&layers, line, &format!("tier `{name}`: "));
             by_tier.extend(policy.map(|policy| (name, policy)));
         }
         by_tier
+    }
+
+    /// Adds the exceptions of single callers.
+    fn add_keys(&mut self, base: &OwnAndInherited, keys: &[Exception], rule: &mut Rule) {
+        let value = |quota: Option<Located<Option<Quota>>>| quota.map(|quota| quota.value);
+        let differs = |tier: &Arc<str>| value(self.quota_of(Some(tier))) != value(quota(base));
+        let varies = self.known_tiers().iter().any(differs) || self.tiers.iter().any(|tier| tier.factor.is_some());
+        for key in keys {
+            if varies && !key.has_quota() {
+                let text =
+                    "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
+                self.reader.refuse(key.line, text);
+            }
+            self.add_key(base, None, key, rule);
+        }
+    }
+
+    /// Adds the exception of one caller, over another one that stands before it. With a factor, it depends on the caller's tier.
+    fn add_key(&mut self, base: &OwnAndInherited, before: Option<&Exception>, key: &Exception, rule: &mut Rule) {
+        let policy_over = |builder: &mut Self, (own, inherited): OwnAndInherited| {
+            let own = before.map_or_else(|| own.clone(), |before| before.layer.over(&own));
+            let below = builder.scaled((own, inherited), before.and_then(|before| before.factor), key.line);
+            let layers = builder.scaled((key.layer.over(&below.0), below.1), key.factor, key.line);
+            builder.resolve(&layers, key.line, "")
+        };
+        let Ok(policy) = policy_over(self, base.clone()) else { return };
+        let mut by_tier = Vec::new();
+        if key.factor.is_some() {
+            for tier in self.known_tiers() {
+                let factor = self.tiers.iter().find(|known| known.name == tier).and_then(|known| known.factor);
+                let layers = self.scaled(self.layers_of(Some(&tier)), factor, key.line);
+                by_tier.extend(policy_over(self, layers).ok().filter(|of_tier| *of_tier != policy).map(|of| (tier, of)));
+            }
+        }
+        let name: Box<str> = Box::from(&*key.name);
+        if let Some(end) = key.end.clone() {
+            rule.timed.push(TimedException { callers: TimedCallers::Key(name), policy, by_tier, end });
+            return;
+        }
+        if !by_tier.is_empty() {
+            rule.by_key_and_tier.insert(name.clone(), by_tier);
+        }
+        rule.by_key.insert(name, policy);
+    }
+
+    /// Adds an exception of a tier that ends by itself.
+    fn add_timed_tier(&mut self, tier: &Exception, rule: &mut Rule) {
+        let (name, Some(end)) = (&tier.name, tier.end.clone()) else { return };
+        let below = self.tiers.iter().find(|known| known.name == *name).and_then(|known| known.factor);
+        let (own, inherited) = self.scaled(self.layers_of(Some(name)), below, tier.line);
+        let layers = self.scaled((tier.layer.over(&own), inherited), tier.factor, tier.line);
+        if let Ok(policy) = self.resolve(&layers, tier.line, &format!("tier `{name}`: ")) {
+            let (callers, by_tier) = (TimedCallers::Tier(name.clone()), Vec::new());
+            rule.timed.push(TimedException { callers, policy, by_tier, end });
+        }
+    }
+
+    /// Returns layers with a multiple of their quota.
+    fn scaled(&mut self, layers: OwnAndInherited, factor: Option<QuotaFactor>, line: usize) -> OwnAndInherited {
+        let base = quota(&layers).and_then(|quota| quota.value);
+        let (Some(factor), Some(base)) = (factor, base) else { return layers };
+        let Some(multiple) = factor.of(base) else {
+            let text = format!("this multiple of {base} is more than 2^53 - 1 units; write a smaller one");
+            self.reader.refuse(line, text);
+            return layers;
+        };
+        let (mut own, inherited) = layers;
+        own.quota = Some(Located { value: Some(multiple), line });
+        (own, inherited)
     }
 
     /// Reports the problem once if the layers make no policy.

@@ -109,6 +109,9 @@ pub(super) fn check_global(
     if rule.by_key.values().any(|of_key| differs(of_key.map(|policy| policy.quota))) {
         refuse(&["keys"], one_quota("some keys"));
     }
+    if !rule.timed.is_empty() {
+        refuse(&["keys", "tiers"], one_quota("some overrides"));
+    }
     let (units, unit) = (policy.quota.units(), policy.quota.unit());
     let floors = regions.unwrap_or_default().iter().map(|part| part.units_of(units));
     let floors = floors.fold(0_u64, u64::saturating_add);

@@ -56,6 +56,7 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
         let before = reader.problems.len();
         let quota = read_quota(reader, &fields, known, &mut rule);
         let own = Layer::read(reader, &fields, quota);
+        rule.name = name.clone().unwrap_or_default();
         read_policies(reader, &fields, context, own, before, &mut rule);
         if reader.problems.len() > before {
             return None;

@@ -1,15 +1,12 @@
-//! `tiers:` and `keys:`: settings by tier or key, and the checks that callers can be in a tier.
+//! Parts of the file that apply to every rule, and the checks that callers can be in a tier.
 
-use std::sync::Arc;
-
+use super::exceptions::Exception;
+use super::overrides::FileOverrides;
 use crate::hint;
-use crate::settings::{Layer, Level};
-use crate::yaml::{Node, YamlReader, line_of};
+use crate::settings::Layer;
+use crate::yaml::YamlReader;
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, TIER};
-
-/// Settings by tier or key, each with its line.
-pub(super) type Exceptions = Vec<(Arc<str>, Layer, usize)>;
 
 /// Parts of the file that apply to every rule.
 pub(super) struct FileContext {
@@ -18,19 +15,21 @@ pub(super) struct FileContext {
     /// Rule with the defaults of a rule itself.
     pub(super) rule_defaults: Rule,
     /// Settings of each tier, below those of the rules.
-    pub(super) tiers: Exceptions,
+    pub(super) tiers: Vec<Exception>,
     pub(super) regions: Option<Vec<RegionFloorRatio>>,
+    /// Overrides beside the file.
+    pub(super) overrides: FileOverrides,
 }
 
 impl FileContext {
     pub(super) fn tier(&self, name: &str) -> Option<&Layer> {
-        self.tiers.iter().find(|(known, ..)| **known == *name).map(|(_, layer, _)| layer)
+        self.tiers.iter().find(|tier| *tier.name == *name).map(|tier| &tier.layer)
     }
 
     /// Returns the suggestion for a tier that the file's `tiers` lack; none if they have it, or if there are none.
     pub(super) fn hint_if_unknown(&self, tier: &str) -> Option<String> {
         let unknown = !self.tiers.is_empty() && self.tier(tier).is_none();
-        unknown.then(|| hint(tier, self.tiers.iter().map(|(name, ..)| &**name)))
+        unknown.then(|| hint(tier, self.tiers.iter().map(|tier| &*tier.name)))
     }
 
     /// Returns the tier of callers without one of their own.
@@ -60,17 +59,6 @@ impl FileContext {
             }
         }
     }
-}
-
-/// Reads `name: settings` lines.
-pub(super) fn read_exceptions(reader: &mut YamlReader<'_>, node: Option<&Node<'_>>, what: &str) -> Exceptions {
-    let Some(node) = node else { return Vec::new() };
-    let entries = reader.mapping(node, what);
-    let read = |(name, node): (&str, _)| {
-        let fields = Level::Exception.read(reader, node);
-        (name.into(), Layer::read_level(reader, &fields), line_of(node))
-    };
-    entries.iter().map(read).collect()
 }
 
 /// Warns of a descriptor that is taken or derived from unverified text of the client. `what` is the part that rests on it.

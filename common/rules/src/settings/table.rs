@@ -45,7 +45,7 @@ const LIMITING_RULE: &[Level] = &[Level::Rule];
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-pub(super) static TABLE: [Setting; 27] = [
+pub(super) static TABLE: [Setting; 29] = [
     Setting::new("name", ANY_RULE).schema("Name of the rule in answers, metrics and logs.", rule_name::form).of_rule(
         |rule, shown| {
             shown.json("name", &*rule.name);
@@ -108,6 +108,9 @@ pub(super) static TABLE: [Setting; 27] = [
                 (count > 0).then(|| format!("{count} key{}", if count == 1 { "" } else { "s" })),
             );
         }),
+    Setting::new("until", &[Level::Exception])
+        .schema("End of the exception, such as 2026-12-01T12:00:00Z; for tiers and keys of a rule.", text),
+    Setting::new("reason", &[Level::Exception]).schema("Reason of the exception, for people.", text),
     Setting::new("group", ANY_RULE)
         .schema("Only the narrowest rule of a group applies.", text)
         .parser(RuleValue(|reader, node, _, rule| rule.group = reader.text(node, "`group`").map(Into::into)))

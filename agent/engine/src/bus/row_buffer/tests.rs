@@ -37,7 +37,7 @@ fn add(buffers: &RowBuffers, stripe: usize, call: u64, text: &str) -> Option<u64
 
 /// Adds a row that makes its subject known.
 fn add_subject(buffers: &RowBuffers) -> SubjectNumber {
-    let active = Arc::new(ActiveRules::new(RuleSet::none_yet(), &EngineMetrics::default()));
+    let active = Arc::new(ActiveRules::new(RuleSet::none_yet(), Timestamp::default(), &EngineMetrics::default()));
     let mut place = None;
     buffers.add_subject(NOW, &mut place, |buffer| BufferedRow {
         call: 1,

@@ -9,6 +9,7 @@ mod refusals;
 mod regions;
 mod never_matches;
 mod own_answers;
+mod overrides;
 mod without_effect;
 
 use super::super::*;
