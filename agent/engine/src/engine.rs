@@ -113,7 +113,7 @@ impl Engine {
     /// # Errors
     /// If a newer set of the same numbering is in force, or a different one of the same generation; returns the generation in force.
     pub fn set_rules(&self, now: Timestamp, rules: RuleSet) -> Result<(), Generation> {
-        self.rules.accept(now, self.likely_store_time(now), self.settings.enforced(rules))?;
+        self.rules.accept(now, self.store_time(now).nearest_to(now), self.settings.enforced(rules))?;
         // Calls may wait longer by the new rules.
         self.store.forget_deadlines();
         // The store orders the rules of all agents.
@@ -169,17 +169,10 @@ impl Engine {
         self.store.time_of_all(now)
     }
 
-    /// Returns the time of this agent's clock, as far as the time of the store does not contradict it.
-    fn likely_store_time(&self, now: Timestamp) -> Timestamp {
-        let TimeBounds { earliest, latest } = self.store_time(now);
-        now.min(latest).max(earliest)
-    }
-
     /// Returns true if these rules are those in force, as they were accepted.
     #[must_use]
     pub fn enforces(&self, rules: &RuleSet) -> bool {
-        let active = self.rules.load();
-        active.written().generation == rules.generation && rules.is_equivalent(active.written())
+        self.rules.are_in_force(rules)
     }
 
     /// Returns the interval in which the time of a primary lies.
@@ -260,7 +253,7 @@ impl Engine {
 
     /// Sweeps a part of the table, and follows the fleet. The maintenance calls it a few times a second.
     pub(crate) fn keep_house(&self, now: Timestamp) {
-        self.rules.end_exceptions(self.likely_store_time(now));
+        self.rules.end_exceptions(self.store_time(now).nearest_to(now));
         let has_room_again = self.counters.sweep(now, self.store.time_of_all(now));
         self.fleet.tick(now).into_iter().for_each(|notice| self.reports.notify(notice));
         if has_room_again {

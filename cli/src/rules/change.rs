@@ -1,6 +1,6 @@
 //! The steps of every command that changes the published rules: the difference, the question, the publication.
 
-use std::io::{BufRead, IsTerminal, stdin, stderr};
+use std::io::{BufRead, IsTerminal, stderr, stdin};
 
 use anyhow::bail;
 use tollgate_command::exit::{Exit, Usage};
@@ -9,7 +9,7 @@ use tollgate_core::messages::rules::{COMMENT_LEN_MAX, Published};
 use tollgate_core::rules::RuleSet;
 
 use super::diff::difference_table;
-use super::published::{KeptPublication, RulesPlace, author};
+use super::published::{KeptPublication, PublishedRules, author};
 
 /// Flags of a command that changes the published rules.
 #[derive(clap::Args)]
@@ -37,12 +37,15 @@ impl ChangeArgs {
     /// subject of the last line, such as the name of a file. Without a comment of the user, `comment` is kept.
     pub(super) fn publish(
         &self,
-        place: &mut RulesPlace,
+        place: &mut PublishedRules,
         what: &str,
         new: (RuleSet, Published),
         comment: &str,
     ) -> anyhow::Result<Exit> {
         let (rules, published) = new;
+        for warning in &rules.warnings {
+            output::note(format_args!("warning: {warning}"));
+        }
         let before = place.in_force();
         let none = || Ok(tollgate_rules::from_yaml("none", "rules: []", 0)?);
         let from = before.map_or_else(none, KeptPublication::rules);
@@ -52,7 +55,10 @@ impl ChangeArgs {
                 match (&difference, before) {
                     (Some(table), _) => output::say(table)?,
                     (None, Some(before)) => {
-                        output::say(format_args!("No difference to generation {}, which is in force.", before.generation))?;
+                        output::say(format_args!(
+                            "No difference to generation {}, which is in force.",
+                            before.generation
+                        ))?;
                     }
                     (None, None) => output::say("No rules are in force, and these limit nothing.")?,
                 }

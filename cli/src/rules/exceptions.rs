@@ -41,6 +41,7 @@ pub(super) fn timed_field(set: &RuleSet, rule: &Rule, exception: &TimedException
     let callers = match &exception.callers {
         TimedCallers::Key(key) => format!("key {}", DigestKey::default().shown(key, secret)),
         TimedCallers::Tier(tier) => format!("tier {tier}"),
+        TimedCallers::All => "all callers".to_owned(),
     };
     let quota = Shown::of_policy(rule, exception.policy.as_ref()).cell(QUOTA_COLUMN);
     (callers, format!("{quota} {}", display::end(&exception.end)))

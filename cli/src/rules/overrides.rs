@@ -11,10 +11,12 @@ use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::{RuleSet, TIER, TimedEnd, parse_duration_ms};
-use tollgate_rules::{OVERRIDES_LEN_MAX, Override, OverrideEffect, display, overrides_text, read_overrides, read_published};
+use tollgate_rules::{
+    OVERRIDES_LEN_MAX, Override, OverrideEffect, display, overrides_text, read_overrides, read_published,
+};
 
 use super::change::{ChangeArgs, short_text};
-use super::published::{PublishedArgs, RulesPlace, utc};
+use super::published::{PublishedArgs, PublishedRules, utc};
 use crate::check::descriptor;
 
 /// Gives one caller or tier another quota until a time
@@ -155,7 +157,7 @@ fn list_entry(args: &EntryArgs, denies: bool) -> anyhow::Result<Exit> {
 
 /// Publishes the rules in force with these overrides in place of those of the same callers; those that have ended are left out.
 fn change(
-    place: &mut RulesPlace,
+    place: &mut PublishedRules,
     now: Timestamp,
     what: &str,
     effects: &[OverrideEffect],
@@ -175,7 +177,9 @@ fn change(
         overrides.extend(effects.iter().map(|effect| Override { effect: effect.clone(), end: end.clone() }));
     }
     if overrides.len() > OVERRIDES_LEN_MAX {
-        bail!("{OVERRIDES_LEN_MAX} overrides are in force, and there may be no more; remove some, or write them into the file");
+        bail!(
+            "{OVERRIDES_LEN_MAX} overrides are in force, and there may be no more; remove some, or write them into the file"
+        );
     }
     let Published { name, text, .. } = place.find(None)?.published.clone();
     let published = Published { name, text, overrides: overrides_text(&overrides), ..Published::default() };
@@ -205,7 +209,7 @@ fn separated(reason: &str) -> String {
 }
 
 /// Returns the overrides in force at this instant.
-fn in_force(place: &RulesPlace, now: Timestamp) -> anyhow::Result<Vec<Override>> {
+fn in_force(place: &PublishedRules, now: Timestamp) -> anyhow::Result<Vec<Override>> {
     let text = place.in_force().map(|kept| &*kept.published.overrides).unwrap_or_default();
     let mut overrides = read_overrides(text)?;
     overrides.retain(|known| known.end.until > now);

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use tollgate::{RulesFileError, read_text};
 use tollgate_command::exit::Exit;
-use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::messages::rules::Published;
 use tollgate_rules::{FILE_LEN_MAX, read_published};
@@ -36,10 +35,8 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
     // The file may be a pipe, which is read once.
     let text = read_text(&args.file, FILE_LEN_MAX).map_err(RulesFileError::from)?;
     let what = args.file.display().to_string();
-    let set = tollgate_rules::from_yaml(&what, &text, clock.now().as_ms())?;
-    for warning in &set.warnings {
-        output::note(format_args!("warning: {warning}"));
-    }
+    // Errors name the path, and what is published has only the name of the file.
+    tollgate_rules::from_yaml(&what, &text, clock.now().as_ms())?;
     let name = args.file.file_name().unwrap_or(args.file.as_os_str()).to_string_lossy().into_owned();
     let mut place = args.place.open(clock, true)?;
     let overrides = place.in_force().map(|before| before.published.overrides.clone()).unwrap_or_default();

@@ -8,13 +8,12 @@ use serde_json::{Value, json};
 use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format, table};
-use tollgate_command::servers::KafkaArgs;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::presence::{GAP_MS_MAX, Presence, Role};
 use tollgate_core::rules::Generation;
 use tollgate_wire::Record;
 
-use super::published::KafkaRules;
+use super::published::{KafkaRules, PublishedArgs};
 
 const POLL_WAIT: Duration = Duration::from_millis(200);
 const RECORDS_MAX: usize = 10_000;
@@ -26,14 +25,14 @@ const RECORDS_MAX: usize = 10_000;
 #[derive(clap::Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    kafka: KafkaArgs,
+    place: PublishedArgs,
     /// Format of the output
     #[arg(long, default_value = "text")]
     format: Format,
 }
 
 /// Rules of one agent, compared with the newest published ones.
-enum Standing {
+enum AgentRules {
     Newest,
     Behind,
     /// The agent refused newer rules, for this reason.
@@ -43,24 +42,24 @@ enum Standing {
 }
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
-    let rules = KafkaRules::open_named(&args.kafka)?;
+    let rules = args.place.open_kafka()?;
     let newest = rules.publications().last().map(|kept| kept.generation);
     let agents = heard_agents(&rules);
-    let standings: Vec<_> =
-        agents.iter().map(|(agent, presence)| (agent, presence, Standing::of(presence, newest))).collect();
-    let rows = standings.iter().map(|(agent, presence, standing)| {
-        [agent.to_string(), presence.region.to_string(), presence.generation.to_string(), standing.text()]
+    let states: Vec<_> =
+        agents.iter().map(|(agent, presence)| (agent, presence, AgentRules::of(presence, newest))).collect();
+    let rows = states.iter().map(|(agent, presence, state)| {
+        [agent.to_string(), presence.region.to_string(), presence.generation.to_string(), state.text()]
     });
     let newest_text = newest.map_or("none".to_owned(), |newest| newest.to_string());
-    let text = if standings.is_empty() {
+    let text = if states.is_empty() {
         format!("Newest generation: {newest_text}. No agent was heard.")
     } else {
         format!("Newest generation: {newest_text}\n\n{}", table(&["AGENT", "REGION", "GENERATION", "STATE"], rows))
     };
-    let json: Vec<Value> = standings.iter().map(|(_, presence, standing)| standing.json(presence)).collect();
+    let json: Vec<Value> = states.iter().map(|(_, presence, state)| state.json(presence)).collect();
     output::say_as(args.format, text, json!({ "newest": newest, "agents": json }))?;
-    let lags = |standing: &Standing| matches!(standing, Standing::Behind | Standing::Refused(_));
-    let some_lag = standings.iter().any(|(.., standing)| lags(standing));
+    let lags = |state: &AgentRules| matches!(state, AgentRules::Behind | AgentRules::Refused(_));
+    let some_lag = states.iter().any(|(.., state)| lags(state));
     Ok(if some_lag { Exit::Failed } else { Exit::Done })
 }
 
@@ -81,7 +80,7 @@ fn heard_agents(rules: &KafkaRules) -> BTreeMap<Arc<str>, Presence> {
     agents
 }
 
-impl Standing {
+impl AgentRules {
     fn of(presence: &Presence, newest: Option<Generation>) -> Self {
         let newest = newest.unwrap_or_default();
         if !presence.rules_refusal.is_empty() {

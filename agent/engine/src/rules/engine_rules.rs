@@ -95,6 +95,7 @@ impl EngineRules {
         if !rules.may_replace(active.written()) {
             return Err(active.set.generation);
         }
+        let rules = rules.lowered_after(&active.set, at);
         self.in_force.store(ActiveRules::new(rules, at, self.reports.metrics()).after(&active));
         self.accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;
@@ -108,6 +109,12 @@ impl EngineRules {
             self.in_force.store(rules);
             self.reports.notify(Notice::ExceptionsEnded);
         }
+    }
+
+    /// Returns true if these rules are those in force, as they were accepted.
+    pub(crate) fn are_in_force(&self, rules: &RuleSet) -> bool {
+        let active = self.in_force.load();
+        active.written().generation == rules.generation && rules.is_equivalent(active.written())
     }
 
     pub(crate) fn accepted_at(&self) -> Timestamp {

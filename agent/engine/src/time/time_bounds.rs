@@ -57,6 +57,11 @@ impl TimeBounds {
         Self { earliest: self.earliest.min(other.earliest), latest: self.latest.max(other.latest) }
     }
 
+    /// Returns the instant within the bounds that is nearest to another one.
+    pub(crate) fn nearest_to(self, other: Timestamp) -> Timestamp {
+        other.min(self.latest).max(self.earliest)
+    }
+
     pub(crate) fn width_ms(self) -> u64 {
         self.latest.ms_since(self.earliest)
     }

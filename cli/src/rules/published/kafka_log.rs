@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::bail;
 use tollgate_bus::kafka::{KafkaBus, KafkaReader, KafkaWriter};
 use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
-use tollgate_command::exit::Usage;
 use tollgate_command::servers::KafkaArgs;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::rules::{HISTORY_LEN_MAX, PublicationOrder, Published};
@@ -32,12 +31,6 @@ pub(in super::super) struct KafkaRules {
 }
 
 impl KafkaRules {
-    /// Reads the topic of the Kafka that must be named.
-    pub(in super::super) fn open_named(args: &KafkaArgs) -> anyhow::Result<Self> {
-        let log = Self::open(args, false)?;
-        log.ok_or_else(|| Usage("name the Kafka of the fleet: --kafka BROKERS".to_owned()).into())
-    }
-
     /// Reads the topic, if Kafka is named.
     pub(super) fn open(args: &KafkaArgs, writes: bool) -> anyhow::Result<Option<Self>> {
         let Some(settings) = args.settings() else { return Ok(None) };

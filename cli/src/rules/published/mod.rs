@@ -2,8 +2,8 @@
 
 mod publication;
 mod kafka_log;
-mod place;
+mod published_rules;
 
-pub(super) use publication::{KeptPublication, author, utc};
 pub(super) use kafka_log::KafkaRules;
-pub(super) use place::{PublishedArgs, RulesPlace};
+pub(super) use publication::{KeptPublication, author, utc};
+pub(super) use published_rules::{PublishedArgs, PublishedRules};

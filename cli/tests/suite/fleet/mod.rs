@@ -14,6 +14,7 @@ mod empty_redis;
 mod dead_letters;
 mod rules;
 mod rule_origins;
+mod operators_week;
 mod stopped;
 mod starting;
 mod rejected_records;

@@ -56,6 +56,7 @@ impl Rule {
         let is_of = |callers: &TimedCallers| match (callers, origin) {
             (TimedCallers::Key(key), Origin::Key) => self.per.first().and_then(|name| call.get(name)) == Some(&**key),
             (TimedCallers::Tier(tier), Origin::Tier(name)) => **tier == *name,
+            (TimedCallers::All, Origin::Rule) => true,
             _ => false,
         };
         // The last one stands in the place of those before.
@@ -74,6 +75,7 @@ impl Rule {
                         rule.by_key_and_tier.insert(key.clone(), by_tier.clone());
                     }
                 }
+                TimedCallers::All => rule.policy = *policy,
                 TimedCallers::Tier(tier) => {
                     rule.by_tier.retain(|(known, _)| known != tier);
                     rule.by_tier.push((tier.clone(), *policy));

@@ -23,6 +23,7 @@ mod explain;
 mod builder;
 mod in_region;
 mod in_force_at;
+mod lowered;
 
 pub use descriptor::{DescriptorSource, DescriptorSpec, ENDPOINT, MatchScope, ResolvedCall, TIER};
 pub use explain::{ExplainedDescriptor, ExplainedRule, Explanation, MatchResult};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::limit_policy::LimitPolicy;
 use super::pattern::Pattern;
-use super::timed::TimedException;
+use super::timed::{TimedCallers, TimedException};
 use crate::own_answer::OwnAnswer;
 
 /// Conditions on descriptors; all of them must hold.
@@ -57,12 +57,27 @@ pub struct Rule {
     pub quota_mode: bool,
     /// Gives back units that a caller does not prove by the id of a decision.
     pub refunds: bool,
+    /// Keeps the quota before a lower one until the next edge of the window.
+    pub lowers_at_edge: bool,
     /// Regions over which a counter is one.
     pub scope: Scope,
     /// Names of the rules that do not apply where this one does.
     pub replaces: Vec<Arc<str>>,
     /// Own answer of the rule; none if it answers like all others.
     pub own_answer: Option<Arc<OwnAnswer>>,
+}
+
+impl Rule {
+    /// Returns true if both rules were written alike.
+    pub(super) fn is_written_as(&self, other: &Self) -> bool {
+        let has_kept_quota = |rule: &Self| rule.timed.iter().any(|timed| timed.callers == TimedCallers::All);
+        let written = |rule: &Self| {
+            let mut rule = rule.clone();
+            rule.timed.retain(|timed| timed.callers != TimedCallers::All);
+            rule
+        };
+        self == other || (has_kept_quota(self) || has_kept_quota(other)) && written(self) == written(other)
+    }
 }
 
 /// Condition for charging the counter of a rule.

@@ -137,7 +137,8 @@ impl RuleSet {
     #[doc(hidden)]
     #[must_use]
     pub fn is_equivalent(&self, other: &Self) -> bool {
-        self.rules == other.rules
+        self.rules.len() == other.rules.len()
+            && self.rules.iter().zip(&other.rules).all(|(rule, other)| rule.is_written_as(other))
             && self.descriptors == other.descriptors
             && self.slot_by == other.slot_by
             && self.lists == other.lists

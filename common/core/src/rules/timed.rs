@@ -25,6 +25,8 @@ pub enum TimedCallers {
     Key(Box<str>),
     /// Tier.
     Tier(Arc<str>),
+    /// All callers without another exception: the quota before a lower one, which no file contains.
+    All,
 }
 
 /// End of an exception or a list entry.

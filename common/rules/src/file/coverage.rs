@@ -4,7 +4,7 @@
 
 use tollgate_core::rules::{DescriptorSpec, Pattern, Rule};
 
-use super::tiers::unverified;
+use super::unverified::unverified;
 
 /// Character that stands for any text in a sample value; no rules file is expected to contain it.
 const ANY_CHAR: &str = "\u{10fffd}";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::patterns::read_matches;
-use super::tiers::warn_unverified;
+use super::unverified::warn_unverified;
 use crate::schema::{Key, names, object, reference};
 use crate::yaml::{Node, YamlReader, is_list, line_of};
 use tollgate_core::rules::{DescriptorSpec, Lists, Matches};

@@ -5,6 +5,7 @@
 //! in `settings`.
 
 mod descriptors;
+mod unverified;
 mod quota_factor;
 mod exceptions;
 mod coverage;
@@ -33,13 +34,13 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, Numbering, RULES_LEN_MAX, Rule, RuleSet};
 
 use descriptors::read_descriptors;
+use exceptions::{Exception, read_exceptions};
 use lists::read_lists;
+use overrides::overrides_of_file;
+pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, overrides_text, read_overrides};
 use regions::read_regions;
 use replaces::check_replaces;
 use rule::read_rule;
-use exceptions::{Exception, read_exceptions};
-use overrides::overrides_of_file;
-pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, overrides_text, read_overrides};
 use tiers::FileContext;
 
 /// Fields of the file.
@@ -93,12 +94,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
 }
 
 /// Reads a rules file with the overrides beside it.
-pub(crate) fn from_yaml_with(
-    file: &str,
-    text: &str,
-    overrides: &str,
-    loaded: Generation,
-) -> Result<RuleSet, Problems> {
+pub(crate) fn from_yaml_with(file: &str, text: &str, overrides: &str, loaded: Generation) -> Result<RuleSet, Problems> {
     let mut reader = YamlReader::new(file);
     let document = reader.document(text);
     let set = document.as_ref().map(|document| read_set(&mut reader, document, overrides, loaded));
@@ -132,6 +128,7 @@ fn read_set(reader: &mut YamlReader<'_>, document: &Node<'_>, overrides: &str, l
     refuse_ends(reader, &tiers);
     let mut overrides = overrides_of_file(overrides, &descriptors);
     reader.problems.append(&mut overrides.problems);
+    reader.warnings.append(&mut overrides.warnings);
     let context = FileContext { descriptors, defaults, rule_defaults, tiers, regions, overrides };
     if let Some(node) = top.get("tiers") {
         context.check_tiers(reader, line_of(node));

@@ -9,6 +9,7 @@ use tollgate_core::rules::{DescriptorSpec, Matches, TimedEnd, TimedEntry};
 
 use super::exceptions::{Exception, read_end};
 use super::patterns::read_matches;
+use super::unverified::warn_unverified;
 use crate::display;
 use crate::yaml::{Fields, YamlReader, scalar};
 
@@ -56,6 +57,7 @@ pub(super) struct FileOverrides {
     exceptions: Vec<RuleOverride>,
     pub(super) entries: Vec<TimedEntry>,
     pub(super) problems: Vec<Problem>,
+    pub(super) warnings: Vec<Problem>,
 }
 
 pub(super) struct RuleOverride {
@@ -118,13 +120,22 @@ pub(super) fn overrides_of_file(text: &str, known: &[DescriptorSpec]) -> FileOve
             OverrideEffect::Listed { denies, .. } => {
                 let node = fields.get(if denies { "deny" } else { "allow" })?;
                 let matches: Matches = read_matches(reader, node, "an override", known);
+                for (name, _) in matches.iter().filter(|_| !denies) {
+                    warn_unverified(
+                        reader,
+                        fields.line(),
+                        &format!("the allow list rests on `{name}` from"),
+                        name,
+                        known,
+                    );
+                }
                 let end = read_end(reader, fields)?;
                 read.entries.push(TimedEntry { denies, matches, end });
             }
         }
         Some(())
     });
-    read.problems = reader.problems;
+    (read.problems, read.warnings) = (reader.problems, reader.warnings);
     read
 }
 
@@ -135,7 +146,10 @@ impl FileOverrides {
     }
 
     /// Returns the overrides of rules with other names.
-    pub(super) fn of_no_rule<'a>(&'a self, is_rule: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'a RuleOverride> {
+    pub(super) fn of_no_rule<'a>(
+        &'a self,
+        is_rule: impl Fn(&str) -> bool + 'a,
+    ) -> impl Iterator<Item = &'a RuleOverride> {
         self.exceptions.iter().filter(move |found| !is_rule(&found.rule))
     }
 }
@@ -169,13 +183,15 @@ fn read_effect(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Overr
     let list = [("deny", true), ("allow", false)];
     if let Some((node, denies)) = list.iter().find_map(|(name, denies)| Some((fields.get(name)?, *denies))) {
         let entry = reader.mapping(node, "an override");
-        let values = entry.iter().filter_map(|(name, node)| Some((name.to_owned(), scalar(node)?.to_owned()))).collect();
+        let values =
+            entry.iter().filter_map(|(name, node)| Some((name.to_owned(), scalar(node)?.to_owned()))).collect();
         return Some(OverrideEffect::Listed { denies, values });
     }
     let of = [("key", false), ("tier", true)];
     let of = of.iter().find_map(|(name, is_tier)| Some((fields.get(name)?, *is_tier)));
     let (Some((node, is_tier)), Some(rule), Some(quota)) = (of, fields.get("rule"), fields.get("quota")) else {
-        reader.refuse(fields.line(), "an override has a `rule`, a `key` or `tier`, and a `quota`; or `deny`, or `allow`");
+        reader
+            .refuse(fields.line(), "an override has a `rule`, a `key` or `tier`, and a `quota`; or `deny`, or `allow`");
         return None;
     };
     let mut text = |node, what| reader.text(node, what).map(str::to_owned);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::tiers::warn_unverified;
+use super::unverified::warn_unverified;
 use crate::schema::{self, Key, text};
 use crate::settings::{Located, parse_quota, read_quota_value, warn_undeclared};
 use crate::yaml::{Fields, YamlReader, line_of, scalar};

@@ -109,6 +109,10 @@ pub(super) fn check_global(
     if rule.by_key.values().any(|of_key| differs(of_key.map(|policy| policy.quota))) {
         refuse(&["keys"], one_quota("some keys"));
     }
+    if rule.lowers_at_edge {
+        let text = "`lower: next-window` is for rules with `scope: regional`; regions hold parts of a global quota that end by their terms; remove it";
+        refuse(&["lower"], text.to_owned());
+    }
     if !rule.timed.is_empty() {
         refuse(&["keys", "tiers"], one_quota("some overrides"));
     }

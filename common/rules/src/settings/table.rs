@@ -25,7 +25,7 @@ use crate::rule_name;
 use crate::schema::{
     flag, list_of, map_of, pattern, quota_or_unlimited, reference, text, units, whole, words, words_or_limit,
 };
-use crate::yaml::{Fields, Node};
+use crate::yaml::{Fields, Node, YamlReader};
 
 /// Levels of a setting that every rule may have.
 const EVERYWHERE: &[Level] = &[Level::Defaults, Level::Exception, Level::Rule, Level::DenyingRule, Level::Unlimited];
@@ -43,9 +43,10 @@ const LIMITING_RULE_BY_DEFAULT: &[Level] = &[Level::Defaults, Level::Rule];
 const LIMITING_RULE: &[Level] = &[Level::Rule];
 
 const CHARGES: [(&str, Charging); 2] = [("all_or_none", Charging::AllOrNone), ("each", Charging::Each)];
+const LOWERS: [(&str, bool); 2] = [("now", false), ("next-window", true)];
 const SCOPES: [(&str, Scope); 2] = [("regional", Scope::Regional), ("global", Scope::Global)];
 
-pub(super) static TABLE: [Setting; 29] = [
+pub(super) static TABLE: [Setting; 30] = [
     Setting::new("name", ANY_RULE).schema("Name of the rule in answers, metrics and logs.", rule_name::form).of_rule(
         |rule, shown| {
             shown.json("name", &*rule.name);
@@ -221,45 +222,31 @@ pub(super) static TABLE: [Setting; 29] = [
             rule.charge = reader.word(node, "charge", &CHARGES, &[]).unwrap_or_default();
         }))
         .of_rule(|rule, shown| {
-            let charge = word_of(&CHARGES, &rule.charge);
-            shown.json("charge", charge);
-            shown.text("charge", Some(charge.to_owned()));
-            let unusual = rule.charge != Charging::default();
-            shown.add_cell(MORE_COLUMN, unusual.then(|| format!("charge {charge}")));
+            show_word(shown, "charge", word_of(&CHARGES, &rule.charge), rule.charge != Charging::default())
         }),
     Setting::new("deny", ANY_RULE)
         .schema("True: denies every matching call; the rule has no quota.", flag)
         .of_rule(|rule, shown| shown.json("deny", rule.deny)),
     Setting::new("shadow", ANY_RULE_BY_DEFAULT)
         .schema("True: counts and reports, but never denies.", flag)
-        .parser(RuleValue(|reader, node, _, rule| {
-            rule.shadow = reader.parse(node, "`shadow`", "true or false").unwrap_or_default();
-        }))
-        .of_rule(|rule, shown| {
-            shown.json("shadow", rule.shadow);
-            shown.text("shadow", Some(rule.shadow.to_string()));
-            shown.add_cell(MORE_COLUMN, rule.shadow.then(|| "shadow".to_owned()));
-        }),
+        .parser(RuleValue(|reader, node, _, rule| rule.shadow = read_flag(reader, node, "`shadow`")))
+        .of_rule(|rule, shown| show_flag(shown, "shadow", "shadow", rule.shadow)),
     Setting::new("quota_mode", LIMITING_RULE_BY_DEFAULT)
         .schema("True: denies a request only if all its rules in quota mode are over their limits.", flag)
-        .parser(RuleValue(|reader, node, _, rule| {
-            rule.quota_mode = reader.parse(node, "`quota_mode`", "true or false").unwrap_or_default();
-        }))
-        .of_rule(|rule, shown| {
-            shown.json("quota_mode", rule.quota_mode);
-            shown.text("quota_mode", Some(rule.quota_mode.to_string()));
-            shown.add_cell(MORE_COLUMN, rule.quota_mode.then(|| "quota mode".to_owned()));
-        }),
+        .parser(RuleValue(|reader, node, _, rule| rule.quota_mode = read_flag(reader, node, "`quota_mode`")))
+        .of_rule(|rule, shown| show_flag(shown, "quota_mode", "quota mode", rule.quota_mode)),
     Setting::new("refunds", LIMITING_RULE_BY_DEFAULT)
         .schema("True: gives back units without the id of a call (negative hits).", flag)
+        .parser(RuleValue(|reader, node, _, rule| rule.refunds = read_flag(reader, node, "`refunds`")))
+        .of_rule(|rule, shown| show_flag(shown, "refunds", "refunds", rule.refunds)),
+    Setting::new("lower", LIMITING_RULE_BY_DEFAULT)
+        .schema("When a lower quota takes effect: at once, or at the next edge of the window. Default: now.", || {
+            words(&LOWERS)
+        })
         .parser(RuleValue(|reader, node, _, rule| {
-            rule.refunds = reader.parse(node, "`refunds`", "true or false").unwrap_or_default();
+            rule.lowers_at_edge = reader.word(node, "lower", &LOWERS, &[]).unwrap_or_default();
         }))
-        .of_rule(|rule, shown| {
-            shown.json("refunds", rule.refunds);
-            shown.text("refunds", Some(rule.refunds.to_string()));
-            shown.add_cell(MORE_COLUMN, rule.refunds.then(|| "refunds".to_owned()));
-        }),
+        .of_rule(|rule, shown| show_word(shown, "lower", word_of(&LOWERS, &rule.lowers_at_edge), rule.lowers_at_edge)),
     Setting::new("replaces", ANY_RULE)
         .schema("Names of rules that do not apply where this rule applies.", || list_of(&text()))
         .parser(RuleValue(|reader, node, _, rule| {
@@ -280,17 +267,29 @@ pub(super) static TABLE: [Setting; 29] = [
         .parser(RuleValue(|reader, node, _, rule| {
             rule.scope = reader.word(node, "scope", &SCOPES, &[]).unwrap_or_default();
         }))
-        .of_rule(|rule, shown| {
-            let scope = word_of(&SCOPES, &rule.scope);
-            shown.json("scope", scope);
-            shown.text("scope", Some(scope.to_owned()));
-            shown.add_cell(MORE_COLUMN, (rule.scope == Scope::Global).then(|| format!("scope {scope}")));
-        }),
+        .of_rule(|rule, shown| show_word(shown, "scope", word_of(&SCOPES, &rule.scope), rule.scope == Scope::Global)),
 ];
 
 /// Settings that stand in a mapping, in the order of the table.
 pub(super) fn present<'y>(fields: &Fields<'y>) -> impl Iterator<Item = (&'static Setting, &'y Node<'y>)> {
     TABLE.iter().filter_map(|setting| Some((setting, fields.get(setting.key.name)?)))
+}
+
+fn read_flag(reader: &mut YamlReader<'_>, node: &Node<'_>, what: &str) -> bool {
+    reader.parse(node, what, "true or false").unwrap_or_default()
+}
+
+fn show_flag(shown: &mut Shown, name: &'static str, label: &str, value: bool) {
+    shown.json(name, value);
+    shown.text(name, Some(value.to_string()));
+    shown.add_cell(MORE_COLUMN, value.then(|| label.to_owned()));
+}
+
+/// Shows a word, and in the table only one that is not the default.
+fn show_word(shown: &mut Shown, name: &'static str, word: &str, is_unusual: bool) {
+    shown.json(name, word);
+    shown.text(name, Some(word.to_owned()));
+    shown.add_cell(MORE_COLUMN, is_unusual.then(|| format!("{name} {word}")));
 }
 
 fn is_sliding_window(algorithm: Algorithm) -> bool {

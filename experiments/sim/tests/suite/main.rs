@@ -30,3 +30,4 @@ mod resets;
 mod settlements;
 mod slots;
 mod starting;
+mod timed_exceptions;

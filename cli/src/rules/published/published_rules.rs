@@ -29,7 +29,7 @@ pub(in super::super) struct PublishedArgs {
 }
 
 /// The published rules in their place, as they were when it was opened.
-pub(in super::super) struct RulesPlace {
+pub(in super::super) struct PublishedRules {
     kafka: Option<KafkaRules>,
     mirror: Option<RuleMirror>,
     /// Threads of the connection to Redis.
@@ -41,7 +41,7 @@ pub(in super::super) struct RulesPlace {
 impl PublishedArgs {
     /// Reads the published rules: from Kafka, or from Redis in a fleet without Kafka. With `writes`, the rights to publish
     /// are checked, too.
-    pub(in super::super) fn open(&self, clock: Arc<dyn Clock>, writes: bool) -> anyhow::Result<RulesPlace> {
+    pub(in super::super) fn open(&self, clock: Arc<dyn Clock>, writes: bool) -> anyhow::Result<PublishedRules> {
         // An address that nobody can use is refused before anything is published.
         let mirror = self.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
         let kafka = KafkaRules::open(&self.kafka, writes)?;
@@ -50,15 +50,22 @@ impl PublishedArgs {
             (Some(kafka), _) => kafka.publications().cloned().collect(),
             (None, Some(mirror)) => runtime.block_on(from_redis(mirror))?,
             (None, None) => {
-                let text = "name where the rules are published: --kafka BROKERS, or --redis URL in a fleet without Kafka";
+                let text =
+                    "name where the rules are published: --kafka BROKERS, or --redis URL in a fleet without Kafka";
                 bail!(Usage(text.to_owned()))
             }
         };
-        Ok(RulesPlace { kafka, mirror, runtime, kept })
+        Ok(PublishedRules { kafka, mirror, runtime, kept })
+    }
+
+    /// Reads the published rules from Kafka, which must be named: agents report the rules that they enforce there.
+    pub(in super::super) fn open_kafka(&self) -> anyhow::Result<KafkaRules> {
+        let text = "agents report their rules on Kafka: name it with --kafka BROKERS; in a fleet without Kafka, `generation` and `rules_error` of each agent's /healthz tell them";
+        KafkaRules::open(&self.kafka, false)?.ok_or_else(|| Usage(text.to_owned()).into())
     }
 }
 
-impl RulesPlace {
+impl PublishedRules {
     /// Returns the publications that are kept, from the oldest on.
     pub(in super::super) fn kept(&self) -> &[KeptPublication] {
         &self.kept
@@ -71,7 +78,8 @@ impl RulesPlace {
 
     /// Returns a publication; without a generation the one in force.
     pub(in super::super) fn find(&self, generation: Option<Generation>) -> anyhow::Result<&KeptPublication> {
-        let newest = self.in_force().context("no rules are published yet; publish some with `tollgate rules publish FILE`")?;
+        let newest =
+            self.in_force().context("no rules are published yet; publish some with `tollgate rules publish FILE`")?;
         let Some(generation) = generation else { return Ok(newest) };
         let found = self.kept.iter().find(|kept| kept.generation == generation);
         found.with_context(|| {
