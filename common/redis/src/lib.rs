@@ -16,6 +16,7 @@ mod script;
 mod eviction;
 mod replication;
 mod keys;
+mod older_epoch;
 mod connection;
 mod cluster;
 mod link;
