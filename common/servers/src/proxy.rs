@@ -25,10 +25,18 @@ struct ProxyState {
 enum AnswerLoss {
     None,
     /// The answer to the next request that contains this text is lost; then the target refuses connections or not.
-    Due { text: String, refuses: bool },
+    Due {
+        text: String,
+        refuses: bool,
+    },
     /// The request was forwarded on this connection.
-    Asked { connection: u64, refuses: bool },
-    Done { refuses: bool },
+    Asked {
+        connection: u64,
+        refuses: bool,
+    },
+    Done {
+        refuses: bool,
+    },
 }
 
 /// Direction in which a thread forwards.
