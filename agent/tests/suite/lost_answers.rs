@@ -147,7 +147,7 @@ fn a_call_whose_answer_is_lost_is_charged_once_under_its_id() {
     ProxiedRedis::single().lose_answers(Charged { lost: 2, other: 2 });
 }
 
-/// The same behind Sentinel, which names the proxy.
+/// Sentinel names the proxy, and the same holds behind it.
 #[test]
 fn a_call_whose_answer_is_lost_behind_sentinel_is_charged_once_under_its_id() {
     ProxiedRedis::sentinel().lose_answers(Charged { lost: 2, other: 2 });

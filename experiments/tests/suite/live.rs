@@ -172,7 +172,7 @@ fn a_fail_over_of_a_cluster_keeps_the_bounds_of_one_redis_and_one_quota_more() {
     fails_over("cluster");
 }
 
-/// The same behind Sentinels with TLS.
+/// Sentinels with TLS in place of a cluster: the same bounds hold.
 #[test]
 fn a_fail_over_behind_sentinels_keeps_the_bounds_of_one_redis_and_one_quota_more() {
     fails_over("sentinel");

@@ -26,7 +26,7 @@ use crate::address::{HostPort, RedisAddressError, RedisServers};
 use crate::connect_error::ConnectError;
 use crate::connection::{Dialer, MemberAddress, Redirects, RedisConnection, ask_nodes};
 use crate::errors::ErrorLog;
-use crate::older_epoch::OlderEpoch;
+use crate::older_answers::OlderAnswers;
 use crate::script::Script;
 use crate::settings::{RedisAccess, RedisSettings};
 use members::ClusterMembers;
@@ -60,7 +60,7 @@ pub struct Cluster {
     reads: OnceLock<watch::Receiver<u64>>,
     is_outdated: Notify,
     /// Belief in topologies that are older than the known one, and the time since the beginning by which it is judged.
-    older: Mutex<OlderEpoch>,
+    older: Mutex<OlderAnswers>,
     age: Stopwatch,
     /// Order of the changes of the topology.
     changes: Mutex<()>,

@@ -17,7 +17,7 @@ use super::dialer::Dialer;
 use super::sentinel_link::{NamedPrimary, SentinelLink};
 use crate::address::HostPort;
 use crate::connect_error::ConnectError;
-use crate::older_epoch::OlderEpoch;
+use crate::older_answers::OlderAnswers;
 
 /// Sentinels of an address.
 pub(super) struct Sentinels {
@@ -32,7 +32,7 @@ pub(super) struct Sentinels {
 struct NewestElection {
     primary: Option<NamedPrimary>,
     /// Belief in an older one, on which most Sentinels agree.
-    older: OlderEpoch,
+    older: OlderAnswers,
 }
 
 impl Sentinels {

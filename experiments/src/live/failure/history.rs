@@ -50,7 +50,7 @@ pub(super) struct Measured {
     /// Units in the fullest window of any counter.
     pub(super) strict: u64,
     pub(super) bounded: u64,
-    /// The same of the counters that two callers share; 0 if there are none.
+    /// Units in the fullest window of any counter that two callers share; 0 if there is none.
     pub(super) strict_shared: u64,
     pub(super) bounded_shared: u64,
     /// Denied calls of honest callers, without the last retries.

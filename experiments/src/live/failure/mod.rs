@@ -77,8 +77,8 @@ pub struct FailurePlan {
     pub has_tenant: bool,
 }
 
-/// What a run has recorded, and the lateness of its bare timer.
-type Report<R> = fn(&History<'_>, Duration) -> R;
+/// Judgement of the history of a run, and of the lateness of its bare timer.
+type FailureJudge<R> = fn(&History<'_>, Duration) -> R;
 
 /// Runs the faults at one Redis, inside a tokio runtime.
 ///
@@ -119,7 +119,7 @@ async fn run_at<R>(
     plan: &FailurePlan,
     mix: CallMix,
     progress: &ProgressBar,
-    report: Report<R>,
+    report: FailureJudge<R>,
 ) -> Result<R, ExperimentError> {
     let faults: Vec<ServerFault> = plan.faults.iter().copied().filter(|fault| fault.is_of(deployment)).collect();
     progress.set_length(faults.len() as u64);
@@ -150,7 +150,7 @@ async fn strike_all<R>(
     clock: &Arc<dyn Clock>,
     faults: &[ServerFault],
     progress: &ProgressBar,
-    report: Report<R>,
+    report: FailureJudge<R>,
 ) -> Result<R, ExperimentError> {
     let waited = Stopwatch::start();
     while !fleets.iter().all(FaultedFleet::is_ready) {

@@ -10,11 +10,11 @@ const OLDER_FOR: Duration = Duration::from_secs(10);
 
 /// Time since which all answers tell an older epoch.
 #[derive(Debug, Default)]
-pub(crate) struct OlderEpoch {
+pub(crate) struct OlderAnswers {
     since: Option<Duration>,
 }
 
-impl OlderEpoch {
+impl OlderAnswers {
     /// Returns true if an answer is believed at this time: it is not older, or older ones on which the servers agree have come for a while
     /// without a break.
     pub(crate) fn is_believed(&mut self, is_older: bool, is_agreed: bool, now: Duration) -> bool {
@@ -30,8 +30,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_older_epoch_is_believed_after_ten_seconds_without_a_break() {
-        let mut epoch = OlderEpoch::default();
+    fn an_older_answers_is_believed_after_ten_seconds_without_a_break() {
+        let mut epoch = OlderAnswers::default();
         // Older or not, agreed on or not, instant in ms; the belief.
         for (is_older, is_agreed, at_ms, expected) in [
             (false, false, 0, true),
