@@ -14,6 +14,7 @@ mod generations;
 mod joint_requests;
 mod large_fleet;
 mod late_store;
+mod lost_answers;
 mod lost_connections;
 mod own_table;
 mod redis_failures;

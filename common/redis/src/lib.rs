@@ -16,6 +16,7 @@ mod script;
 mod eviction;
 mod replication;
 mod keys;
+mod older_answers;
 mod connection;
 mod cluster;
 mod link;

@@ -84,6 +84,21 @@ impl Certificates {
         self.folder().join(name)
     }
 
+    /// Returns the settings of a Redis with the certificate `server`, which speaks TLS on this port and with other servers, and asks
+    /// clients for no certificate.
+    pub(crate) fn redis_settings(&self, port: u16) -> [[String; 2]; 6] {
+        let file = |name| self.text(name);
+        [
+            ["tls-port", &port.to_string()],
+            ["tls-cert-file", &file("server.pem")],
+            ["tls-key-file", &file("server.key")],
+            ["tls-ca-cert-file", &file("ca.pem")],
+            ["tls-auth-clients", "no"],
+            ["tls-replication", "yes"],
+        ]
+        .map(|setting| setting.map(ToOwned::to_owned))
+    }
+
     /// Returns the path of a file as text.
     #[must_use]
     pub fn text(&self, name: &str) -> String {

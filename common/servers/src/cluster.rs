@@ -3,8 +3,9 @@
 use super::redis::RedisKind;
 use crate::certificates::Certificates;
 use crate::port::free_port;
-use crate::server::{Server, wait_for};
+use crate::server::{Server, ServerError, try_wait_for};
 
+const PROGRAM: &str = "redis-server";
 /// Number of slots.
 const SLOTS: u32 = 16_384;
 /// Time after which a silent node is taken for failed, in ms.
@@ -34,7 +35,7 @@ impl RedisCluster {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn start_with(primaries: usize, replicas: usize, settings: &[&str]) -> Self {
-        Self::join((primaries, replicas, 0), settings, Server::<RedisKind>::start_with)
+        Self::started((primaries, replicas, 0), settings, Server::<RedisKind>::start_with)
     }
 
     /// Starts three primaries without replicas, and a node that has no slot yet.
@@ -43,7 +44,7 @@ impl RedisCluster {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn start_with_empty_node() -> Self {
-        Self::join((3, 0, 1), &[], Server::<RedisKind>::start_with)
+        Self::started((3, 0, 1), &[], Server::<RedisKind>::start_with)
     }
 
     /// Starts three primaries without replicas, whose clocks can be set.
@@ -52,7 +53,7 @@ impl RedisCluster {
     /// As [`start`](Self::start), or if faketime is not installed.
     #[must_use]
     pub fn start_with_clocks() -> Self {
-        Self::join((3, 0, 0), &[], Server::<RedisKind>::start_with_clock_and)
+        Self::started((3, 0, 0), &[], Server::<RedisKind>::start_with_clock_and)
     }
 
     /// Starts three primaries without replicas, with the certificate `server`. They speak TLS with one another and with clients.
@@ -61,70 +62,98 @@ impl RedisCluster {
     /// As [`start`](Self::start).
     #[must_use]
     pub fn start_with_tls(certificates: &Certificates) -> Self {
-        let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| certificates.text(name));
-        Self::join((3, 0, 0), &["--tls-cluster", "yes"], |settings| {
-            let port = free_port().to_string();
-            let of_node =
-                ["--tls-port", &port, "--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca];
-            let of_node = of_node.into_iter().chain(["--tls-auth-clients", "no"]).chain(settings.iter().copied());
-            Server::<RedisKind>::start_with(&of_node.collect::<Vec<_>>())
+        Self::try_start_with_tls(PROGRAM, 0, certificates).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// Starts three primaries of this program, each with so many replicas, with the certificate `server`. They speak TLS with one another
+    /// and with clients.
+    ///
+    /// # Errors
+    /// If the program does not exist, or the cluster is not complete within a minute.
+    pub fn try_start_with_tls(
+        program: &str,
+        replicas: usize,
+        certificates: &Certificates,
+    ) -> Result<Self, ServerError> {
+        Self::join((3, replicas, 0), &["--tls-cluster", "yes"], |settings| {
+            let tls = certificates.redis_settings(free_port());
+            let tls: Vec<[String; 2]> = tls.map(|[name, value]| [format!("--{name}"), value]).into();
+            let of_node = tls.iter().flatten().map(String::as_str).chain(settings.iter().copied());
+            Server::<RedisKind>::try_start(program, &of_node.collect::<Vec<_>>())
         })
+    }
+
+    fn started(sizes: (usize, usize, usize), settings: &[&str], start: impl Fn(&[&str]) -> Server<RedisKind>) -> Self {
+        Self::join(sizes, settings, |settings| Ok(start(settings))).unwrap_or_else(|error| panic!("{error}"))
     }
 
     fn join(
         (primaries, replicas, empty): (usize, usize, usize),
         settings: &[&str],
-        start: impl Fn(&[&str]) -> Server<RedisKind>,
-    ) -> Self {
-        let nodes: Vec<_> = (0..primaries * (1 + replicas) + empty)
-            .map(|_| {
-                let bus = free_port().to_string();
-                let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout"];
-                let of_cluster =
-                    of_cluster.into_iter().chain([NODE_TIMEOUT_MS, "--cluster-replica-validity-factor", "0"]);
-                // The slots of a lost primary fail, and the others do not.
-                let of_cluster = of_cluster.chain(["--cluster-require-full-coverage", "no"]);
-                start(&of_cluster.chain(settings.iter().copied()).collect::<Vec<_>>())
-            })
-            .collect();
+        start: impl Fn(&[&str]) -> Result<Server<RedisKind>, ServerError>,
+    ) -> Result<Self, ServerError> {
+        let node = |_| {
+            let bus = free_port().to_string();
+            let of_cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-node-timeout"];
+            let of_cluster = of_cluster.into_iter().chain([NODE_TIMEOUT_MS, "--cluster-replica-validity-factor", "0"]);
+            // The slots of a lost primary fail, and the others do not.
+            let of_cluster = of_cluster.chain(["--cluster-require-full-coverage", "no"]);
+            start(&of_cluster.chain(settings.iter().copied()).collect::<Vec<_>>())
+        };
+        let nodes = (0..primaries * (1 + replicas) + empty).map(node).collect::<Result<_, _>>()?;
         let cluster = Self { nodes, primaries, replicas };
-        cluster.assign();
-        cluster
+        cluster.assign()?;
+        Ok(cluster)
     }
 
     /// Lets the nodes meet, and gives the primaries their slots and replicas.
-    fn assign(&self) {
-        let bus = |node: &Server<RedisKind>| setting(node, "cluster-port");
-        let ok = |node: &Server<RedisKind>, command: &str| assert_eq!(node.command(command), "+OK", "{command}");
+    fn assign(&self) -> Result<(), ServerError> {
+        let ok = |node: &Server<RedisKind>, command: &str| match &*node.try_command(command)? {
+            "+OK" => Ok(()),
+            refusal => Err(std::io::Error::other(format!("Redis refuses `{command}`: {refusal}"))),
+        };
+        let bus = setting(&self.nodes[0], "cluster-port");
         for (index, node) in self.nodes.iter().enumerate() {
-            ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1));
+            ok(node, &format!("CLUSTER SET-CONFIG-EPOCH {}", index + 1))?;
             if index < self.primaries {
                 let (first, next) = (self.first_slot(index), self.first_slot(index + 1));
-                ok(node, &format!("CLUSTER ADDSLOTSRANGE {first} {}", next - 1));
+                ok(node, &format!("CLUSTER ADDSLOTSRANGE {first} {}", next - 1))?;
             }
             if index > 0 {
-                ok(node, &format!("CLUSTER MEET 127.0.0.1 {} {}", own_port(&self.nodes[0]), bus(&self.nodes[0])));
+                ok(node, &format!("CLUSTER MEET 127.0.0.1 {} {bus}", own_port(&self.nodes[0])))?;
             }
         }
-        let count = self.nodes.len();
+        let known = format!("cluster_known_nodes:{}\r", self.nodes.len());
         for node in &self.nodes {
-            let is_known = || node.command("CLUSTER INFO").contains(&format!("cluster_known_nodes:{count}\r"));
-            wait_for("nodes that know each other", || is_known().then_some(()));
+            try_wait_for("nodes that know each other", || Ok(node.try_command("CLUSTER INFO")?.contains(&known)))?;
         }
-        let replicas = self.primaries..self.primaries * (1 + self.replicas);
-        for index in replicas.clone() {
+        for index in self.replica_indexes() {
             let replica = &self.nodes[index];
-            let primary = id(&self.nodes[index % self.primaries]);
-            wait_for("a replica", || (replica.command(&format!("CLUSTER REPLICATE {primary}")) == "+OK").then_some(()));
+            let command = format!("CLUSTER REPLICATE {}", id(&self.nodes[index % self.primaries]));
+            try_wait_for("a replica", || Ok(replica.try_command(&command)? == "+OK"))?;
         }
-        for (index, node) in self.nodes.iter().enumerate() {
-            wait_for("a complete cluster", || {
-                let is_ok = node.command("CLUSTER INFO").contains("cluster_state:ok");
-                let is_replica = replicas.contains(&index);
-                let follows = || node.command("INFO replication").contains("master_link_status:up");
-                (is_ok && (!is_replica || follows())).then_some(())
-            });
-        }
+        self.wait_until_complete()
+    }
+
+    fn replica_indexes(&self) -> std::ops::Range<usize> {
+        self.primaries..self.primaries * (1 + self.replicas)
+    }
+
+    /// Waits until each node finds the cluster complete, and all replicas follow their primaries.
+    ///
+    /// # Errors
+    /// If that takes longer than a minute.
+    pub fn wait_until_complete(&self) -> Result<(), ServerError> {
+        try_wait_for("a complete cluster", || {
+            let mut following = 0;
+            for node in &self.nodes {
+                if !node.try_command("CLUSTER INFO")?.contains("cluster_state:ok") {
+                    return Ok(false);
+                }
+                following += usize::from(node.try_command("INFO replication")?.contains("master_link_status:up"));
+            }
+            Ok(following == self.replica_indexes().len())
+        })
     }
 
     fn first_slot(&self, primary: usize) -> u32 {

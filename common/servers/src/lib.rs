@@ -40,7 +40,7 @@ pub use proxy::Proxy;
 pub use python::python_script;
 pub use redis::RedisKind;
 pub use sentinel::{SentinelGroup, SentinelKind};
-pub use server::{Server, ServerError, ServerKind, wait_for};
+pub use server::{Server, ServerError, ServerKind, try_wait_for, wait_for};
 pub use size::{is_full, scaled};
 
 /// Running gateway.

@@ -61,6 +61,9 @@ pub enum ServerError {
         /// Last lines of its log.
         log: String,
     },
+    /// Servers do not work together within a minute.
+    #[error("timed out waiting for {0}")]
+    Apart(&'static str),
     /// The system refused a file or a process.
     #[error("a server cannot be started or signalled: {0}")]
     Io(#[from] io::Error),
@@ -177,6 +180,18 @@ impl Drop for SupervisedProcess {
 /// Panics if that takes longer than a minute.
 pub fn wait_for<T>(what: &str, probe: impl FnMut() -> Option<T>) -> T {
     poll_until_found(probe).unwrap_or_else(|| panic!("timed out waiting for {what}"))
+}
+
+/// Calls `probe` until it returns true.
+///
+/// # Errors
+/// If that takes longer than a minute, or `probe` fails.
+pub fn try_wait_for(
+    what: &'static str,
+    mut probe: impl FnMut() -> Result<bool, ServerError>,
+) -> Result<(), ServerError> {
+    let found = poll_until_found(|| probe().map(|is_met| is_met.then_some(())).transpose());
+    found.unwrap_or(Err(ServerError::Apart(what)))
 }
 
 fn poll_until_found<T>(mut probe: impl FnMut() -> Option<T>) -> Option<T> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate_core::clock::Stopwatch;
-use tollgate_servers::{Redis, Sentinel, SentinelGroup, wait_for};
+use tollgate_servers::{Certificates, Redis, Sentinel, SentinelGroup, wait_for};
 
 use super::{Log, RULES, agent, check, fleet_agent, wait_for_store};
 use crate::support::{Up, file};
@@ -92,6 +92,33 @@ fn an_old_primary_is_not_charged_once_sentinel_has_replaced_it() {
     let (of_old_now, of_new_now) = scripts_run();
     assert_eq!(of_old_now, of_old, "the old primary is not charged");
     assert!(of_new_now >= of_new + 20, "the new one is");
+}
+
+/// N8: Sentinels and servers speak TLS, with the agent and with one another. The agent follows a fail-over, and names what is wrong with
+/// the certificate of the Sentinels, or with a port that has none.
+#[test]
+fn a_primary_is_found_through_sentinels_with_tls_also_after_a_fail_over() {
+    let certificates = Certificates::of("own");
+    let mut group = SentinelGroup::start_with_tls(&certificates);
+    let ca = certificates.text("ca.pem");
+    let of_group = agent(&group.url(), &["--redis-ca", &ca]);
+    wait_for_store(&of_group);
+    let plain = group.sentinels[0].port();
+    let at_plain = agent(&format!("rediss+sentinel://127.0.0.1:{plain}/main"), &["--redis-ca", &ca]);
+    let other = Certificates::of("other").issuer_pem();
+    certificates.write("other.pem", &other);
+    let untrusting = agent(&group.url(), &["--redis-ca", &certificates.text("other.pem")]);
+    for (mut agent, said) in [(untrusting, "UnknownIssuer"), (at_plain, "Sentinel 127.0.0.1")] {
+        let told = Log::of(&mut agent).line(said);
+        assert!(told.contains("Sentinel 127.0.0.1:"), "{told}");
+    }
+    let old = primary(&group.sentinels[0]);
+    group.servers[0].kill();
+    wait_for("the election", || (primary(&group.sentinels[0]) != old).then_some(()));
+    wait_for("decisions of the new primary", || {
+        let call = of_group.client().check("sk_after").json();
+        (call["source"] == "store").then_some(())
+    });
 }
 
 /// A wrong name, a Redis in place of a Sentinel, the reverse, and a Sentinel with a password: each has a remedy that works.

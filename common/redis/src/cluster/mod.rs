@@ -8,6 +8,8 @@
 
 mod topology;
 mod members;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -24,6 +26,7 @@ use crate::address::{HostPort, RedisAddressError, RedisServers};
 use crate::connect_error::ConnectError;
 use crate::connection::{Dialer, MemberAddress, Redirects, RedisConnection, ask_nodes};
 use crate::errors::ErrorLog;
+use crate::older_answers::OlderAnswers;
 use crate::script::Script;
 use crate::settings::{RedisAccess, RedisSettings};
 use members::ClusterMembers;
@@ -32,8 +35,6 @@ use topology::Topology;
 /// Interval at which the topology is asked for while all is well, and while a node does not serve as was told.
 const TOPOLOGY_INTERVAL: Duration = Duration::from_secs(2);
 const TOPOLOGY_RETRY: Duration = Duration::from_millis(100);
-/// Time after which an older topology is believed, if no node tells a newer one.
-const OLDER_MAX: Duration = Duration::from_secs(10);
 /// Maximum number of nodes that are asked for the topology at once, and the time for their answers.
 const ASKED_LEN_MAX: usize = 3;
 const ANSWER_WAIT: Duration = Duration::from_millis(500);
@@ -58,8 +59,9 @@ pub struct Cluster {
     /// Number of topologies that were read; none before the task that reads them runs.
     reads: OnceLock<watch::Receiver<u64>>,
     is_outdated: Notify,
-    /// Time since which all nodes that answer tell an older topology than the known one.
-    older_since: Mutex<Option<Stopwatch>>,
+    /// Belief in topologies that are older than the known one, and the time since the beginning by which it is judged.
+    older: Mutex<OlderAnswers>,
+    age: Stopwatch,
     /// Order of the changes of the topology.
     changes: Mutex<()>,
 }
@@ -88,7 +90,8 @@ impl Cluster {
             listener: OnceLock::new(),
             reads: OnceLock::new(),
             is_outdated: Notify::new(),
-            older_since: Mutex::default(),
+            older: Mutex::default(),
+            age: Stopwatch::start(),
             changes: Mutex::new(()),
         }))
     }
@@ -195,20 +198,23 @@ impl Cluster {
         let newest = topologies.into_iter().flatten().max_by_key(|topology| topology.epoch);
         let why = || errors.into_iter().find_map(Result::err).unwrap_or_default();
         let newest = newest.ok_or_else(|| ConnectError::refused("NO-SLOTS", why()))?;
-        // A node that was cut off tells an old topology. If all others tell it, too, the cluster was set up anew.
-        let is_older = newest.epoch < known.epoch;
-        let mut older_since = self.older_since.lock();
-        let is_believed = !is_older || older_since.get_or_insert_with(Stopwatch::start).elapsed() >= OLDER_MAX;
-        if is_believed {
-            *older_since = None;
-            if is_older {
-                let (old, new) = (known.epoch, newest.epoch);
-                let store = &self.errors.address;
-                tracing::warn!(%store, old, new, "all nodes tell an older configuration epoch: the cluster was set up anew");
-            }
-            self.follow(|_| newest);
-        }
+        self.learn(newest, self.age.elapsed());
         Ok(())
+    }
+
+    /// Follows the newest topology that nodes tell at this age of the connection to the cluster, unless it is an old one.
+    fn learn(&self, newest: Topology, age: Duration) {
+        let known = self.topology.load_full();
+        let is_older = newest.epoch < known.epoch;
+        if !self.older.lock().is_believed(is_older, true, age) {
+            return;
+        }
+        if is_older {
+            let (old, new) = (known.epoch, newest.epoch);
+            let store = &self.errors.address;
+            tracing::warn!(%store, old, new, "all nodes tell an older configuration epoch: the cluster was set up anew");
+        }
+        self.follow(|_| newest);
     }
 
     /// Asks primaries over their connections.

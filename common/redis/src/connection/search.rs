@@ -40,7 +40,7 @@ impl MemberAddress {
 
 impl PrimarySearch {
     pub(super) fn new(access: Arc<RedisAccess>) -> Self {
-        Self { dialer: Dialer::new(access), sentinels: Sentinels::default(), member: None }
+        Self { dialer: Dialer::new(access), sentinels: Sentinels::new(), member: None }
     }
 
     /// Search for this primary of the cluster that an address names.

@@ -17,27 +17,30 @@ use super::dialer::Dialer;
 use super::sentinel_link::{NamedPrimary, SentinelLink};
 use crate::address::HostPort;
 use crate::connect_error::ConnectError;
-
-/// Time for which most Sentinels must agree on an older epoch until they are believed: they were set up anew.
-const OLDER_FOR: Duration = Duration::from_secs(10);
+use crate::older_answers::OlderAnswers;
 
 /// Sentinels of an address.
-#[derive(Default)]
 pub(super) struct Sentinels {
     /// Links to the addresses of all hosts, as they were resolved.
     links: Arc<Mutex<Vec<SentinelLink>>>,
     newest: Mutex<NewestElection>,
+    age: Stopwatch,
 }
 
 /// Newest election that was told.
 #[derive(Debug, Default)]
 struct NewestElection {
     primary: Option<NamedPrimary>,
-    /// Time since most Sentinels agree on an older one.
-    older_since: Option<Stopwatch>,
+    /// Belief in an older one, on which most Sentinels agree.
+    older: OlderAnswers,
 }
 
 impl Sentinels {
+    /// Sentinels whose names are not resolved yet.
+    pub(super) fn new() -> Self {
+        Self { links: Arc::default(), newest: Mutex::default(), age: Stopwatch::start() }
+    }
+
     /// Resolves the names of the hosts. Links to addresses that remain are kept.
     pub(super) async fn resolve(&self, hosts: &[HostPort]) -> Result<(), ConnectError> {
         let mut found: Vec<(SocketAddr, HostPort)> = Vec::new();
@@ -95,7 +98,8 @@ impl Sentinels {
             }
         }
         let (best, votes) = best(&found).ok_or(failure)?;
-        self.newest.lock().accept(best, 2 * votes > self.links.lock().len())
+        let is_of_most = 2 * votes > self.links.lock().len();
+        self.newest.lock().accept(best, is_of_most, self.age.elapsed())
     }
 
     /// Returns true if more than half of the Sentinels agree on an election that is not older than the newest one.
@@ -108,18 +112,12 @@ impl Sentinels {
 
 impl NewestElection {
     /// Takes an answer, if it is not older than the newest one, or most Sentinels have given it for a while.
-    fn accept(&mut self, found: NamedPrimary, is_of_most: bool) -> Result<NamedPrimary, ConnectError> {
+    fn accept(&mut self, found: NamedPrimary, is_of_most: bool, age: Duration) -> Result<NamedPrimary, ConnectError> {
         let newest_epoch = self.primary.as_ref().map_or(0, |primary| primary.epoch);
-        if found.epoch < newest_epoch {
-            // Agreement that ends begins anew.
-            let since = self.older_since.take().filter(|_| is_of_most).unwrap_or_else(Stopwatch::start);
-            if !is_of_most || since.elapsed() < OLDER_FOR {
-                self.older_since = is_of_most.then_some(since);
-                let text = format!("they name {} in epoch {}, older than {newest_epoch}", found.server, found.epoch);
-                return Err(ConnectError::refused("SENTINEL-OLD", text));
-            }
+        if !self.older.is_believed(found.epoch < newest_epoch, is_of_most, age) {
+            let text = format!("they name {} in epoch {}, older than {newest_epoch}", found.server, found.epoch);
+            return Err(ConnectError::refused("SENTINEL-OLD", text));
         }
-        self.older_since = None;
         self.primary = Some(found.clone());
         Ok(found)
     }
@@ -149,22 +147,24 @@ mod tests {
     }
 
     #[test]
-    fn an_older_election_is_not_believed_after_a_newer_one() {
+    fn an_older_election_is_believed_once_most_sentinels_have_agreed_on_it_for_ten_seconds() {
         let mut newest = NewestElection::default();
-        for (found, is_accepted) in
-            [(named(1, 1), true), (named(5, 2), true), (named(3, 1), false), (named(5, 2), true)]
-        {
-            assert_eq!(newest.accept(found.clone(), true).is_ok(), is_accepted, "{found:?}");
-        }
-        assert_eq!(newest.primary, Some(named(5, 2)));
-    }
-
-    #[test]
-    fn most_sentinels_must_agree_on_an_older_election_without_a_break() {
-        let mut newest = NewestElection { primary: Some(named(5, 2)), older_since: None };
-        for (is_of_most, is_timed) in [(true, true), (true, true), (false, false), (true, true)] {
-            assert!(newest.accept(named(3, 1), is_of_most).is_err());
-            assert_eq!(newest.older_since.is_some(), is_timed);
+        // Election, support of most Sentinels, instant in ms; the belief in it.
+        for (found, is_of_most, at_ms, is_accepted) in [
+            (named(1, 1), true, 0, true),
+            (named(5, 2), false, 0, true),
+            (named(3, 1), true, 1_000, false),
+            (named(3, 1), true, 10_999, false),
+            (named(3, 1), false, 11_000, false),
+            (named(3, 1), true, 12_000, false),
+            (named(5, 2), true, 13_000, true),
+            (named(3, 1), true, 14_000, false),
+            (named(3, 1), true, 24_000, true),
+            (named(5, 2), true, 24_001, true),
+        ] {
+            let accepted = newest.accept(found.clone(), is_of_most, Duration::from_millis(at_ms));
+            assert_eq!(accepted.is_ok(), is_accepted, "{found:?} at {at_ms}");
+            assert_eq!(newest.primary == Some(found), is_accepted, "at {at_ms}");
         }
     }
 }

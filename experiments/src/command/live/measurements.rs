@@ -11,7 +11,7 @@ use tollgate_command::threads;
 use super::progress::{CALLS_BAR, FAULTS_BAR};
 use super::servers::{KAFKA_DIR, programs};
 use crate::live::accuracy::{self, AccuracyPlan};
-use crate::live::failure::{self, ServerFault};
+use crate::live::failure::{self, FailurePlan, ServerFault};
 use crate::live::lag::{self, LagPlan};
 use crate::report::LiveMeasurements;
 
@@ -19,6 +19,7 @@ use crate::report::LiveMeasurements;
 const REPORTED_AGENTS: NonZeroU32 = NonZeroU32::new(3).unwrap();
 const REPORTED_SECONDS: u32 = 60;
 const REPORTED_RATE: NonZeroU32 = NonZeroU32::new(5_000).unwrap();
+const FAILURE_RATE: NonZeroU32 = NonZeroU32::new(1_000).unwrap();
 
 /// Measures all that the report shows of real servers.
 pub(in crate::command) fn measurements(
@@ -38,7 +39,9 @@ pub(in crate::command) fn measurements(
         bar.finish_and_clear();
         let failure = if programs.kafka.exists() {
             let bar = progress_bar(FAULTS_BAR)?;
-            let report = failure::run(&programs, ServerFault::all(), false, &bar).await?;
+            let faults = ServerFault::all().to_vec();
+            let plan = FailurePlan { programs, faults, rate: FAILURE_RATE, has_tenant: false };
+            let report = failure::run(&plan, &bar).await?;
             bar.finish_and_clear();
             Some(report)
         } else {

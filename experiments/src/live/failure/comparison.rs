@@ -67,17 +67,21 @@ mod tests {
 
     use tollgate_core::clock::SystemClock;
 
+    use super::super::deployment::RedisDeployment;
     use super::super::faults::ServerFault;
     use super::super::history::Strike;
     use super::super::judgement::FaultBounds;
+    use super::super::limiting::CallMix;
     use super::super::load::{self, FaultedCaller};
     use super::super::signal_receipts::SignalReceipts;
     use super::*;
 
+    const RATE: u32 = 1_300;
+
     #[test]
     fn simulated_fleets_keep_the_bounds_of_real_ones() {
-        for has_tenant in [false, true] {
-            keeps_the_bounds(&load::callers(2, has_tenant));
+        for mix in [CallMix::OneRule, CallMix::WithTenant] {
+            keeps_the_bounds(&load::callers(2, mix, RATE));
         }
     }
 
@@ -94,8 +98,9 @@ mod tests {
         };
         for (fleet, runs) in simulated(&history).iter().enumerate() {
             for strike in &history.strikes {
-                let bounds = FaultBounds::of(strike.fault, history.has_kafka[fleet], Duration::ZERO);
-                let most = bounds.admitted(0);
+                let bounds =
+                    FaultBounds::of(strike.fault, RedisDeployment::Single, history.has_kafka[fleet], Duration::ZERO);
+                let most = bounds.callers.admitted(0);
                 for measured in runs.iter().map(|run| run.measure(strike, fleet)) {
                     assert!(measured.calls > 2_000 && measured.strict > 90 && measured.bounded > 90, "{measured:?}");
                     assert!(measured.strict <= most.strict, "{strike:?} {fleet}: {measured:?}");

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use strum::{EnumString, IntoStaticStr, VariantArray};
 
-use super::settings::{FAULT_LENGTH, QUOTA};
+use super::deployment::RedisDeployment;
+use super::settings::FAULT_LENGTH;
 
 /// Length of a pause after which no unit from before it is in the window.
 const LONG_PAUSE: Duration = Duration::from_secs(8);
@@ -16,12 +17,14 @@ const LONG_PAUSE: Duration = Duration::from_secs(8);
 pub enum ServerFault {
     /// No fault, for comparison.
     None,
-    /// Redis is stopped (SIGSTOP) and answers afterwards.
+    /// A replica is killed, and returns.
+    ReplicaKill,
+    /// Redis, or a primary, is stopped (SIGSTOP) and answers afterwards.
     Pause,
     /// Redis is stopped for longer than a window.
     #[strum(serialize = "pause-8s")]
     LongPause,
-    /// Redis is killed, and returns with its data.
+    /// Redis is killed, and returns with its data; a primary returns empty, as a replica of its successor.
     Kill,
     /// Redis is killed, and returns empty.
     EmptyRestart,
@@ -60,7 +63,7 @@ pub enum ServerFault {
     AggregatorPause,
 }
 
-/// Largest numbers of admissions in a window during a fault.
+/// Largest numbers of admissions in a window during a fault, by the consistency of the rule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AdmittedBounds {
     pub(super) strict: u64,
@@ -72,6 +75,20 @@ impl ServerFault {
     #[must_use]
     pub fn all() -> &'static [Self] {
         Self::VARIANTS
+    }
+
+    /// Returns true if the fault can be made in a deployment.
+    #[must_use]
+    pub fn is_of(self, deployment: RedisDeployment) -> bool {
+        match self {
+            Self::None | Self::Pause | Self::Kill => true,
+            fault => deployment.fails_over() == (fault == Self::ReplicaKill),
+        }
+    }
+
+    /// Returns true if a replica takes over in a deployment.
+    pub(super) fn fails_over(self, deployment: RedisDeployment) -> bool {
+        deployment.fails_over() && matches!(self, Self::Pause | Self::Kill)
     }
 
     /// Returns the name on the command line.
@@ -96,40 +113,47 @@ impl ServerFault {
 
     /// Returns true if the store does not answer and keeps its data.
     pub(super) fn is_outage(self) -> bool {
-        use ServerFault::{EmptyRestart, Late4, Late20, Late200, None};
-        !self.is_of_bus() && !matches!(self, None | Late4 | Late20 | Late200 | EmptyRestart)
+        use ServerFault::{EmptyRestart, Late4, Late20, Late200, None, ReplicaKill};
+        !self.is_of_bus() && !matches!(self, None | ReplicaKill | Late4 | Late20 | Late200 | EmptyRestart)
     }
 
-    /// Returns the bounds of admissions while no breaker opens. `lag_units` are the units that one caller asks for until a signal of
-    /// them is known.
-    pub(super) fn bounds(self, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
-        use ServerFault::{EmptyRestart, Late4, Late20, Late200, None};
+    /// Returns the bounds of admissions under a quota while no breaker opens. `lag_units` are the units that one caller asks for until a
+    /// signal of them is known.
+    pub(super) fn bounds(self, quota: u64, has_kafka: bool, lag_units: u64) -> AdmittedBounds {
+        use ServerFault::{EmptyRestart, Late4, Late20, Late200, None, ReplicaKill};
         let both = |units| AdmittedBounds { strict: units, bounded: units };
         match self {
             // The store answers: `bounded` may exceed the quota by 5%.
-            None | Late4 | Late20 | Late200 => AdmittedBounds { strict: QUOTA, bounded: QUOTA + QUOTA / 20 },
-            _ if self.is_of_bus() => AdmittedBounds { strict: QUOTA, bounded: QUOTA + QUOTA / 20 },
-            EmptyRestart if has_kafka => both(QUOTA + QUOTA / 20 + lag_units),
+            None | ReplicaKill | Late4 | Late20 | Late200 => {
+                AdmittedBounds { strict: quota, bounded: quota + quota / 20 }
+            }
+            _ if self.is_of_bus() => AdmittedBounds { strict: quota, bounded: quota + quota / 20 },
+            EmptyRestart if has_kafka => both(quota + quota / 20 + lag_units),
             // Nobody but the agents themselves knows of the lost units.
-            EmptyRestart => both(2 * QUOTA),
+            EmptyRestart => both(2 * quota),
             // The store is away and keeps its data.
-            _ => outage_bounds(has_kafka),
+            _ => outage_bounds(quota, has_kafka),
         }
     }
 }
 
 impl AdmittedBounds {
     /// Returns these bounds or those of an outage, whichever are larger.
-    pub(super) fn or_outage(self, has_kafka: bool) -> Self {
-        let outage = outage_bounds(has_kafka);
+    pub(super) fn or_outage(self, quota: u64, has_kafka: bool) -> Self {
+        let outage = outage_bounds(quota, has_kafka);
         Self { strict: self.strict.max(outage.strict), bounded: self.bounded.max(outage.bounded) }
+    }
+
+    /// Returns these bounds with so many units more.
+    pub(super) fn plus(self, units: u64) -> Self {
+        Self { strict: self.strict.saturating_add(units), bounded: self.bounded.saturating_add(units) }
     }
 }
 
 /// Returns the bounds of admissions while the store is away and keeps its data. Agents divide what their signals leave free, and the
 /// signals of two agents may differ; without signals, they divide the quota.
-fn outage_bounds(has_kafka: bool) -> AdmittedBounds {
-    let units = if has_kafka { QUOTA + QUOTA / 20 } else { QUOTA + QUOTA / 10 };
+fn outage_bounds(quota: u64, has_kafka: bool) -> AdmittedBounds {
+    let units = if has_kafka { quota + quota / 20 } else { quota + quota / 10 };
     AdmittedBounds { strict: units, bounded: units }
 }
 

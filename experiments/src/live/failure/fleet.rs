@@ -6,11 +6,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tollgate::store::RedisSettings;
 use tollgate::{Agent, KafkaSettings, RuleSet};
 use tollgate_core::clock::Clock;
 
-use super::limiting::Limiting;
+use super::limiting::{CallMix, Limiting};
 use super::servers::FaultyServers;
 use super::settings::{AGENTS, FLEET_SIZE, TOPIC_PREFIX};
 use super::signal_receipts::SignalReceipts;
@@ -47,10 +46,10 @@ impl FaultedFleet {
         servers: &FaultyServers,
         clock: &Arc<dyn Clock>,
         receipts: &SignalReceipts,
-        has_tenant: bool,
+        mix: CallMix,
     ) -> Result<Vec<Self>, ExperimentError> {
         let fleets = [Some(receipts), None].into_iter();
-        fleets.map(|receipts| Self::start(servers, clock, receipts, has_tenant)).collect()
+        fleets.map(|receipts| Self::start(servers, clock, receipts, mix)).collect()
     }
 
     /// Starts the agents of one fleet. It has Kafka if receipts of its signals are recorded.
@@ -58,17 +57,17 @@ impl FaultedFleet {
         servers: &FaultyServers,
         clock: &Arc<dyn Clock>,
         receipts: Option<&SignalReceipts>,
-        has_tenant: bool,
+        mix: CallMix,
     ) -> Result<Self, ExperimentError> {
         let has_kafka = receipts.is_some();
-        let rules = RuleSet::new(1, Limiting::rules(has_tenant));
+        let rules = RuleSet::new(1, Limiting::rules(mix));
         let prefix = if has_kafka { "with-kafka:" } else { "alone:" };
-        let redis = RedisSettings::new(&servers.redis_url()).prefixed(prefix);
+        let redis = servers.redis_settings().prefixed(prefix);
         let agent = |number| -> Result<Agent, ExperimentError> {
             let mut builder = Agent::builder().node(format!("agent-{number}")).clock(clock.clone());
             builder = builder.rules(rules.clone()).redis(redis.clone()).agents_expected(FLEET_SIZE);
             if let Some(receipts) = receipts.cloned() {
-                let kafka = KafkaSettings::new(&servers.kafka.brokers());
+                let kafka = KafkaSettings::new(&servers.bus.brokers());
                 builder = builder.kafka(kafka.prefixed(TOPIC_PREFIX));
                 builder = builder.observe_signals(move |batch, _| receipts.received(number, batch.partition));
             }

@@ -25,7 +25,7 @@ const RELAPSE_MS: u64 = 1_000;
 pub(super) struct Strike {
     pub(super) fault: ServerFault,
     pub(super) begin_ms: u64,
-    /// Instant at which the server is back.
+    /// Instant at which the server is back, or a replica has taken over.
     pub(super) end_ms: u64,
     /// Instant of the next fault, or of the end of the run.
     pub(super) next_ms: u64,
@@ -50,6 +50,9 @@ pub(super) struct Measured {
     /// Units in the fullest window of any counter.
     pub(super) strict: u64,
     pub(super) bounded: u64,
+    /// Units in the fullest window of any counter that two callers share; 0 if there is none.
+    pub(super) strict_shared: u64,
+    pub(super) bounded_shared: u64,
     /// Denied calls of honest callers, without the last retries.
     pub(super) strict_denied: u64,
     pub(super) bounded_denied: u64,
@@ -60,6 +63,8 @@ pub(super) struct Measured {
     /// Time from the return of the store until all agents use it again, or from that of Kafka or an aggregator until
     /// all agents have signals of all partitions.
     pub(super) recovery: Duration,
+    /// Time from the same instant until each caller whose calls were decided without the store gets a decision by it; 0 if there is none.
+    pub(super) callers_recovery: Duration,
 }
 
 impl History<'_> {
@@ -86,11 +91,14 @@ impl History<'_> {
             p99: Duration::from_micros(took.value_at_quantile(0.99)),
             strict: self.fullest(strike, fleet, Limiting::Strict),
             bounded: self.fullest(strike, fleet, Limiting::Bounded),
+            strict_shared: self.fullest_shared(strike, fleet, Limiting::Strict),
+            bounded_shared: self.fullest_shared(strike, fleet, Limiting::Bounded),
             strict_denied: denied(Limiting::Strict),
             bounded_denied: denied(Limiting::Bounded),
             retries_denied: answers().filter(is_denied).filter(|answer| answer.retries == RETRIES_MAX).count() as u64,
             openings: self.openings(strike, fleet),
             recovery: self.recovery(strike, fleet),
+            callers_recovery: self.callers_recovery(strike, fleet),
         }
     }
 
@@ -108,6 +116,38 @@ impl History<'_> {
             fullest_window(instants, WIDTH_MS, strike.begin_ms..strike.next_ms)
         };
         admitted.iter_mut().map(of_counter).max().unwrap_or(0)
+    }
+
+    /// Returns the same of the counter that two callers share.
+    fn fullest_shared(&self, strike: &Strike, fleet: usize, limiting: Limiting) -> u64 {
+        let is_of_counter = |answer: &&Answered| {
+            let caller = &self.callers[answer.caller];
+            answer.allowed && caller.is_shared() && caller.fleet == fleet && caller.limiting == limiting
+        };
+        let mut instants: Vec<u64> =
+            self.answers.iter().filter(is_of_counter).map(|answer| answer.second_at_ms).collect();
+        instants.sort_unstable();
+        fullest_window(&instants, WIDTH_MS, strike.begin_ms..strike.next_ms)
+    }
+
+    /// Callers in bursts are left out, because they pause for seconds.
+    fn callers_recovery(&self, strike: &Strike, fleet: usize) -> Duration {
+        let mut until_ms = vec![None; self.callers.len()];
+        let mut answers: Vec<&Answered> = self.answers.iter().collect();
+        answers.sort_by_key(|answer| answer.at_ms);
+        for answer in answers {
+            let (caller, until) = (&self.callers[answer.caller], &mut until_ms[answer.caller]);
+            if caller.fleet != fleet || !caller.is_steady() {
+                continue;
+            }
+            if (strike.begin_ms..strike.end_ms).contains(&answer.at_ms) && answer.is_degraded {
+                *until = Some(strike.next_ms);
+            } else if (strike.end_ms..strike.next_ms).contains(&answer.at_ms) && !answer.is_degraded {
+                *until = until.map(|until| answer.at_ms.min(until));
+            }
+        }
+        let latest = until_ms.into_iter().flatten().max().unwrap_or_default();
+        Duration::from_millis(latest.saturating_sub(strike.end_ms))
     }
 
     fn openings(&self, strike: &Strike, fleet: usize) -> u64 {

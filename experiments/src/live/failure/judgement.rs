@@ -7,23 +7,38 @@ use std::time::Duration;
 
 use tollgate::Rule;
 use tollgate_core::messages::signals::FRESH_MS;
-use tollgate_core::rules::{DEADLINE_MS_DEFAULT, OutageBound};
+use tollgate_core::rules::{DEADLINE_MS_DEFAULT, LimitPolicy, OutageBound};
 
+use super::deployment::RedisDeployment;
 use super::faults::{AdmittedBounds, ServerFault};
 use super::history::Measured;
 use super::limiting::Limiting;
-use super::load::BURST_RATE;
+use super::load::{BURST_RATE, STEADY_RATE};
 use super::settings::FLEET_SIZE;
 
 /// Time from a call to its signal, which bounds what a caller gets from lost counters; generous for a busy machine.
 const SIGNAL_LAG: Duration = Duration::from_millis(250);
 const RECOVERY_MAX: Duration = Duration::from_secs(1);
+/// Maximum time from the end of an election until all agents and callers use the store.
+const FAIL_OVER_RECOVERY_MAX: Duration = Duration::from_secs(5);
 /// Denied calls of honest callers under `strict` for each opening of a breaker.
 const DENIED_PER_OPENING: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultBounds {
     latency: Duration,
+    pub(super) callers: QuotaBounds,
+    /// Bounds of a quota that two callers share.
+    pub(super) shared: QuotaBounds,
+    /// Maximum recovery; none if no agent waits for what was away.
+    recovery: Option<Duration>,
+    /// True if a replica takes over. Then the recovery is that of the callers, too.
+    fails_over: bool,
+}
+
+/// Bounds of the admissions of one quota.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QuotaBounds {
     /// Bounds while no breaker opens.
     answered: AdmittedBounds,
     /// Bounds once a breaker has opened, because all answers are late or the machine is busy: signals or `on_failure` decide until
@@ -31,8 +46,6 @@ pub(super) struct FaultBounds {
     unanswered: AdmittedBounds,
     /// Bounds that `rules validate` prints for an outage; none if the store answers, or has lost its data.
     pub(super) printed: Option<AdmittedBounds>,
-    /// Maximum recovery; none if no agent waits for what was away.
-    recovery: Option<Duration>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,26 +56,55 @@ pub(super) struct BrokenBound {
     pub(super) text: String,
 }
 
-impl FaultBounds {
-    /// Returns the bounds of a fault in a run whose bare timer was so late.
-    pub(super) fn of(fault: ServerFault, has_kafka: bool, timer_late: Duration) -> Self {
+impl QuotaBounds {
+    /// Returns the bounds in a deployment, of rules by the consistency, whose callers ask for so many units per second. If a replica takes
+    /// over, it may lack a quota: the bound of `more_per_fail_over` that `rules validate` prints.
+    fn of(
+        (fault, deployment): (ServerFault, RedisDeployment),
+        has_kafka: bool,
+        rule: fn(Limiting) -> Rule,
+        rate: u32,
+    ) -> Self {
+        let [strict, bounded] = Limiting::ALL.map(rule);
+        let quota = strict.policy.as_ref().map_or(0, LimitPolicy::most_in_window);
+        let lost = if fault.fails_over(deployment) { quota } else { 0 };
         let printed = || AdmittedBounds {
-            strict: printed(&Limiting::Strict.rule(), has_kafka),
-            bounded: printed(&Limiting::Bounded.rule(), has_kafka),
+            strict: printed(&strict, has_kafka, rate),
+            bounded: printed(&bounded, has_kafka, rate),
         };
-        let answered = fault.bounds(has_kafka, units_of_burst(SIGNAL_LAG));
+        let answered = fault.bounds(quota, has_kafka, units_of(rate, SIGNAL_LAG));
         Self {
-            latency: latency_bound(timer_late),
-            answered,
-            unanswered: answered.or_outage(has_kafka),
-            printed: fault.is_outage().then(printed),
-            recovery: (!fault.is_of_bus()).then_some(RECOVERY_MAX),
+            answered: answered.plus(lost),
+            unanswered: answered.or_outage(quota, has_kafka).plus(lost),
+            printed: fault.is_outage().then(|| printed().plus(lost)),
         }
     }
 
     /// Returns the bounds of admissions in a run with so many openings of breakers.
     pub(super) fn admitted(&self, openings: u64) -> AdmittedBounds {
         if openings == 0 { self.answered } else { self.unanswered }
+    }
+}
+
+impl FaultBounds {
+    /// Returns the bounds of a fault in a run whose bare timer was so late.
+    pub(super) fn of(fault: ServerFault, deployment: RedisDeployment, has_kafka: bool, timer_late: Duration) -> Self {
+        let at = (fault, deployment);
+        let fails_over = fault.fails_over(deployment);
+        let recovery = if fails_over { FAIL_OVER_RECOVERY_MAX } else { RECOVERY_MAX };
+        Self {
+            latency: latency_bound(timer_late),
+            callers: QuotaBounds::of(at, has_kafka, Limiting::rule, BURST_RATE),
+            shared: QuotaBounds::of(at, has_kafka, Limiting::shared_rule, STEADY_RATE + BURST_RATE),
+            recovery: (!fault.is_of_bus()).then_some(recovery),
+            fails_over,
+        }
+    }
+
+    /// Returns the recovery that is judged.
+    pub(super) fn recovery_of(&self, measured: &Measured) -> Duration {
+        let of_callers = if self.fails_over { measured.callers_recovery } else { Duration::ZERO };
+        measured.recovery.max(of_callers)
     }
 
     pub(super) fn broken_by(&self, measured: &Measured) -> Vec<BrokenBound> {
@@ -72,16 +114,18 @@ impl FaultBounds {
                 broken.push(BrokenBound { column, text });
             }
         };
-        let Measured { worst, strict, bounded, strict_denied, bounded_denied, retries_denied, recovery, .. } =
-            *measured;
+        let Measured { worst, strict_denied, bounded_denied, retries_denied, openings, .. } = *measured;
         let latency = self.latency;
         expect("worst", worst <= latency, format!("a call took {} ms; at most {}", ms(worst), ms(latency)));
-        let most = self.admitted(measured.openings);
-        for (rule, units, most) in [("strict", strict, most.strict), ("bounded", bounded, most.bounded)] {
-            expect(rule, units <= most, format!("`{rule}` admitted {units} in a window; at most {most}"));
-        }
-        if let Some(printed) = self.printed {
-            for (rule, units, most) in [("strict", strict, printed.strict), ("bounded", bounded, printed.bounded)] {
+        let callers = [("strict", measured.strict), ("bounded", measured.bounded)];
+        let shared = [("strict_shared", measured.strict_shared), ("bounded_shared", measured.bounded_shared)];
+        for (bounds, [strict, bounded]) in [(self.callers, callers), (self.shared, shared)] {
+            let most = bounds.admitted(openings);
+            for ((rule, units), most) in [(strict, most.strict), (bounded, most.bounded)] {
+                expect(rule, units <= most, format!("`{rule}` admitted {units} in a window; at most {most}"));
+            }
+            let Some(printed) = bounds.printed else { continue };
+            for ((rule, units), most) in [(strict, printed.strict), (bounded, printed.bounded)] {
                 let text = format!("`{rule}` admitted {units} in a window; `rules validate` prints at most {most}");
                 expect(rule, units <= most, text);
             }
@@ -94,6 +138,7 @@ impl FaultBounds {
         let text = format!("{retries_denied} calls were denied again after one retry at each agent; at most 0");
         expect("denied", retries_denied == 0, text);
         if let Some(most) = self.recovery {
+            let recovery = self.recovery_of(measured);
             let text = format!("the store was used again after {} ms; at most {}", ms(recovery), ms(most));
             expect("back", recovery <= most, text);
         }
@@ -108,16 +153,16 @@ pub(super) fn latency_bound(timer_late: Duration) -> Duration {
 
 /// Returns the bound of an outage that is printed for a rule of this traffic. By signals, calls pass beside it while the
 /// signals of two agents differ.
-fn printed(rule: &Rule, has_kafka: bool) -> u64 {
+fn printed(rule: &Rule, has_kafka: bool, rate: u32) -> u64 {
     let policy = rule.policy.as_ref().expect("the rule limits");
     let OutageBound { by_signals, alone } = OutageBound::of(policy, FLEET_SIZE);
-    let calls = units_of_burst(Duration::from_millis(FRESH_MS));
+    let calls = units_of(rate, Duration::from_millis(FRESH_MS));
     if has_kafka { by_signals.saturating_add(calls) } else { alone.unwrap_or(u64::MAX) }
 }
 
-/// Returns the units that a caller asks for at most in this time.
-fn units_of_burst(time: Duration) -> u64 {
-    u64::try_from(time.as_millis() * u128::from(BURST_RATE) / 1_000).unwrap_or(u64::MAX)
+/// Returns the units that so many calls per second ask for in this time.
+fn units_of(rate: u32, time: Duration) -> u64 {
+    u64::try_from(time.as_millis() * u128::from(rate) / 1_000).unwrap_or(u64::MAX)
 }
 
 /// Returns ms, rounded to a tenth.
@@ -135,11 +180,14 @@ mod tests {
         p99: Duration::from_millis(2),
         strict: 100,
         bounded: 100,
+        strict_shared: 0,
+        bounded_shared: 0,
         strict_denied: 10,
         bounded_denied: 0,
         retries_denied: 0,
         openings: 0,
         recovery: Duration::from_secs(1),
+        callers_recovery: Duration::ZERO,
     };
 
     /// never-over: `strict` is never over the quota while no breaker is open, however late the store answers; each other bound is
@@ -180,7 +228,8 @@ mod tests {
         for (fault, has_kafka, change, column) in cases {
             let mut measured = KEPT;
             change(&mut measured);
-            let broken = FaultBounds::of(fault, has_kafka, Duration::from_millis(1)).broken_by(&measured);
+            let broken = FaultBounds::of(fault, RedisDeployment::Single, has_kafka, Duration::from_millis(1))
+                .broken_by(&measured);
             let columns: Vec<_> = broken.iter().map(|broken| broken.column).collect();
             assert_eq!(columns, Vec::from_iter(column), "{fault:?} {has_kafka}: {broken:?}");
         }
@@ -190,15 +239,53 @@ mod tests {
     #[test]
     fn an_outage_is_held_to_the_printed_bound() {
         for fault in ServerFault::all().iter().filter(|fault| fault.is_outage()) {
-            for (has_kafka, printed) in [(true, 510), (false, 200)] {
-                let bounds = FaultBounds::of(*fault, has_kafka, Duration::ZERO);
-                let AdmittedBounds { strict, bounded } = bounds.printed.expect("the store is away");
+            for (has_kafka, printed) in [(true, 526), (false, 199)] {
+                let bounds = FaultBounds::of(*fault, RedisDeployment::Single, has_kafka, Duration::ZERO);
+                let AdmittedBounds { strict, bounded } = bounds.callers.printed.expect("the store is away");
                 assert_eq!((strict, bounded), (printed, printed), "{fault:?}");
-                let AdmittedBounds { strict, bounded } = bounds.admitted(1);
+                let AdmittedBounds { strict, bounded } = bounds.callers.admitted(1);
                 assert!(strict.max(bounded) <= printed, "{fault:?}");
                 let over = Measured { strict: printed + 1, ..KEPT };
                 let said = bounds.broken_by(&over).iter().filter(|broken| broken.text.contains("prints")).count();
                 assert_eq!(said, 1, "{fault:?}");
+            }
+        }
+    }
+    /// D6, I8: if a replica takes over, the bounds of one Redis hold with one quota more, and 5 s from the election. If none does, they hold
+    /// as they are.
+    #[test]
+    fn a_fail_over_adds_one_quota_and_ends_within_five_seconds_of_the_election() {
+        use ServerFault::{Kill, None, Pause, ReplicaKill};
+        type Case = (ServerFault, bool, fn(&mut Measured), &'static [&'static str]);
+        let cases: [Case; 14] = [
+            (Kill, true, |seen| seen.strict = 205, &[]),
+            (Kill, true, |seen| seen.strict = 206, &["strict"]),
+            (Pause, true, |seen| seen.bounded = 206, &["bounded"]),
+            (Kill, false, |seen| seen.strict = 210, &[]),
+            (Kill, false, |seen| seen.strict = 211, &["strict"]),
+            (Kill, true, |seen| seen.strict_shared = 307, &[]),
+            (Kill, true, |seen| seen.strict_shared = 308, &["strict_shared"]),
+            (Kill, false, |seen| seen.bounded_shared = 316, &["bounded_shared"]),
+            (Kill, true, |seen| seen.recovery = Duration::from_secs(5), &[]),
+            (Kill, true, |seen| seen.recovery = Duration::from_millis(5_001), &["back"]),
+            (Pause, true, |seen| seen.callers_recovery = Duration::from_millis(5_001), &["back"]),
+            (ReplicaKill, true, |seen| seen.strict = 101, &["strict"]),
+            (ReplicaKill, true, |seen| seen.recovery = Duration::from_millis(1_001), &["back"]),
+            (
+                None,
+                false,
+                |seen| (seen.strict_shared, seen.bounded_shared) = (151, 158),
+                &["strict_shared", "bounded_shared"],
+            ),
+        ];
+        for (fault, has_kafka, change, columns) in cases {
+            for deployment in [RedisDeployment::Cluster, RedisDeployment::Sentinel] {
+                let mut measured = KEPT;
+                change(&mut measured);
+                let bounds = FaultBounds::of(fault, deployment, has_kafka, Duration::from_millis(1));
+                let broken = bounds.broken_by(&measured);
+                let told: Vec<_> = broken.iter().map(|broken| broken.column).collect();
+                assert_eq!(told, columns, "{fault:?} {has_kafka} {deployment:?}: {broken:?}");
             }
         }
     }

@@ -4,13 +4,24 @@ use tollgate::rules::Algorithm;
 use tollgate::{Quota, Rule};
 use tollgate_core::window::Estimate;
 
-use super::settings::{QUOTA, TENANT_QUOTA, WIDTH_MS};
+use super::settings::{QUOTA, SHARED_QUOTA, TENANT_QUOTA, WATCHED_QUOTA, WIDTH_MS};
 
 /// Consistency of the rule that limits a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Limiting {
     Strict,
     Bounded,
+}
+
+/// Rules on each call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallMix {
+    /// The rule of the caller alone.
+    OneRule,
+    /// A rule of the tenant, too, which has room for all callers.
+    WithTenant,
+    /// A rule of the tenant, or one that two abusers share, and one in shadow; some calls have ids.
+    AsUsers,
 }
 
 impl Limiting {
@@ -23,10 +34,13 @@ impl Limiting {
         }
     }
 
-    /// Returns all rules; with a tenant, each call counts under a rule of the tenant, too.
-    pub(super) fn rules(has_tenant: bool) -> Vec<Rule> {
-        let tenants = Self::ALL.into_iter().filter(|_| has_tenant).map(Self::rule_of_tenant);
-        Self::ALL.into_iter().map(Self::rule).chain(tenants).collect()
+    /// Returns all rules. Those of the callers come first, and those in shadow last.
+    pub(super) fn rules(mix: CallMix) -> Vec<Rule> {
+        let of_callers = Self::ALL.into_iter().map(Self::rule);
+        let of_tenants = Self::ALL.into_iter().filter(|_| mix != CallMix::OneRule).map(Self::rule_of_tenant);
+        let of_users = Self::ALL.into_iter().filter(|_| mix == CallMix::AsUsers);
+        let shared = of_users.clone().map(Self::shared_rule);
+        of_callers.chain(of_tenants).chain(shared).chain(of_users.map(Self::watching_rule)).collect()
     }
 
     /// Returns the rule of a caller.
@@ -34,8 +48,23 @@ impl Limiting {
         self.rule_per(self.name(), self.descriptor(), QUOTA)
     }
 
+    /// Returns the rule that two abusers share.
+    pub(super) fn shared_rule(self) -> Rule {
+        self.rule_per(self.shared(), self.shared(), SHARED_QUOTA)
+    }
+
     fn rule_of_tenant(self) -> Rule {
         self.rule_per(self.tenant(), self.tenant(), TENANT_QUOTA)
+    }
+
+    fn watching_rule(self) -> Rule {
+        let name = match self {
+            Self::Strict => "strict_watched",
+            Self::Bounded => "bounded_watched",
+        };
+        let mut rule = self.rule_per(name, self.descriptor(), WATCHED_QUOTA);
+        rule.shadow = true;
+        rule
     }
 
     fn rule_per(self, name: &str, descriptor: &str, units: u64) -> Rule {
@@ -53,6 +82,14 @@ impl Limiting {
         match self {
             Self::Strict => "strict_tenant",
             Self::Bounded => "bounded_tenant",
+        }
+    }
+
+    /// Returns the name of the rule that two abusers share, and of its descriptor.
+    pub(super) fn shared(self) -> &'static str {
+        match self {
+            Self::Strict => "strict_shared",
+            Self::Bounded => "bounded_shared",
         }
     }
 

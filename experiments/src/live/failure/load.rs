@@ -15,13 +15,15 @@ use tollgate::{Agent, Call, Decision};
 use tollgate_core::clock::Stopwatch;
 
 use super::fleet::FaultedFleet;
-use super::limiting::Limiting;
+use super::limiting::{CallMix, Limiting};
 use super::settings::AGENTS;
 
-/// Calls per second of each demand while it lasts; even, so that each agent gets the same number.
-const HONEST_RATE: u32 = 10;
-const STEADY_RATE: u32 = 80;
+/// Calls per second of each demand while it lasts; multiples of the number of agents, so that each agent gets the same number.
+const HONEST_RATE: u32 = 9;
+pub(super) const STEADY_RATE: u32 = 81;
 pub(super) const BURST_RATE: u32 = 120;
+/// Calls from one call with an id to the next one of the same caller, where some have one.
+const IDENTIFIED_EVERY: usize = 4;
 /// The bursting callers have their bursts in turn.
 const BURST_SECONDS: u64 = 2;
 const BURSTING: u64 = 3;
@@ -41,8 +43,7 @@ enum Demand {
 pub(super) struct FaultedCaller {
     pub(super) fleet: usize,
     pub(super) limiting: Limiting,
-    /// True if each call counts under a rule of its tenant, too.
-    pub(super) has_tenant: bool,
+    pub(super) mix: CallMix,
     demand: Demand,
     key: Arc<str>,
 }
@@ -53,6 +54,10 @@ pub(super) struct Answered {
     pub(super) allowed: bool,
     /// Time of the decision, in ms since the epoch.
     pub(super) at_ms: u64,
+    /// Instant at which the second rule counts it.
+    pub(super) second_at_ms: u64,
+    /// True if it was decided because Redis did not answer.
+    pub(super) is_degraded: bool,
     pub(super) took: Duration,
     /// Delay of the call after its due instant.
     pub(super) late: Duration,
@@ -67,13 +72,31 @@ pub(super) struct FailureLoad {
     answers: Arc<Mutex<Vec<Answered>>>,
 }
 
-impl Limiting {
-    /// Returns the number of honest callers of a fleet.
-    fn honest(self) -> usize {
-        match self {
-            Self::Strict => 12,
-            Self::Bounded => 13,
+impl Answered {
+    /// Returns a decision, without its call and its times.
+    pub(super) fn of(decision: &Decision) -> Self {
+        let at_ms = decision.at.as_ms();
+        let second_ms = decision.counted_after_ms.first().copied().unwrap_or_default();
+        Self {
+            caller: 0,
+            allowed: decision.allowed,
+            at_ms,
+            second_at_ms: at_ms.saturating_add_signed(second_ms),
+            is_degraded: decision.source.is_degraded(),
+            took: Duration::ZERO,
+            late: Duration::ZERO,
+            retries: 0,
         }
+    }
+}
+
+#[cfg(test)]
+impl Answered {
+    /// Returns an admission by Redis.
+    pub(super) fn at(caller: usize, at_ms: u64) -> Self {
+        let took = Duration::from_millis(1);
+        let (late, second_at_ms) = (Duration::ZERO, at_ms);
+        Self { caller, allowed: true, at_ms, second_at_ms, is_degraded: false, took, late, retries: 0 }
     }
 }
 
@@ -88,9 +111,31 @@ impl FaultedCaller {
         self.is_honest()
     }
 
-    pub(super) fn call(&self) -> Call<'static> {
+    /// Returns true if the caller never pauses for longer than the time between two of its calls.
+    pub(super) fn is_steady(&self) -> bool {
+        !matches!(self.demand, Demand::Bursts(_))
+    }
+
+    /// Returns true if the caller shares a quota with another one.
+    pub(super) fn is_shared(&self) -> bool {
+        self.mix == CallMix::AsUsers && matches!(self.demand, Demand::Steady | Demand::Bursts(0))
+    }
+
+    /// Returns a call with an id, if it has one.
+    pub(super) fn call(&self, id: Option<String>) -> Call<'static> {
         let call = Call::new().with(self.limiting.descriptor(), self.key.to_string());
-        if self.has_tenant { call.with(self.limiting.tenant(), "tenant") } else { call }
+        let call = match self.mix {
+            CallMix::OneRule => call,
+            _ if self.is_shared() => call.with(self.limiting.shared(), "abusers"),
+            CallMix::WithTenant | CallMix::AsUsers => call.with(self.limiting.tenant(), "tenant"),
+        };
+        if let Some(id) = id { call.identified(id) } else { call }
+    }
+
+    /// Returns the id of a call, if it has one.
+    fn id(&self, second: u64, nth: usize) -> Option<String> {
+        let is_identified = self.mix == CallMix::AsUsers && nth.is_multiple_of(IDENTIFIED_EVERY);
+        is_identified.then(|| format!("{second}-{nth}"))
     }
 
     /// Returns the calls in a second of the run.
@@ -104,14 +149,17 @@ impl FaultedCaller {
     }
 }
 
-pub(super) fn callers(fleets: usize, has_tenant: bool) -> Vec<FaultedCaller> {
+/// Returns callers that make about so many calls a second: the abusers are always the same, and honest callers make the others.
+pub(super) fn callers(fleets: usize, mix: CallMix, rate: u32) -> Vec<FaultedCaller> {
+    let groups = u32::try_from(fleets * Limiting::ALL.len()).expect("a few");
+    let honest = rate.div_ceil(groups).saturating_sub(STEADY_RATE + BURST_RATE).div_ceil(HONEST_RATE).max(1);
     let mut callers = Vec::new();
     for fleet in 0..fleets {
         for limiting in Limiting::ALL {
             let mut add = |demand, key: String| {
-                callers.push(FaultedCaller { fleet, limiting, has_tenant, demand, key: key.into() });
+                callers.push(FaultedCaller { fleet, limiting, mix, demand, key: key.into() });
             };
-            (0..limiting.honest()).for_each(|number| add(Demand::Honest, format!("honest-{number}")));
+            (0..honest).for_each(|number| add(Demand::Honest, format!("honest-{number}")));
             (0..BURSTING).for_each(|number| add(Demand::Bursts(number), format!("bursts-{number}")));
             add(Demand::Steady, "steady".to_owned());
         }
@@ -167,11 +215,15 @@ impl Timer {
                 }
                 let agents = self.agents[self.callers[caller].fleet].clone();
                 let (callers, answers) = (self.callers.clone(), self.answers.clone());
+                let call = callers[caller].call(callers[caller].id(second, nth));
                 self.runtime.spawn(async move {
                     let mut late = since.elapsed().saturating_sub(due);
                     for retries in 0..=RETRIES_MAX {
                         let agent = &agents[(nth + retries) % AGENTS];
-                        let decision = call(agent, &callers, caller, late, retries, &answers).await;
+                        let took = Stopwatch::start();
+                        let decision = agent.decide(&call).await;
+                        let took = took.elapsed();
+                        answers.lock().push(Answered { caller, took, late, retries, ..Answered::of(&decision) });
                         if decision.allowed || !callers[caller].retries() {
                             break;
                         }
@@ -201,20 +253,4 @@ pub(super) fn calls_of(
     }
     calls.sort_unstable();
     calls
-}
-
-async fn call(
-    agent: &Agent,
-    callers: &[FaultedCaller],
-    caller: usize,
-    late: Duration,
-    retries: usize,
-    answers: &Mutex<Vec<Answered>>,
-) -> Decision {
-    let call = callers[caller].call();
-    let took = Stopwatch::start();
-    let decision = agent.decide(&call).await;
-    let Decision { allowed, at, .. } = decision;
-    answers.lock().push(Answered { caller, allowed, at_ms: at.as_ms(), took: took.elapsed(), late, retries });
-    decision
 }

@@ -1,13 +1,17 @@
 //! Behaviour under faults: latency, admissions in the fullest window, false denials and recovery, over real servers that the
 //! experiment starts, stops and breaks itself.
 //!
-//! Two fleets of two agents each run in this process over one Redis, behind a proxy: one with Kafka and aggregators, one
-//! without. Callers call in an open loop. Each fault begins when every window is full, and every window that it can have
+//! Two fleets of three agents each run in this process over one Redis, behind a proxy, or over a cluster or Sentinels, with TLS: one with
+//! Kafka and aggregators, one without. Callers call in an open loop. Each fault begins when every window is full, and every window that it can have
 //! changed ends before the next fault. Aggregators are processes of their own, so that they can be killed.
 
 mod settings;
+mod deployment;
+mod programs;
 mod faults;
 mod proxy;
+mod replicated_redis;
+mod bus_servers;
 mod servers;
 mod limiting;
 mod signal_receipts;
@@ -18,7 +22,10 @@ mod judgement;
 mod simulated;
 mod comparison;
 mod report;
+mod fail_over_report;
+mod results;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -31,15 +38,19 @@ use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 use crate::error::ExperimentError;
 use fleet::{FaultedFleet, StateWatch};
 use history::{History, Strike};
+use limiting::CallMix;
 use load::{FailureLoad, FaultedCaller};
 use servers::FaultyServers;
 use settings::PAUSE;
 use signal_receipts::SignalReceipts;
 
 pub use comparison::SimulatedFailure;
+pub use deployment::RedisDeployment;
+pub use fail_over_report::{FailOverReport, FailOverRow, WindowUnits};
 pub use faults::ServerFault;
+pub use programs::Programs;
 pub use report::{FailureReport, FailureRow};
-pub use servers::Programs;
+pub use results::FailureResults;
 
 /// Maximum time until all agents use the store again, after which the next fault begins nevertheless.
 const RECOVERY_WAIT: Duration = Duration::from_secs(10);
@@ -53,26 +64,76 @@ struct BareTimer {
     thread: JoinHandle<Duration>,
 }
 
-/// Runs the faults in this order, inside a tokio runtime. With a tenant, each call counts under a rule of its tenant, too.
+/// Parameters of a run.
+#[derive(Clone, Debug)]
+pub struct FailurePlan {
+    /// Programs of the servers.
+    pub programs: Programs,
+    /// Faults, in the order in which they are made. Each deployment gets those that it can have.
+    pub faults: Vec<ServerFault>,
+    /// Calls per second of both fleets.
+    pub rate: NonZeroU32,
+    /// True if each call counts under a rule of its tenant, too, at one Redis.
+    pub has_tenant: bool,
+}
+
+/// Judgement of the history of a run, and of the lateness of its bare timer.
+type FailureJudge<R> = fn(&History<'_>, Duration) -> R;
+
+/// Runs the faults at one Redis, inside a tokio runtime.
 ///
 /// # Errors
 /// If a server is missing or does not answer, or a part does not start.
-pub async fn run(
-    programs: &Programs,
-    faults: &[ServerFault],
-    has_tenant: bool,
+pub async fn run(plan: &FailurePlan, progress: &ProgressBar) -> Result<FailureReport, ExperimentError> {
+    let mix = if plan.has_tenant { CallMix::WithTenant } else { CallMix::OneRule };
+    run_at(RedisDeployment::Single, plan, mix, progress, |history, timer_late| {
+        FailureReport::of(history, &comparison::simulated(history), timer_late)
+    })
+    .await
+}
+
+/// Runs the faults at a cluster, inside a tokio runtime.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_cluster(plan: &FailurePlan, progress: &ProgressBar) -> Result<FailOverReport, ExperimentError> {
+    run_at(RedisDeployment::Cluster, plan, CallMix::AsUsers, progress, |history, timer_late| {
+        FailOverReport::of(history, RedisDeployment::Cluster, timer_late)
+    })
+    .await
+}
+
+/// Runs the faults at a primary with replicas and Sentinels, inside a tokio runtime.
+///
+/// # Errors
+/// As [`run`].
+pub async fn run_sentinel(plan: &FailurePlan, progress: &ProgressBar) -> Result<FailOverReport, ExperimentError> {
+    run_at(RedisDeployment::Sentinel, plan, CallMix::AsUsers, progress, |history, timer_late| {
+        FailOverReport::of(history, RedisDeployment::Sentinel, timer_late)
+    })
+    .await
+}
+
+async fn run_at<R>(
+    deployment: RedisDeployment,
+    plan: &FailurePlan,
+    mix: CallMix,
     progress: &ProgressBar,
-) -> Result<FailureReport, ExperimentError> {
+    report: FailureJudge<R>,
+) -> Result<R, ExperimentError> {
+    let faults: Vec<ServerFault> = plan.faults.iter().copied().filter(|fault| fault.is_of(deployment)).collect();
     progress.set_length(faults.len() as u64);
-    progress.set_message("the servers start");
-    let programs = programs.clone();
-    let servers = tokio::task::spawn_blocking(move || FaultyServers::start(&programs)).await;
+    progress.set_position(0);
+    progress.set_message(format!("{}: servers start", deployment.name()));
+    let programs = plan.programs.clone();
+    let servers = tokio::task::spawn_blocking(move || FaultyServers::start(&programs, deployment)).await;
     let servers = servers.map_err(std::io::Error::other)??;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let receipts = SignalReceipts::new(clock.clone());
-    let fleets = FaultedFleet::start_all(&servers, &clock, &receipts, has_tenant)?;
-    let (servers, callers) = (Arc::new(Mutex::new(servers)), load::callers(fleets.len(), has_tenant));
-    let ran = strike_all(&servers, &fleets, callers, receipts, &clock, faults, progress).await;
+    let fleets = FaultedFleet::start_all(&servers, &clock, &receipts, mix)?;
+    let callers = load::callers(fleets.len(), mix, plan.rate.get());
+    let servers = Arc::new(Mutex::new(servers));
+    let ran = strike_all(&servers, &fleets, callers, receipts, &clock, &faults, progress, report).await;
     // The servers end after the agents, which would log their loss.
     for fleet in &fleets {
         fleet.stop().await;
@@ -80,7 +141,8 @@ pub async fn run(
     ran
 }
 
-async fn strike_all(
+#[expect(clippy::too_many_arguments, reason = "the parts of one run, which live as long as it")]
+async fn strike_all<R>(
     servers: &Arc<Mutex<FaultyServers>>,
     fleets: &[FaultedFleet],
     callers: Vec<FaultedCaller>,
@@ -88,7 +150,8 @@ async fn strike_all(
     clock: &Arc<dyn Clock>,
     faults: &[ServerFault],
     progress: &ProgressBar,
-) -> Result<FailureReport, ExperimentError> {
+    report: FailureJudge<R>,
+) -> Result<R, ExperimentError> {
     let waited = Stopwatch::start();
     while !fleets.iter().all(FaultedFleet::is_ready) {
         if waited.elapsed() >= READY_WAIT {
@@ -104,12 +167,10 @@ async fn strike_all(
     tokio::time::sleep(PAUSE).await;
     let strikes = strikes(servers, fleets, clock, faults, progress).await;
     let (answers, states, timer_late) = (load.stop(), states.stop(), timer.stop());
-    progress.set_message("simulation");
+    progress.set_message("judgement");
     let has_kafka = fleets.iter().map(|fleet| fleet.has_kafka).collect();
     let history = History { callers: &callers, has_kafka, answers, states, receipts, strikes: strikes? };
-    let simulate = || comparison::simulated(&history);
-    let simulated = tokio::task::block_in_place(simulate);
-    Ok(FailureReport::of(&history, &simulated, timer_late))
+    Ok(tokio::task::block_in_place(|| report(&history, timer_late)))
 }
 
 async fn strikes(
@@ -123,10 +184,9 @@ async fn strikes(
     for fault in faults.iter().copied() {
         progress.set_message(fault.name());
         let begin_ms = clock.now().as_ms();
-        let servers = servers.clone();
-        let strike = move || servers.lock().strike(fault);
-        tokio::task::spawn_blocking(strike).await.map_err(std::io::Error::other)??;
-        let end_ms = clock.now().as_ms();
+        let (servers, at) = (servers.clone(), clock.clone());
+        let strike = move || servers.lock().strike(fault, &*at);
+        let end_ms = tokio::task::spawn_blocking(strike).await.map_err(std::io::Error::other)??;
         let waited = Stopwatch::start();
         let needs_store = || fleets.iter().flat_map(|fleet| &fleet.agents).any(|agent| agent.engine().needs_store());
         while needs_store() && waited.elapsed() < RECOVERY_WAIT {

@@ -8,11 +8,13 @@ use serde::Serialize;
 use tollgate_sim::figures::{count, plain_table, wrapped};
 
 use super::comparison::{NOISE, SimulatedFailure, is_as_simulated, shown};
+use super::deployment::RedisDeployment;
 use super::faults::ServerFault;
 use super::history::{History, Measured};
 use super::judgement::{FaultBounds, latency_bound, ms};
+use super::limiting::CallMix;
 use super::load;
-use super::settings::{FAULT_LENGTH, QUOTA, WIDTH_MS};
+use super::settings::{AGENTS, FAULT_LENGTH, QUOTA, WIDTH_MS};
 use crate::live::result;
 use crate::live::simulated::{ALL_SEEDS, BUS_MS_MAX, SEEDS, STORE_MS_MAX};
 
@@ -76,6 +78,38 @@ pub struct FailureRow {
     broken: Vec<&'static str>,
 }
 
+impl FailureRow {
+    fn new(
+        fault: ServerFault,
+        kafka: bool,
+        measured: &Measured,
+        bounds: &FaultBounds,
+        broken: Vec<&'static str>,
+    ) -> Self {
+        let admitted = bounds.callers.admitted(measured.openings);
+        Self {
+            fault: fault.name(),
+            kafka,
+            calls: measured.calls,
+            worst_ms: ms(measured.worst),
+            p99_ms: ms(measured.p99),
+            strict: measured.strict,
+            strict_bound: admitted.strict,
+            strict_printed: bounds.callers.printed.map(|printed| printed.strict),
+            bounded: measured.bounded,
+            bounded_bound: admitted.bounded,
+            bounded_printed: bounds.callers.printed.map(|printed| printed.bounded),
+            strict_denied: measured.strict_denied,
+            bounded_denied: measured.bounded_denied,
+            retries_denied: measured.retries_denied,
+            openings: measured.openings,
+            recovery_s: measured.recovery.as_secs_f64(),
+            simulated: None,
+            broken,
+        }
+    }
+}
+
 impl FailureReport {
     /// Returns the report as JSON, with the version and the seeds of its simulation.
     #[must_use]
@@ -90,7 +124,7 @@ impl FailureReport {
             let fault = strike.fault;
             let fleets = history.has_kafka.iter().copied().enumerate();
             for (number, has_kafka) in fleets.filter(|(_, has_kafka)| *has_kafka || !fault.is_of_bus()) {
-                let bounds = FaultBounds::of(fault, has_kafka, timer_late);
+                let bounds = FaultBounds::of(fault, RedisDeployment::Single, has_kafka, timer_late);
                 let measured = history.measure(strike, number);
                 let of_row = bounds.broken_by(&measured);
                 let fleet = if has_kafka { "with Kafka" } else { "without Kafka" };
@@ -105,48 +139,14 @@ impl FailureReport {
         Self {
             rows,
             rate: load::rate(history.callers),
-            has_tenant: history.callers.iter().any(|caller| caller.has_tenant),
+            has_tenant: history.callers.iter().any(|caller| caller.mix == CallMix::WithTenant),
             timer_late_ms: ms(timer_late),
             sent_late_ms: ms(history.answers.iter().map(|answer| answer.late).max().unwrap_or_default()),
             latency_bound_ms: ms(latency_bound(timer_late)),
             broken,
         }
     }
-}
 
-impl FailureRow {
-    fn new(
-        fault: ServerFault,
-        kafka: bool,
-        measured: &Measured,
-        bounds: &FaultBounds,
-        broken: Vec<&'static str>,
-    ) -> Self {
-        let admitted = bounds.admitted(measured.openings);
-        Self {
-            fault: fault.name(),
-            kafka,
-            calls: measured.calls,
-            worst_ms: ms(measured.worst),
-            p99_ms: ms(measured.p99),
-            strict: measured.strict,
-            strict_bound: admitted.strict,
-            strict_printed: bounds.printed.map(|printed| printed.strict),
-            bounded: measured.bounded,
-            bounded_bound: admitted.bounded,
-            bounded_printed: bounds.printed.map(|printed| printed.bounded),
-            strict_denied: measured.strict_denied,
-            bounded_denied: measured.bounded_denied,
-            retries_denied: measured.retries_denied,
-            openings: measured.openings,
-            recovery_s: measured.recovery.as_secs_f64(),
-            simulated: None,
-            broken,
-        }
-    }
-}
-
-impl FailureReport {
     /// Shows the units and denials beside the simulation's and the bounds.
     fn show_simulated(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.rows.iter().all(|row| row.simulated.is_none()) {
@@ -191,7 +191,7 @@ impl fmt::Display for FailureReport {
         let Self { rate, has_tenant, timer_late_ms, sent_late_ms, latency_bound_ms, .. } = self;
         let (rate, seconds) = (count((*rate).into()), FAULT_LENGTH.as_secs());
         let rules = if *has_tenant { ", two rules on each call" } else { "" };
-        writeln!(f, "{rate} calls/s at two fleets of two agents{rules}; each fault lasts {seconds} s\n")?;
+        writeln!(f, "{rate} calls/s at two fleets of {AGENTS} agents{rules}; each fault lasts {seconds} s\n")?;
         let mut table = plain_table(&["fault", "Kafka", "worst", "p99", "strict", "bounded", "denied", "back"], 2);
         for row in &self.rows {
             let mark = |column: &str, text: String| {
@@ -241,10 +241,9 @@ mod tests {
 
     /// Judges a run in which a caller under `strict` was admitted at these instants while Redis was 20 ms late.
     fn report(admitted_ms: impl IntoIterator<Item = u64>) -> FailureReport {
-        let callers = load::callers(1, false);
+        let callers = load::callers(1, CallMix::OneRule, 300);
         let caller = callers.iter().position(|caller| caller.limiting == Limiting::Strict).expect("a caller");
-        let (took, late, allowed) = (Duration::from_millis(1), Duration::ZERO, true);
-        let admitted = |at_ms| Answered { caller, allowed, at_ms, took, late, retries: 0 };
+        let admitted = |at_ms| Answered::at(caller, at_ms);
         let history = History {
             callers: &callers,
             has_kafka: vec![true],

@@ -1,17 +1,20 @@
-//! The servers of a run, and what a fault does to them.
+//! The servers of a run, and what a fault does to one Redis.
 
 use std::fs;
 use std::io;
-use std::net::TcpStream;
-use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use tollgate_servers::{Kafka, Redis, Server, ServerError, ServerKind, free_port};
+use tollgate::store::RedisSettings;
+use tollgate_core::clock::Clock;
+use tollgate_servers::{Redis, ServerError, free_port};
 
+use super::bus_servers::BusServers;
+use super::deployment::RedisDeployment;
 use super::faults::ServerFault;
+use super::programs::Programs;
 use super::proxy::{Network, Proxy};
-use super::settings::TOPIC_PREFIX;
+use super::replicated_redis::ReplicatedRedis;
 
 /// Settings of Redis: it keeps its data when it is killed, and can be made to load slowly and to be busy.
 const REDIS_SETTINGS: [&str; 12] = [
@@ -33,55 +36,60 @@ const REDIS_DATA: &str = "appendonlydir";
 const PASSWORD: &str = "unknown-to-the-agents";
 /// Keys that Redis loads beside those of the agents, so that a load takes long.
 const LOADED_KEYS: u128 = 3_000;
-const AGGREGATORS: usize = 2;
-
-/// Programs of the servers.
-#[derive(Clone, Debug)]
-pub struct Programs {
-    /// Program of Redis.
-    pub redis_server: String,
-    /// Folder of Apache Kafka, with its jars in `libs`.
-    pub kafka: PathBuf,
-    /// Program `tollgate`, which runs as aggregator.
-    pub tollgate: PathBuf,
-}
-
-/// Aggregator in a process of its own, so that it can be killed.
-pub(super) struct AggregatorKind;
 
 pub(super) struct FaultyServers {
-    redis: Redis,
-    pub(super) proxy: Proxy,
-    pub(super) kafka: Kafka,
-    aggregators: Vec<Server<AggregatorKind>>,
+    redis: FaultyRedis,
+    pub(super) bus: BusServers,
 }
 
-impl ServerKind for AggregatorKind {
-    const NAME: &'static str = "the aggregator";
+enum FaultyRedis {
+    Single(SingleRedis),
+    Replicated(Box<ReplicatedRedis>),
+}
 
-    fn is_ready(port: u16) -> bool {
-        TcpStream::connect(("127.0.0.1", port)).is_ok()
-    }
+/// One Redis behind a proxy.
+struct SingleRedis {
+    redis: Redis,
+    proxy: Proxy,
 }
 
 impl FaultyServers {
-    pub(super) fn start(programs: &Programs) -> Result<Self, ServerError> {
+    pub(super) fn start(programs: &Programs, deployment: RedisDeployment) -> Result<Self, ServerError> {
+        let redis = if deployment.fails_over() {
+            FaultyRedis::Replicated(Box::new(ReplicatedRedis::start(deployment, &programs.redis_server)?))
+        } else {
+            FaultyRedis::Single(SingleRedis::start(programs)?)
+        };
+        Ok(Self { redis, bus: BusServers::start(programs)? })
+    }
+
+    pub(super) fn redis_settings(&self) -> RedisSettings {
+        match &self.redis {
+            FaultyRedis::Single(single) => RedisSettings::new(&format!("redis://{}", single.proxy.address)),
+            FaultyRedis::Replicated(replicated) => replicated.settings(),
+        }
+    }
+
+    /// Begins a fault, waits, and ends it. Returns the instant, in ms since the epoch, at which a replica had taken over, or the server
+    /// was back.
+    pub(super) fn strike(&mut self, fault: ServerFault, clock: &dyn Clock) -> Result<u64, ServerError> {
+        match &mut self.redis {
+            FaultyRedis::Replicated(replicated) => return replicated.strike(fault, clock),
+            FaultyRedis::Single(_) if fault.is_of_bus() => self.bus.strike(fault)?,
+            FaultyRedis::Single(single) => single.strike(fault)?,
+        }
+        Ok(clock.now().as_ms())
+    }
+}
+
+impl SingleRedis {
+    fn start(programs: &Programs) -> Result<Self, ServerError> {
         let redis = Redis::try_start(&programs.redis_server, &REDIS_SETTINGS)?;
         let proxy = Proxy::start(redis.port())?;
-        let kafka = Kafka::try_start(&programs.kafka)?;
-        let brokers = kafka.brokers();
-        let aggregator = |number| aggregator(&programs.tollgate, &brokers, number);
-        let aggregators = (0..AGGREGATORS).map(aggregator).collect::<Result<_, _>>()?;
-        Ok(Self { redis, proxy, kafka, aggregators })
+        Ok(Self { redis, proxy })
     }
 
-    /// Returns the address of Redis behind the proxy.
-    pub(super) fn redis_url(&self) -> String {
-        format!("redis://{}", self.proxy.address)
-    }
-
-    /// Begins a fault, waits, and ends it. Returns when the server is back.
-    pub(super) fn strike(&mut self, fault: ServerFault) -> Result<(), ServerError> {
+    fn strike(&mut self, fault: ServerFault) -> Result<(), ServerError> {
         let (redis, length) = (&mut self.redis, fault.length());
         match fault {
             ServerFault::None => sleep(length),
@@ -131,30 +139,7 @@ impl FaultyServers {
             ServerFault::Late4 => self.through(Network::Delayed(Duration::from_millis(4)), length),
             ServerFault::Late20 => self.through(Network::Delayed(Duration::from_millis(20)), length),
             ServerFault::Late200 => self.through(Network::Delayed(Duration::from_millis(200)), length),
-            ServerFault::BrokerPause => {
-                self.kafka.pause();
-                sleep(length);
-                self.kafka.resume();
-            }
-            ServerFault::BrokerKill => {
-                self.kafka.kill();
-                sleep(length);
-                self.kafka.try_restart()?;
-            }
-            ServerFault::BrokerRestart => {
-                self.kafka.kill();
-                self.kafka.try_restart()?;
-            }
-            ServerFault::AggregatorKill => {
-                self.aggregators[0].kill();
-                sleep(length);
-                self.aggregators[0].try_restart()?;
-            }
-            ServerFault::AggregatorPause => {
-                self.aggregators[0].pause();
-                sleep(length);
-                self.aggregators[0].resume();
-            }
+            _ => {}
         }
         Ok(())
     }
@@ -179,25 +164,4 @@ fn expect_ok(redis: &Redis, lines: &str) -> io::Result<()> {
         return Err(io::Error::other(format!("Redis refuses `{lines}`: {answer}")));
     }
     Ok(())
-}
-
-fn aggregator(tollgate: &Path, brokers: &str, number: usize) -> Result<Server<AggregatorKind>, ServerError> {
-    let port = free_port();
-    let (http, node) = (format!("127.0.0.1:{port}"), format!("aggregator-{number}"));
-    Server::launch(port, |_| {
-        let program = tollgate.display().to_string();
-        let command = [
-            &*program,
-            "aggregator",
-            "--kafka",
-            brokers,
-            "--kafka-prefix",
-            TOPIC_PREFIX,
-            "--http",
-            &http,
-            "--node",
-            &node,
-        ];
-        Ok(command.map(ToOwned::to_owned).to_vec())
-    })
 }

@@ -13,7 +13,7 @@ use tollgate_sim::{AnsweredCall, Observation, SimSettings, Simulation, StoreLoss
 
 use super::faults::ServerFault;
 use super::history::{History, Strike};
-use super::limiting::Limiting;
+use super::limiting::{CallMix, Limiting};
 use super::load::{Answered, RETRIES_MAX, calls_of};
 use super::settings::AGENTS;
 use super::settings::PAUSE;
@@ -41,7 +41,7 @@ type DueCall = Reverse<(Timestamp, usize, usize, usize)>;
 
 impl ServerFault {
     pub(super) fn is_simulated(self) -> bool {
-        !matches!(self, Self::BlackHole | Self::LostAnswers | Self::Busy)
+        !matches!(self, Self::BlackHole | Self::LostAnswers | Self::Busy | Self::ReplicaKill)
     }
 
     /// Returns the changes at the beginning of the fault and at its end.
@@ -49,7 +49,7 @@ impl ServerFault {
         use ServerChange::{AggregatorEnds, AggregatorPauses, AggregatorStarts, BusIsUp, Store, StoreIsEmpty};
         let store = |state| [vec![Store(state)], vec![Store(StoreState::Up)]];
         match self {
-            Self::None | Self::BlackHole | Self::LostAnswers | Self::Busy => [vec![], vec![]],
+            Self::None | Self::BlackHole | Self::LostAnswers | Self::Busy | Self::ReplicaKill => [vec![], vec![]],
             Self::Pause | Self::LongPause => store(StoreState::Silent),
             Self::Kill => store(StoreState::Unreachable),
             Self::EmptyRestart => [vec![Store(StoreState::Unreachable), StoreIsEmpty], vec![Store(StoreState::Up)]],
@@ -92,8 +92,8 @@ pub(super) fn answers(history: &History<'_>, fleet: usize, seed: u64) -> Vec<Ans
         partitions: tollgate::KafkaSettings::new("").partitions,
         ..simulated::fleet(begin, AGENTS, seed)
     };
-    let has_tenant = history.callers.iter().any(|caller| caller.has_tenant);
-    let mut sim = Simulation::new(settings, &RuleSet::new(1, Limiting::rules(has_tenant)));
+    let mix = history.callers.first().map_or(CallMix::OneRule, |caller| caller.mix);
+    let mut sim = Simulation::new(settings, &RuleSet::new(1, Limiting::rules(mix)));
     sim.set_bus_up(has_kafka);
     sim.run_until(begin);
     sim.observations();
@@ -110,8 +110,8 @@ pub(super) fn answers(history: &History<'_>, fleet: usize, seed: u64) -> Vec<Ans
             let (caller, nth, retries) = attempt_of(&answered);
             let AnsweredCall { decision, arrived, answered, .. } = answered;
             let took = Duration::from_millis(answered.ms_since(arrived));
-            let (allowed, at_ms) = (decision.allowed, decision.at.as_ms());
-            answers.push(Answered { caller, allowed, at_ms, took, late: Duration::ZERO, retries });
+            answers.push(Answered { caller, took, late: Duration::ZERO, retries, ..Answered::of(&decision) });
+            let allowed = decision.allowed;
             if !allowed && history.callers[caller].retries() && retries < RETRIES_MAX {
                 let wait_ms = decision.status.map_or(0, |status| status.retry_after_ms);
                 due.push(Reverse((answered.plus_ms(wait_ms), caller, nth, retries + 1)));
@@ -120,7 +120,7 @@ pub(super) fn answers(history: &History<'_>, fleet: usize, seed: u64) -> Vec<Ans
     };
     while let Some(Reverse((at, caller, nth, retries))) = due.pop() {
         run_until(&mut sim, &mut due, at);
-        let call = history.callers[caller].call().with(ATTEMPT, format!("{caller} {nth} {retries}"));
+        let call = history.callers[caller].call(None).with(ATTEMPT, format!("{caller} {nth} {retries}"));
         sim.check((nth + retries) % AGENTS, vec![call]);
     }
     let end = sim.now().plus_ms(ANSWERED_MS);

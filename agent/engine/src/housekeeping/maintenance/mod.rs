@@ -96,11 +96,12 @@ impl Maintenance {
     fn announced(&mut self, now: Timestamp, answer: Result<PresenceSet, StoreError>) {
         self.engine.fleet.announced(now, answer.as_ref().ok());
         let Ok(set) = answer else {
-            // An agent without calls would not notice otherwise that the store is unavailable.
+            // An agent without calls would not notice otherwise that the store is unavailable. It announces itself at once when it answers.
+            // Of several primaries, others may answer meanwhile, so the next announcement is due at the usual time.
             if let [only] = &mut self.primaries[..] {
                 only.answered = LastAnswer::Missing;
+                self.announced = None;
             }
-            self.announced = None;
             return;
         };
         self.engine.note_registry(&set);

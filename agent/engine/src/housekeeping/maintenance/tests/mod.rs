@@ -34,9 +34,13 @@ struct Fixture {
 
 impl Fixture {
     fn new(settings: MaintenanceSettings) -> Self {
+        Self::of(EngineSettings::new("a", START), settings)
+    }
+
+    fn of(of_engine: EngineSettings, settings: MaintenanceSettings) -> Self {
         let rule = Rule::per("per-key", &["api_key"], "100/min".parse().expect("a quota"));
         let rule = rule.with(|policy| policy.on_failure = OnFailure::Open);
-        let engine = Arc::new(Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule])));
+        let engine = Arc::new(Engine::new(of_engine, RuleSet::new(1, [rule])));
         let maintenance = Maintenance::new(engine.clone(), settings);
         Self { engine, maintenance, requests: Vec::new(), notices: Vec::new(), saved: Vec::new() }
     }
@@ -70,7 +74,9 @@ impl Fixture {
     fn answer_all(&mut self, ms: u64) {
         while let Some(request) = self.requests.pop() {
             let answer = match request {
-                MaintenanceRequest::Ping { .. } => pinged(Ok(START.plus_ms(ms))),
+                MaintenanceRequest::Ping { primary, .. } => {
+                    MaintenanceInput::Pinged { primary, answer: Ok(START.plus_ms(ms)), is_late: false }
+                }
                 MaintenanceRequest::Backfill(request) => {
                     let confirmed = confirmed(&request, ms);
                     MaintenanceInput::Backfilled(request, confirmed)

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use tollgate_core::call::Call;
+use tollgate_core::counter::CLUSTER_SLOTS;
 
 use super::*;
+use crate::engine_settings::StoreShape;
 
 #[test]
 fn a_silent_store_is_probed_until_it_answers() {
@@ -136,6 +138,28 @@ fn an_announcement_that_fails_leads_to_a_probe() {
     fixture.requests.clear();
     fixture.poll(1_050, MaintenanceInput::Announced(Err(StoreError::TimedOut)));
     assert_eq!(fixture.waiting(), ["ping"]);
+}
+
+/// An announcement that a lost primary cannot take is made again at the usual time, while others answer. Without a pause, announcements
+/// that fail at once would take the whole processor, and no connection could be made any more.
+#[test]
+fn an_announcement_that_fails_at_one_of_several_primaries_is_repeated_after_a_second() {
+    let settings = EngineSettings { store: StoreShape::Primaries, ..EngineSettings::new("a", START) };
+    let mut fixture = Fixture::of(settings, ON_REDIS);
+    let primary = |slot: u16| PrimaryIndex::new(usize::from(slot % 2));
+    fixture.engine.follow_slots(&(0..CLUSTER_SLOTS).map(primary).collect::<Vec<_>>());
+    fixture.tick(0);
+    fixture.answer_all(0);
+    fixture.tick(1_000);
+    assert_eq!(fixture.waiting(), ["announce"]);
+    fixture.requests.clear();
+    fixture.poll(1_001, MaintenanceInput::Announced(Err(StoreError::Unreachable)));
+    for ms in [1_002, 1_050, 1_999] {
+        fixture.tick(ms);
+        assert!(!fixture.waiting().contains(&"announce"), "at {ms}: {:?}", fixture.waiting());
+    }
+    fixture.tick(2_000);
+    assert!(fixture.waiting().contains(&"announce"), "{:?}", fixture.waiting());
 }
 
 /// A store that answers later than calls wait is told of the units that passed without it, and ends no outage.
