@@ -39,9 +39,9 @@ pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyho
     let read = read_rules(file, SystemClock::start().now());
     match (&read, format) {
         (Ok(set), Format::Text) => output::say(text(set, *agents))?,
-        (Ok(set), Format::Json) => output::say(valid_json(set, *agents))?,
+        (Ok(set), Format::Json) => output::say_json(valid_json(set, *agents))?,
         (Err(RulesFileError::Invalid(error)), Format::Json) => {
-            output::say(json!({ "valid": false, "problems": problems_json(&error.problems) }))?;
+            output::say_json(json!({ "valid": false, "problems": problems_json(&error.problems) }))?;
         }
         (Err(_), _) => {}
     }
