@@ -29,7 +29,10 @@ pub enum Format {
 /// # Errors
 /// As [`written`].
 pub fn say(text: impl Display) -> io::Result<()> {
-    write_line(&printable(&text.to_string()))
+    let text = text.to_string();
+    // The last column of a table is filled up with blanks.
+    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+    write_line(&printable(&lines.join("\n")))
 }
 
 /// Names standard output in the error of writing to it. A closed pipe is not an error, because the reader may have read

@@ -2,6 +2,7 @@
 //!
 //! The texts of a limit and the JSON fields come from the table of settings in `tollgate-rules`.
 
+use std::convert::Infallible;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,8 @@ use super::{bounds, outage, regions};
 /// Exit code: 0 valid, 2 not.
 #[derive(clap::Args)]
 pub(crate) struct ValidateArgs {
-    /// The rules, as YAML
+    /// The rules, as YAML; - is standard input
+    #[arg(value_parser = file_or_stdin)]
     file: PathBuf,
     /// Number of agents for which the bounds of an outage of Redis are shown
     #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
@@ -33,6 +35,10 @@ pub(crate) struct ValidateArgs {
     /// Format of the output
     #[arg(long, default_value = "text")]
     format: Format,
+}
+
+fn file_or_stdin(text: &str) -> Result<PathBuf, Infallible> {
+    Ok(if text == "-" { "/dev/stdin".into() } else { text.into() })
 }
 
 pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyhow::Result<Exit> {
