@@ -210,18 +210,17 @@ impl KafkaArgs {
         Ok(settings.map(KafkaBus::new).transpose()?)
     }
 
-    /// Connects to the named Kafka, which must answer.
+    /// Prepares the topics of the named Kafka, which must answer.
     ///
     /// # Errors
     /// If it does not.
-    pub fn require(&self) -> anyhow::Result<Option<KafkaBus>> {
-        let Some(kafka) = self.settings().map(KafkaBus::new).transpose()? else { return Ok(None) };
+    pub fn prepare(&self, kafka: &KafkaBus) -> anyhow::Result<()> {
         let (sender, prepared) = mpsc::channel();
         let preparing = kafka.clone();
         // Several requests may each take their time, so a thread waits for them; it ends with the process.
         Builder::new().name("tollgate-kafka".into()).spawn(move || sender.send(preparing.prepare(KAFKA_WAIT_MAX)))?;
         match prepared.recv_timeout(KAFKA_WAIT_MAX) {
-            Ok(Ok(())) => Ok(Some(kafka)),
+            Ok(Ok(())) => Ok(()),
             Ok(Err(error)) if !error.is_transient() => Err(error.into()),
             _ => bail!(
                 "Kafka at {} does not answer within {} s; start it, or correct the address",

@@ -2,7 +2,6 @@
 //!
 //! The texts of a limit and the JSON fields come from the table of settings in `tollgate-rules`.
 
-use std::convert::Infallible;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +26,7 @@ use super::{bounds, outage, regions};
 #[derive(clap::Args)]
 pub(crate) struct ValidateArgs {
     /// The rules, as YAML; - is standard input
-    #[arg(value_parser = file_or_stdin)]
+    #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Number of agents for which the bounds of an outage of Redis are shown
     #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
@@ -37,12 +36,9 @@ pub(crate) struct ValidateArgs {
     format: Format,
 }
 
-fn file_or_stdin(text: &str) -> Result<PathBuf, Infallible> {
-    Ok(if text == "-" { "/dev/stdin".into() } else { text.into() })
-}
-
 pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyhow::Result<Exit> {
-    let read = read_rules(file, SystemClock::start().now());
+    let path = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
+    let read = read_rules(path, SystemClock::start().now());
     match (&read, format) {
         (Ok(set), Format::Text) => output::say(text(set, *agents))?,
         (Ok(set), Format::Json) => output::say_json(valid_json(set, *agents))?,

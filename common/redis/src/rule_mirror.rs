@@ -98,7 +98,8 @@ impl RuleMirror {
     ) -> Result<(Generation, bool), StoreError> {
         let connection = self.link.awaited(&self.key.name).await?;
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-        let (generation, replaces, at) = (number(generation), number(published.replaces), number(at.map(Timestamp::as_ms)));
+        let (generation, replaces, at) =
+            (number(generation), number(published.replaces), number(at.map(Timestamp::as_ms)));
         let (kept, bytes) = (HISTORY_LEN_MAX.to_string(), HISTORY_BYTES_MAX.to_string());
         let Published { name, text, overrides, author, comment, .. } = published;
         let args = [&*generation, &replaces, &at, &kept, &bytes, name, text, overrides, author, comment];
@@ -209,7 +210,8 @@ mod tests {
     #[tokio::test]
     async fn the_last_publications_are_kept_and_a_late_publisher_changes_nothing() {
         let redis = Redis::start();
-        let mirror = RuleMirror::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start())).expect("an address");
+        let mirror =
+            RuleMirror::new(&RedisSettings::new(&redis.url()), Arc::new(SystemClock::start())).expect("an address");
         assert_eq!(mirror.history().await, Ok(Vec::new()));
         let of = |number: u64| Published {
             author: format!("author-{number}"),

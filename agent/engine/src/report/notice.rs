@@ -105,7 +105,9 @@ pub enum Notice {
     #[error("the emergency switch is off: the rules limit again")]
     EmergencyOff,
     /// An exception or a list entry of the rules has ended.
-    #[error("an override or a list entry has ended by its `until`: what the rules say without it is in force, and counts are kept")]
+    #[error(
+        "an override or a list entry has ended by its `until`: what the rules say without it is in force, and counts are kept"
+    )]
     ExceptionsEnded,
     /// The members of the fleet are not followed any more.
     #[error(

@@ -32,13 +32,7 @@ impl KafkaWriter {
     }
 
     /// Enqueues a record; fails if the queue is full.
-    fn send(
-        &mut self,
-        partition: Partition,
-        key: Option<&str>,
-        payload: Option<&[u8]>,
-        tag: u64,
-    ) -> Result<(), ()> {
+    fn send(&mut self, partition: Partition, key: Option<&str>, payload: Option<&[u8]>, tag: u64) -> Result<(), ()> {
         let producer = &self.shared.producer;
         producer.poll();
         if !self.shared.is_writable(self.topic) {

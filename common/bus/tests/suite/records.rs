@@ -97,8 +97,11 @@ fn publications_are_kept_under_keys_of_their_own_until_they_are_deleted() {
     log.forget(0, records[1].payload.clone()).expect("the queue has room");
     append(&mut log, 6..7);
     assert_eq!(numbers(&read(&mut reader, 1)), [6], "a deletion is no record");
-    let consumer: BaseConsumer =
-        ClientConfig::new().set("bootstrap.servers", &settings.brokers).set("group.id", "none").create().expect("settings");
+    let consumer: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &settings.brokers)
+        .set("group.id", "none")
+        .create()
+        .expect("settings");
     let mut list = TopicPartitionList::new();
     list.add_partition_offset(&format!("{}rules", settings.topic_prefix), 0, Offset::Beginning).expect("a partition");
     consumer.assign(&list).expect("assigned");

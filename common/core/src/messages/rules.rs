@@ -71,8 +71,11 @@ mod tests {
             }
         }
         let mut order = PublicationOrder::default();
-        let again: Vec<bool> =
-            log.iter().chain(&log).map(|(generation, replaces, _)| order.accept(*generation, &published(*replaces))).collect();
+        let again: Vec<bool> = log
+            .iter()
+            .chain(&log)
+            .map(|(generation, replaces, _)| order.accept(*generation, &published(*replaces)))
+            .collect();
         assert_eq!(again, [true, true, false, false, true, true, true, false, false, true], "a log that is read again");
     }
 }

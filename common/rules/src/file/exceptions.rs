@@ -39,13 +39,15 @@ impl Exception {
     pub(super) fn read(reader: &mut YamlReader<'_>, name: &str, fields: &Fields<'_>, line: usize) -> Self {
         let factor_node = fields.get("quota").filter(|node| scalar(node).is_some_and(QuotaFactor::is_meant));
         let factor = factor_node.and_then(|node| {
-            reader.parse_by(node, "`quota`", "a quota such as 100/min, or a factor such as x2 or x0.5", QuotaFactor::parse)
+            reader.parse_by(
+                node,
+                "`quota`",
+                "a quota such as 100/min, or a factor such as x2 or x0.5",
+                QuotaFactor::parse,
+            )
         });
-        let layer = if factor_node.is_some() {
-            Layer::read(reader, fields, None)
-        } else {
-            Layer::read_level(reader, fields)
-        };
+        let layer =
+            if factor_node.is_some() { Layer::read(reader, fields, None) } else { Layer::read_level(reader, fields) };
         Self { name: name.into(), layer, factor, end: read_end(reader, fields), line }
     }
 
@@ -72,6 +74,8 @@ pub(super) fn read_end(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Opti
     let reason = fields.get("reason");
     let reason = reason.and_then(|node| reader.parse_by(node, "`reason`", "at most 500 characters", short));
     let until = fields.get("until")?;
-    let until = reader.parse_by(until, "`until`", "a time with its zone, such as 2026-12-01T12:00:00Z", |text| parse_utc(text).ok())?;
+    let until = reader.parse_by(until, "`until`", "a time with its zone, such as 2026-12-01T12:00:00Z", |text| {
+        parse_utc(text).ok()
+    })?;
     Some(TimedEnd { until, reason: reason.unwrap_or_else(|| "".into()) })
 }

@@ -33,13 +33,13 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{DescriptorSpec, Generation, Numbering, RULES_LEN_MAX, Rule, RuleSet};
 
 use descriptors::read_descriptors;
+use exceptions::{Exception, read_exceptions};
 use lists::read_lists;
+use overrides::overrides_of_file;
+pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, overrides_text, read_overrides};
 use regions::read_regions;
 use replaces::check_replaces;
 use rule::read_rule;
-use exceptions::{Exception, read_exceptions};
-use overrides::overrides_of_file;
-pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, overrides_text, read_overrides};
 use tiers::FileContext;
 
 /// Fields of the file.
@@ -93,12 +93,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
 }
 
 /// Reads a rules file with the overrides beside it.
-pub(crate) fn from_yaml_with(
-    file: &str,
-    text: &str,
-    overrides: &str,
-    loaded: Generation,
-) -> Result<RuleSet, Problems> {
+pub(crate) fn from_yaml_with(file: &str, text: &str, overrides: &str, loaded: Generation) -> Result<RuleSet, Problems> {
     let mut reader = YamlReader::new(file);
     let document = reader.document(text);
     let set = document.as_ref().map(|document| read_set(&mut reader, document, overrides, loaded));

@@ -135,7 +135,10 @@ impl FileOverrides {
     }
 
     /// Returns the overrides of rules with other names.
-    pub(super) fn of_no_rule<'a>(&'a self, is_rule: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'a RuleOverride> {
+    pub(super) fn of_no_rule<'a>(
+        &'a self,
+        is_rule: impl Fn(&str) -> bool + 'a,
+    ) -> impl Iterator<Item = &'a RuleOverride> {
         self.exceptions.iter().filter(move |found| !is_rule(&found.rule))
     }
 }
@@ -169,13 +172,15 @@ fn read_effect(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Overr
     let list = [("deny", true), ("allow", false)];
     if let Some((node, denies)) = list.iter().find_map(|(name, denies)| Some((fields.get(name)?, *denies))) {
         let entry = reader.mapping(node, "an override");
-        let values = entry.iter().filter_map(|(name, node)| Some((name.to_owned(), scalar(node)?.to_owned()))).collect();
+        let values =
+            entry.iter().filter_map(|(name, node)| Some((name.to_owned(), scalar(node)?.to_owned()))).collect();
         return Some(OverrideEffect::Listed { denies, values });
     }
     let of = [("key", false), ("tier", true)];
     let of = of.iter().find_map(|(name, is_tier)| Some((fields.get(name)?, *is_tier)));
     let (Some((node, is_tier)), Some(rule), Some(quota)) = (of, fields.get("rule"), fields.get("quota")) else {
-        reader.refuse(fields.line(), "an override has a `rule`, a `key` or `tier`, and a `quota`; or `deny`, or `allow`");
+        reader
+            .refuse(fields.line(), "an override has a `rule`, a `key` or `tier`, and a `quota`; or `deny`, or `allow`");
         return None;
     };
     let mut text = |node, what| reader.text(node, what).map(str::to_owned);

@@ -210,8 +210,7 @@ impl PolicyBuilder<'_, '_> {
         let varies = self.known_tiers().iter().any(differs) || self.tiers.iter().any(|tier| tier.factor.is_some());
         for key in keys {
             if varies && !key.has_quota() {
-                let text =
-                    "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
+                let text = "the quota depends on the caller's tier, and an exception for a key does not; write its `quota` here";
                 self.reader.refuse(key.line, text);
             }
             self.add_key(base, None, key, rule);
@@ -232,7 +231,8 @@ impl PolicyBuilder<'_, '_> {
             for tier in self.known_tiers() {
                 let factor = self.tiers.iter().find(|known| known.name == tier).and_then(|known| known.factor);
                 let layers = self.scaled(self.layers_of(Some(&tier)), factor, key.line);
-                by_tier.extend(policy_over(self, layers).ok().filter(|of_tier| *of_tier != policy).map(|of| (tier, of)));
+                by_tier
+                    .extend(policy_over(self, layers).ok().filter(|of_tier| *of_tier != policy).map(|of| (tier, of)));
             }
         }
         let name: Box<str> = Box::from(&*key.name);

@@ -56,7 +56,10 @@ fn ends_and_factors_that_cannot_be_meant_are_refused() {
         (rule("{ quota: x0 }"), "a factor such as x2 or x0.5"),
         (rule("{ quota: x1234567 }"), "a factor such as x2 or x0.5"),
         (rule("{ quota: x999999, }").replace("9/min", "9007199254740991/d"), "more than 2^53 - 1"),
-        ("tiers: { a: { quota: 1/s, until: 2026-12-01T12:00:00Z } }\nrules: []".to_owned(), "for the `tiers` and `keys` of a rule"),
+        (
+            "tiers: { a: { quota: 1/s, until: 2026-12-01T12:00:00Z } }\nrules: []".to_owned(),
+            "for the `tiers` and `keys` of a rule",
+        ),
         ("tiers: { a: { quota: x2 } }\nrules: []".to_owned(), "for the `tiers` and `keys` of a rule"),
     ];
     for (yaml, part) in cases {
@@ -103,5 +106,8 @@ fn an_override_of_a_rule_that_is_gone_is_a_warning() {
         Published { overrides: overrides_text(&[over("x3", "k1")]), ..Published::new("rules.yaml", "rules: []") };
     let set = read_published(&published, 5).unwrap_or_else(|error| panic!("{error}"));
     let warnings: Vec<_> = set.warnings.iter().map(ToString::to_string).collect();
-    assert!(warnings.iter().any(|text| text.contains("an override of the rule `per-key` has no effect")), "{warnings:?}");
+    assert!(
+        warnings.iter().any(|text| text.contains("an override of the rule `per-key` has no effect")),
+        "{warnings:?}"
+    );
 }
