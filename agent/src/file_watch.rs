@@ -2,13 +2,13 @@
 //!
 //! The files are polled, which works on every file system and with every method of replacing a file.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::Builder;
 use std::time::Duration;
 
-use crate::file::watched_content;
+use tollgate_files::read_file;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -70,4 +70,9 @@ pub fn watch_files(
         }
     });
     thread.map(|_| true)
+}
+
+/// Returns the content of a regular file, to detect changes. A pipe or a device has none, because reading takes it away.
+pub(crate) fn watched_content(path: &Path, len_max: usize) -> Option<Vec<u8>> {
+    path.is_file().then(|| read_file(path, len_max).ok()).flatten()
 }

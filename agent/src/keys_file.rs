@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::{FileError, read_file};
+use tollgate_files::{FileError, read_file};
+
 use crate::file_watch::FileWatch;
 use crate::request::jwt::{KeySet, Verifier};
 

@@ -55,7 +55,6 @@ pub mod explain;
 mod check_durations;
 #[cfg(feature = "metrics")]
 mod metrics;
-mod file;
 mod unenforceable;
 mod state_dir;
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
@@ -73,7 +72,6 @@ pub mod envoy_rate_limit;
 pub use agent::{Admission, Agent, Builder, Denial, Permit, ReleaseToken, ReleaseTokenError, StartError};
 #[doc(hidden)]
 pub use agent::{AskedDecision, RuleBudget};
-pub use file::{FileError, read_text};
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 #[doc(hidden)]
 pub use file_watch::{FileWatch, watch_files};

@@ -13,8 +13,7 @@ use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::emergency::EmergencySwitch;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::{Generation, Quota};
-
-use crate::file::{FileError, read_file};
+use tollgate_files::{FileError, read_file};
 
 const FILE: &str = "agent.json";
 const VERSION: u32 = 1;

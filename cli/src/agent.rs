@@ -11,7 +11,6 @@ use tollgate::store::ChargeStore;
 use tollgate::{Agent, Builder};
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::logging::LogArgs;
-use tollgate_command::output;
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::{command_line, threads};
 use tollgate_core::clock::SystemClock;
@@ -137,7 +136,7 @@ async fn agent(args: AgentArgs) -> anyhow::Result<Exit> {
     let (settings, tls) = (args.http_settings(&group)?, group.tls().cloned());
     let agent = builder.metrics_from(move || process_metrics::encode(tls.as_ref())).start()?;
     let export = start_export(export, &agent)?;
-    announce(&agent, &sockets.addresses()?);
+    announce(&agent, &sockets.addresses()?, &args);
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let mut surfaces = Surfaces::new();
     surfaces.serve_agent(sockets, &settings, agent.clone(), None);
@@ -159,8 +158,8 @@ pub(crate) fn start_export(export: Option<PreparedExport>, agent: &Agent) -> any
     export.map(|export| export.start(otlp::AGENT, agent.node(), move || metrics.metrics())).transpose()
 }
 
-/// Reports the warnings of the rules, the calls that no rule limits, and the addresses of gRPC and HTTP.
-pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, addresses: &Addresses) {
+/// Reports the warnings of the rules, the calls that no rule limits, and the process: its version, addresses, servers and rules.
+pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, addresses: &Addresses, args: &AgentArgs) {
     for warning in agent.engine().with_rules(|rules| rules.warnings.clone()) {
         tracing::warn!("{warning}");
     }
@@ -173,7 +172,18 @@ pub(crate) fn announce<S: ChargeStore>(agent: &Agent<S>, addresses: &Addresses) 
     if let Some(admin) = &addresses.admin {
         tracing::info!("routes of operators are on {}", addresses.url_of(admin));
     }
-    output::announce(format_args!("listening on {}", addresses.url()));
+    let (rules, generation) = agent.engine().with_rules(|rules| (rules.rules.len(), rules.generation));
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        node = agent.node(),
+        http = addresses.url(),
+        redis = args.redis.shown(),
+        kafka = args.kafka.shown(),
+        rules,
+        generation,
+        "the agent is started"
+    );
+    args.log.announce_address(addresses.url());
 }
 
 pub(crate) fn log_totals<S: ChargeStore>(agents: &[Agent<S>]) {

@@ -15,7 +15,6 @@ use tollgate_aggregator::{
 };
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::logging::LogArgs;
-use tollgate_command::output;
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
 use tollgate_command::threads;
 use tollgate_core::clock::{Clock, SystemClock};
@@ -110,7 +109,17 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     if let (Some(rules), Some(feed), Some(limits)) = (global_rules, feed, &limits) {
         role = Some(args.ledger.start((&args.kafka, limits), part, rules, (feed, &aggregator), clock)?);
     }
-    output::announce(format_args!("listening on {}://{listens_on}", listener.scheme()));
+    let url = format!("{}://{listens_on}", listener.scheme());
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        aggregator = &*id,
+        http = url,
+        redis = args.redis.shown(),
+        kafka = args.kafka.shown(),
+        rules = args.rules.as_ref().map(|path| path.display().to_string()),
+        "the aggregator is started"
+    );
+    args.log.announce_address(url);
     let (metrics, of_regions) = (aggregator.metrics(), role.as_ref().map(RegionRole::metrics));
     let of_regions = move || of_regions.as_ref().map_or_else(String::new, |metrics| metrics());
     let tls = group.tls().cloned();

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
@@ -58,14 +57,10 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Exit> {
         wait: args.timeout,
         elsewhere: "name that one with --agent",
     };
-    let Some((status, _, answer)) = agent.post("/check", &body)? else {
+    let Some((status, _, answer)) = agent.post("/check", &body, client::is_decision)? else {
         return Ok(Exit::Unanswered);
     };
-    let exit = match status {
-        StatusCode::OK if answer["allowed"] == true => Exit::Done,
-        _ if !status.is_success() && client::is_denial(&answer) => Exit::Denied,
-        _ => bail!("{} does not answer like an agent; name one with --agent", args.agent),
-    };
+    let exit = if status == StatusCode::OK { Exit::Done } else { Exit::Denied };
     output::say_as(args.format, text_of(&answer), &answer)?;
     Ok(exit)
 }

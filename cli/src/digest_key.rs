@@ -8,10 +8,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tollgate::read_text;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output;
 use tollgate_core::counter::DigestKey;
+use tollgate_files::read_text;
 
 /// Maximum length of a file with a digest key, in bytes.
 const DIGEST_KEY_LEN_MAX: usize = 1 << 10;

@@ -40,6 +40,7 @@ mod experiment;
 mod completions;
 mod man;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -98,7 +99,15 @@ enum Command {
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     tollgate_librdkafka::link();
-    let exit = parse().and_then(run).unwrap_or_else(|error| exit::report(&error));
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let exit = match parse(&args) {
+        Ok(cli) => run(cli).unwrap_or_else(|error| exit::report(&error)),
+        Err(error) if logging::wants_json(&args) => {
+            let _ = logging::start("info", Format::Json);
+            exit::log(&error)
+        }
+        Err(error) => exit::report(&error),
+    };
     ExitCode::from(exit as u8)
 }
 
@@ -108,8 +117,8 @@ fn command() -> clap::Command {
 }
 
 /// Parses the command line, with the environment and the settings file below it.
-fn parse() -> anyhow::Result<Cli> {
-    let (matches, _) = config::layer(command(), &std::env::args_os().collect::<Vec<_>>())?;
+fn parse(args: &[OsString]) -> anyhow::Result<Cli> {
+    let (matches, _) = config::layer(command(), args)?;
     Cli::from_arg_matches(&matches).map_err(|error| error.exit())
 }
 
@@ -123,9 +132,14 @@ fn run(cli: Cli) -> anyhow::Result<Exit> {
     let level = match &cli.command {
         // These commands draw tables and progress bars, which log lines would break.
         Some(Command::Demo(_) | Command::Top(_)) => "error",
+        // Its error says what each attempt to connect would say.
+        Some(Command::Rules(_)) => "info,tollgate_bus=off,rdkafka=off",
         _ => "info",
     };
-    logging::start(level, format)?;
+    match logging::start(level, format) {
+        Err(error) if format == Format::Json => return Ok(exit::log(&error.into())),
+        started => started?,
+    }
     // An empty variable is none.
     let given = std::env::vars_os().filter(|(_, value)| !value.is_empty());
     let names = given.filter_map(|(name, _)| name.into_string().ok());

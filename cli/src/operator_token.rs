@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tollgate::{FileWatch, read_text, watch_files};
+use tollgate::{FileWatch, watch_files};
 use tollgate_command::exit::Usage;
+use tollgate_files::read_text;
 use tollgate_http::OperatorToken;
 
 /// Maximum length of the file, in bytes.
@@ -13,8 +14,7 @@ const FILE_LEN_MAX: usize = 1 << 10;
 /// Reads the token, and reads it again when the file changes. A file that cannot be used changes nothing.
 pub(crate) fn load(path: &Path) -> anyhow::Result<OperatorToken> {
     let watch = FileWatch::new(vec![path.to_owned()], FILE_LEN_MAX);
-    let wrong = |why| Usage(format!("{}: this is no token: {why}", path.display()));
-    let token = OperatorToken::new(read(path)?.trim()).map_err(wrong)?;
+    let token = OperatorToken::new(read(path)?.trim()).map_err(|why| wrong(path, &why))?;
     let (path, reloaded) = (path.to_owned(), token.clone());
     let watch = watch.on_change(move || {
         let replaced = read(&path).map_err(|Usage(why)| why).and_then(|text| reloaded.replace(text.trim()));
@@ -28,6 +28,17 @@ pub(crate) fn load(path: &Path) -> anyhow::Result<OperatorToken> {
     });
     watch_files(vec![watch], Arc::default(), Arc::default())?;
     Ok(token)
+}
+
+/// Returns the token of a file, to send it.
+pub(crate) fn checked(path: &Path) -> Result<String, Usage> {
+    let text = read(path)?;
+    OperatorToken::new(text.trim()).map_err(|why| wrong(path, &why))?;
+    Ok(text.trim().to_owned())
+}
+
+fn wrong(path: &Path, why: &str) -> Usage {
+    Usage(format!("{}: this is no token: {why}", path.display()))
 }
 
 fn read(path: &Path) -> Result<String, Usage> {

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use anyhow::bail;
 use clap::builder::NonEmptyStringValueParser;
 use http::HeaderMap;
 use serde_json::{Value, json};
@@ -14,7 +13,7 @@ use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 
 use crate::check::{descriptor, distinct};
-use crate::client::{AskedAgent, TlsClientArgs};
+use crate::client::{self, AskedAgent, TlsClientArgs};
 use crate::serve;
 
 /// Shows what a caller has used and has left, under each rule that applies to its calls
@@ -52,14 +51,11 @@ pub(crate) fn run(args: &QuotaArgs) -> anyhow::Result<Exit> {
         Some(admin) => asked(admin, "--admin", "name that one with --admin"),
         None => asked(&args.agent, "--agent", "name that one with --admin"),
     };
-    let Some((_, _, explanation)) = operators.post("/explain", &call)? else {
+    let Some((_, _, explanation)) = operators.post("/explain", &call, client::is_explanation)? else {
         return Ok(Exit::Unanswered);
     };
-    if !explanation["rules"].is_array() {
-        bail!("{} does not answer like an agent; name one with {}", operators.address, operators.flag);
-    }
     let question = json!({ "descriptors": descriptors, "cost": 0 });
-    let Some((_, headers, answer)) = gateways.post("/check?policies=all", &question)? else {
+    let Some((_, headers, answer)) = gateways.post("/check?policies=all", &question, client::is_decision)? else {
         return Ok(Exit::Unanswered);
     };
     let quotas = quotas(&explanation, &headers, &answer);

@@ -11,9 +11,10 @@ use tollgate_command::exit::Exit;
 use tollgate_core::call::NAME_LEN_MAX;
 use tollgate_core::rules::parse_duration_ms;
 
-/// Catches the signals that stop a process; from here on they do not end it. The future waits for the first signal. A
+/// Catches the signals that stop a process, and those that others use for their logs; from here on they do not end it. The future waits for the first signal. A
 /// second one ends the process at once.
 pub(crate) fn stop_requested() -> anyhow::Result<impl Future<Output = ()> + Send> {
+    report_user_signals()?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let mut next = async move || {
         tokio::select! {
@@ -29,6 +30,19 @@ pub(crate) fn stop_requested() -> anyhow::Result<impl Future<Output = ()> + Send
             std::process::exit(Exit::Failed as i32);
         });
     })
+}
+
+/// Catches the signals by which others tell a program to open its log again; they would end the process. This log is standard error.
+fn report_user_signals() -> anyhow::Result<()> {
+    for (kind, name) in [(SignalKind::user_defined1(), "SIGUSR1"), (SignalKind::user_defined2(), "SIGUSR2")] {
+        let mut signals = signal(kind)?;
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                tracing::info!("{name} changes nothing: the log goes to standard error; SIGHUP reads the files again");
+            }
+        });
+    }
+    Ok(())
 }
 
 /// Catches SIGHUP, which from here on does not end the process.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::bail;
 use tokio::time::interval;
-use tollgate::{FileWatch, read_text};
+use tollgate::FileWatch;
 use tollgate_command::exit::Usage;
+use tollgate_files::read_text;
 use tollgate_listen::{CertificateWarning, Certificates, Tls, TlsPem};
 use tollgate_tls::TlsInput;
 

@@ -21,10 +21,10 @@ use crate::decision_log::DecisionLog;
 use crate::limits::{LIMIT_DEFAULT, Limits};
 use crate::otlp::{PreparedExport, RunningExport};
 use crate::process_metrics;
+use crate::sample;
 use crate::serve;
 use crate::surfaces::Surfaces;
 use crate::up_regions;
-use crate::{output, sample};
 
 const PARTITIONS: u32 = 4;
 /// Longest time of one way between a region and the ledger, in ms: no link between two data centres is as slow.
@@ -100,8 +100,9 @@ async fn up(args: AgentArgs) -> anyhow::Result<Exit> {
             "counters are in memory, so limits are per process and are lost when it stops; share them with --redis URL and --kafka BROKERS"
         );
     }
-    announce(&agent, &addresses);
-    output::announce(format_args!("try: {}", agent.engine().with_rules(|rules| sample::curl(rules, &addresses))));
+    announce(&agent, &addresses, &args);
+    let curl = agent.engine().with_rules(|rules| sample::curl(rules, &addresses));
+    args.log.announce_hint(format_args!("try: {curl}"));
     serve::reload_at(hang_ups, vec![agent.clone()]);
     let export = start_export(export, &agent)?;
     let mut surfaces = Surfaces::new();

@@ -20,7 +20,7 @@ use tollgate_aggregator::api::{counters_router, regions_router};
 use tollgate_aggregator::regions::RegionQueries;
 use tollgate_bus::link::Link;
 use tollgate_command::exit::{Exit, Usage};
-use tollgate_command::output;
+use tollgate_command::logging::LogArgs;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::Scope;
@@ -83,8 +83,8 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
     let regions = start_local_regions(&rules, agents, link_delay, &clock)?;
     let switches: Arc<[RegionSwitch]> = regions.iter().map(RegionSwitch::of).collect();
     let mut surfaces = Surfaces::new();
-    announce(&regions[0].agent, &addresses[0]);
-    announce_regions(&regions, &addresses);
+    announce(&regions[0].agent, &addresses[0], args);
+    announce_regions(&regions, &addresses, &args.log);
     for (region, sockets) in regions.iter().zip(sockets) {
         let (budgets, counters) = region.queries();
         let operators = counters_router(counters.clone(), Some(budgets.clone()))
@@ -106,22 +106,22 @@ pub(crate) async fn run(args: &AgentArgs, count: u8, link_delay: Duration) -> an
 }
 
 /// Reports the address of each region, its floor, and commands to try.
-fn announce_regions(regions: &[LocalRegion], addresses: &[Addresses]) {
+fn announce_regions(regions: &[LocalRegion], addresses: &[Addresses], log: &LogArgs) {
     for (region, address) in regions.iter().zip(addresses) {
         let floor = floor(region).map(|(floor, quota)| format!(", which always has {floor} of {quota}"));
-        output::announce(format_args!("region {}: {}{}", region.name, address.url(), floor.unwrap_or_default()));
+        log.announce_hint(format_args!("region {}: {}{}", region.name, address.url(), floor.unwrap_or_default()));
     }
     let first = &addresses[0];
     let curl = regions[0].agent.engine().with_rules(|rules| sample::curl(rules, first));
-    output::announce(format_args!("try: {curl}"));
+    log.announce_hint(format_args!("try: {curl}"));
     if let Some((floor, _)) = floor(&regions[0]) {
-        output::announce(format_args!("     more than {floor} times: the region gets further units within seconds"));
+        log.announce_hint(format_args!("     more than {floor} times: the region gets further units within seconds"));
     }
     let url = first.url();
     // The certificate does not tell the file of its issuers.
     let ca = if url.starts_with("https:") { " --ca FILE" } else { "" };
-    output::announce(format_args!("     tollgate regions --aggregator {url}{ca}"));
-    output::announce(format_args!("     tollgate regions cut {} --aggregator {url}{ca}", regions[1].name));
+    log.announce_hint(format_args!("     tollgate regions --aggregator {url}{ca}"));
+    log.announce_hint(format_args!("     tollgate regions cut {} --aggregator {url}{ca}", regions[1].name));
 }
 
 /// Returns the floor of a region by the first global rule with one quota for all callers, and that quota.

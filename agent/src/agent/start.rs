@@ -255,7 +255,7 @@ fn runtime_with_timers() -> Result<Handle, StartError> {
 #[cfg(any(feature = "rules-file", feature = "jwt"))]
 fn watch_files(
     #[cfg(feature = "rules-file")] rules: Option<crate::file_watch::FileWatch>,
-    #[cfg(feature = "jwt")] keys: Option<Result<crate::file_watch::FileWatch, crate::file::FileError>>,
+    #[cfg(feature = "jwt")] keys: Option<Result<crate::file_watch::FileWatch, tollgate_files::FileError>>,
     stop: &Arc<AtomicBool>,
 ) -> Result<Option<Arc<AtomicBool>>, StartError> {
     let mut watches = Vec::new();

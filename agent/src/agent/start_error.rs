@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use tollgate_core::rules::PolicyError;
+use tollgate_files::FileError;
 
-use crate::file::FileError;
 #[cfg(feature = "rules-file")]
 use crate::rules_source::RulesFileError;
 use crate::unenforceable::Unenforceable;

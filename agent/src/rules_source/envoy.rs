@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
 use tollgate_core::rules::problem::Problem;
+use tollgate_files::{FileError, read_text};
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{EnvoySettings, Foreign, Imported, from_envoy};
 
 use super::error::RulesFileError;
-use crate::file::{FileError, read_text};
 
 /// Directory with a configuration.
 pub(super) struct EnvoyFolder {

@@ -1,8 +1,7 @@
 //! Error of reading rules from files.
 
 use tollgate_core::rules::problem::Problems;
-
-use crate::file::FileError;
+use tollgate_files::FileError;
 
 /// Error of reading rules from files.
 #[derive(Debug, thiserror::Error)]

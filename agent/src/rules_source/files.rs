@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::rules::RuleSet;
+use tollgate_files::read_text;
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::EnvoySettings;
 
 use super::envoy;
 use super::error::RulesFileError;
-use crate::file::{read_text, watched_content};
+use crate::file_watch::watched_content;
 
 /// Files that contain rules.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ pub(crate) fn receive_published(
         }
         Err(error) => {
             engine.reject_rules(error.clone());
-            tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones:\n{error}");
+            tracing::error!(%node, generation, "published rules rejected, generation {in_force} stays in force; publish corrected ones: {}", error.replace('\n', "; "));
         }
     }
 }

@@ -53,5 +53,5 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
     };
     // Who reads the log finds the reason in `/healthz`.
     engine.reject_rules(refused.clone());
-    tracing::error!(%node, "rules rejected, generation {in_force} stays in force; correct the file, it is reloaded automatically:\n{refused}");
+    tracing::error!(%node, "rules rejected, generation {in_force} stays in force; correct the file, it is reloaded automatically: {}", refused.replace('\n', "; "));
 }

@@ -8,20 +8,22 @@ use std::process::{Command, Output};
 struct FreshProject(PathBuf);
 
 impl FreshProject {
-    /// Creates a project that depends on the library with these features, as `docs/library.md` says.
-    fn new(name: &str, features: &[&str], program: &str) -> Self {
+    /// Creates a project that depends on the library as `docs/library.md` says, with its features or with these.
+    fn new(name: &str, features: Option<&[&str]>, program: &str) -> Self {
         let agent = Path::new(env!("CARGO_MANIFEST_DIR"));
         let folder = std::env::temp_dir().join(format!("tollgate-{name}-{}", std::process::id()));
         fs::create_dir_all(folder.join("src")).unwrap();
         fs::write(folder.join("src/main.rs"), program).unwrap();
         // The same versions as here, which are on this machine.
         fs::copy(agent.join("../Cargo.lock"), folder.join("Cargo.lock")).unwrap();
-        let manifest = format!(
-            "[package]\nname = \"{name}\"\nedition = \"2024\"\n\n[dependencies]\n\
-             tollgate = {{ path = '{}', features = {features:?} }}\n\
-             tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n",
-            agent.display()
-        );
+        let document = file("../docs/library.md");
+        let dependencies = document.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert!(dependencies.starts_with("[dependencies]\n"), "docs/library.md begins with the dependencies");
+        let shown = dependencies.split("features = [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+        let features = features.map_or_else(|| format!("[{shown}]"), |features| format!("{features:?}"));
+        let dependencies = dependencies.replace("../tollgate/agent", &agent.display().to_string());
+        let dependencies = dependencies.replacen(&format!("[{shown}]"), &features, 1);
+        let manifest = format!("[package]\nname = \"{name}\"\nedition = \"2024\"\n\n{dependencies}");
         fs::write(folder.join("Cargo.toml"), manifest).unwrap();
         Self(folder)
     }
@@ -47,7 +49,7 @@ fn file(path: &str) -> String {
 
 #[test]
 fn a_fresh_project_limits_in_memory() {
-    let run = FreshProject::new("fresh-in-memory", &[], &file("examples/in_memory.rs")).run();
+    let run = FreshProject::new("fresh-in-memory", Some(&[]), &file("examples/in_memory.rs")).run();
     let text = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success() && text.contains("call 3 passes") && text.contains("call 4 is denied"), "{run:?}");
 }
@@ -70,7 +72,7 @@ fn a_fresh_project_runs_the_program_of_the_readme_on_redis_with_kafka() {
         assert!(program.contains(named), "the program names {named}");
         program.replace(named, real)
     });
-    let project = FreshProject::new("fresh-readme", &["redis", "kafka"], &program);
+    let project = FreshProject::new("fresh-readme", None, &program);
     let rules = "rules: [{ name: per-key, per: [api_key], quota: 100/min, deadline: 1s }]";
     fs::write(project.0.join("rules.yaml"), rules).unwrap();
     let run = project.run();

@@ -1,14 +1,17 @@
 //! Command lines with an environment variable for each flag, and without passwords.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::num::NonZeroU32;
 
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, Command};
+use tollgate_core::one_line::printable;
 
 use crate::exit::{Exit, Usage};
-use crate::output;
+use crate::logging::wants_json;
+use crate::output::{self, one_sentence};
 use crate::secret;
 
 /// Returns the environment variable of a flag, by the flag's key: `TOLLGATE_STATE_DIR` for `state_dir`.
@@ -46,7 +49,8 @@ pub fn with_variables(command: Command) -> Command {
 /// Parses a command line. `explain` returns a better text for an error of clap, if it has one.
 ///
 /// # Errors
-/// If `explain` has a text, or the command line contains a password. Another wrong command line ends the process, as clap does.
+/// If `explain` has a text, the command line contains a password, or the log is JSON. Another wrong command line ends the process, as
+/// clap does.
 pub fn parse(
     command: Command,
     args: &[OsString],
@@ -62,9 +66,26 @@ pub fn parse(
             output::written(error.print().and_then(|()| std::io::stdout().flush()))?;
             std::process::exit(Exit::Done as i32)
         }
-        Err(error) => match explain(&error) {
-            Some(text) => Err(Usage(text).into()),
-            None => error.exit(),
-        },
+        Err(error) => {
+            if let Some(text) = explain(&error) {
+                return Err(Usage(text).into());
+            }
+            if wants_json(args) {
+                let text = error.render().to_string();
+                return Err(Usage(one_sentence(text.trim_start_matches("error: "))).into());
+            }
+            exit_if_unprintable(&error);
+            error.exit()
+        }
+    }
+}
+
+/// Ends the process as clap does, if the error quotes characters that control a terminal: they are escaped, in a text without
+/// colours.
+fn exit_if_unprintable(error: &clap::Error) {
+    let text = error.render().to_string();
+    if let Cow::Owned(escaped) = printable(&text) {
+        output::note(escaped.trim_end());
+        std::process::exit(error.exit_code());
     }
 }

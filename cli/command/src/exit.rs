@@ -6,7 +6,7 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_redis::RedisAddressError;
 use tollgate_rules::ShorthandError;
 
-use crate::output;
+use crate::output::{self, one_sentence};
 
 /// Exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub fn report(error: &anyhow::Error) -> Exit {
 /// Logs an error, for programs that read the log, and returns the exit code.
 #[must_use]
 pub fn log(error: &anyhow::Error) -> Exit {
-    tracing::error!("{error:#}");
+    tracing::error!("{}", one_sentence(&format!("{error:#}")));
     kind(error).0
 }
 

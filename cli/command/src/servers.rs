@@ -2,8 +2,11 @@
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::sync::mpsc;
+use std::thread::Builder;
 use std::time::Duration;
 
+use anyhow::bail;
 use tollgate_bus::Bus;
 use tollgate_bus::kafka::{KafkaAccess, KafkaBus, KafkaSettings, PARTITIONS_DEFAULT, SaslMechanism, TopicSet};
 use tollgate_core::rules::parse_duration_ms;
@@ -14,7 +17,7 @@ use crate::secret;
 /// Time that a command waits for Kafka at its start before it continues without.
 const KAFKA_WAIT: Duration = Duration::from_secs(3);
 /// Time that a command waits for a Kafka that it needs.
-const KAFKA_WAIT_MAX: Duration = Duration::from_secs(15);
+const KAFKA_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Maximum durations of an attempt to connect that can be chosen.
 const CONNECT_TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_mins(1);
@@ -129,6 +132,12 @@ enum SaslMechanismArg {
 struct KafkaSet(Vec<(String, String)>);
 
 impl RedisArgs {
+    /// Returns the address of the named Redis as it may be printed.
+    #[must_use]
+    pub fn shown(&self) -> Option<String> {
+        self.settings()?.shown()
+    }
+
     /// Returns the settings of the named Redis.
     #[must_use]
     pub fn settings(&self) -> Option<RedisSettings> {
@@ -150,6 +159,12 @@ impl RedisArgs {
 }
 
 impl KafkaArgs {
+    /// Returns the brokers of the named Kafka.
+    #[must_use]
+    pub fn shown(&self) -> Option<&str> {
+        self.kafka.as_deref()
+    }
+
     /// Returns the settings of the named Kafka.
     #[must_use]
     pub fn settings(&self) -> Option<KafkaSettings> {
@@ -195,16 +210,24 @@ impl KafkaArgs {
         Ok(settings.map(KafkaBus::new).transpose()?)
     }
 
-    /// Connects to the named Kafka, which must answer.
+    /// Prepares the topics of the named Kafka, which must answer.
     ///
     /// # Errors
     /// If it does not.
-    pub fn require(&self) -> anyhow::Result<Option<KafkaBus>> {
-        let kafka = self.settings().map(KafkaBus::new).transpose()?;
-        if let Some(kafka) = &kafka {
-            kafka.prepare(KAFKA_WAIT_MAX)?;
+    pub fn prepare(&self, kafka: &KafkaBus) -> anyhow::Result<()> {
+        let (sender, prepared) = mpsc::channel();
+        let preparing = kafka.clone();
+        // Several requests may each take their time, so a thread waits for them; it ends with the process.
+        Builder::new().name("tollgate-kafka".into()).spawn(move || sender.send(preparing.prepare(KAFKA_WAIT_MAX)))?;
+        match prepared.recv_timeout(KAFKA_WAIT_MAX) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) if !error.is_transient() => Err(error.into()),
+            _ => bail!(
+                "Kafka at {} does not answer within {} s; start it, or correct the address",
+                self.shown().unwrap_or_default(),
+                KAFKA_WAIT_MAX.as_secs()
+            ),
         }
-        Ok(kafka)
     }
 }
 

@@ -6,7 +6,7 @@ mod address;
 use std::time::Duration;
 
 use anyhow::{anyhow, bail};
-use http::header::{CONTENT_TYPE, HOST, HeaderMap};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap};
 use http::{Request, StatusCode, request};
 use http_body_util::Full;
 use hyper::body::Bytes;
@@ -51,6 +51,27 @@ pub(crate) enum NoAnswer {
 /// Status, headers and body of an answer.
 type AnsweredRequest = (StatusCode, HeaderMap, Value);
 
+/// Returns true if an answer of this status and body has what its command shows. Any other one is of another program.
+pub(crate) type IsExpected = fn(StatusCode, &Value) -> bool;
+
+/// Request, and the answer that is expected.
+struct Question {
+    request: request::Builder,
+    body: String,
+    is_expected: IsExpected,
+}
+
+impl Question {
+    fn get(path: &str, is_expected: IsExpected) -> Self {
+        Self { request: Request::get(path), body: String::new(), is_expected }
+    }
+
+    fn post(path: &str, body: &Value, is_expected: IsExpected) -> Self {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        Self { request, body: body.to_string(), is_expected }
+    }
+}
+
 impl AskedAggregator {
     /// Returns the aggregator at an address.
     ///
@@ -65,8 +86,8 @@ impl AskedAggregator {
     ///
     /// # Errors
     /// If nobody answers in time, or the answer is not that of an aggregator.
-    pub(crate) async fn get(&self, path: &str, wait: Duration) -> Result<Value, NoAnswer> {
-        let (_, _, body) = exchange(AGGREGATOR, &self.target, Request::get(path), String::new(), wait).await?;
+    pub(crate) async fn get(&self, path: &str, is_expected: IsExpected, wait: Duration) -> Result<Value, NoAnswer> {
+        let (_, _, body) = exchange(AGGREGATOR, &self.target, Question::get(path, is_expected), wait).await?;
         Ok(body)
     }
 }
@@ -77,10 +98,14 @@ impl AskedAgent<'_> {
     ///
     /// # Errors
     /// If the address is not valid, or the answer is not an agent's.
-    pub(crate) fn post(&self, path: &str, body: &Value) -> anyhow::Result<Option<AnsweredRequest>> {
+    pub(crate) fn post(
+        &self,
+        path: &str,
+        body: &Value,
+        is_expected: IsExpected,
+    ) -> anyhow::Result<Option<AnsweredRequest>> {
         let server = Server { flag: self.flag, elsewhere: self.elsewhere, ..AGENT };
-        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-        ask(server, (self.address, self.tls), request, body.to_string(), self.wait)
+        ask(server, (self.address, self.tls), Question::post(path, body, is_expected), self.wait)
     }
 }
 
@@ -88,25 +113,34 @@ impl AskedAgent<'_> {
 ///
 /// # Errors
 /// If the address is not valid, or the answer is not an aggregator's.
-pub(crate) fn get(aggregator: &str, tls: &TlsClientArgs, path: &str, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(AGGREGATOR, (aggregator, tls), Request::get(path), String::new(), wait)?;
+pub(crate) fn get(
+    aggregator: &str,
+    tls: &TlsClientArgs,
+    path: &str,
+    is_expected: IsExpected,
+    wait: Duration,
+) -> anyhow::Result<Option<Value>> {
+    let answer = ask(AGGREGATOR, (aggregator, tls), Question::get(path, is_expected), wait)?;
     Ok(answer.map(|(_, _, body)| body))
 }
 
-/// Posts a body to an aggregator, and returns the body of its answer. Returns `None` and prints a message on standard error if none
-/// answers.
+/// Posts a body to an aggregator, with the token of operators if there is one, and returns the body of its answer. Returns `None`
+/// and prints a message on standard error if none answers.
 ///
 /// # Errors
 /// If the address is not valid, or the aggregator refuses.
 pub(crate) fn post_to_aggregator(
     aggregator: &str,
-    tls: &TlsClientArgs,
-    path: &str,
-    body: &Value,
+    (tls, token): (&TlsClientArgs, Option<&str>),
+    (path, body): (&str, &Value),
+    is_expected: IsExpected,
     wait: Duration,
 ) -> anyhow::Result<Option<Value>> {
-    let request = Request::post(path).header(CONTENT_TYPE, "application/json");
-    Ok(ask(AGGREGATOR, (aggregator, tls), request, body.to_string(), wait)?.map(|(_, _, body)| body))
+    let mut question = Question::post(path, body, is_expected);
+    if let Some(token) = token {
+        question.request = question.request.header(AUTHORIZATION, format!("Bearer {token}"));
+    }
+    Ok(ask(AGGREGATOR, (aggregator, tls), question, wait)?.map(|(_, _, body)| body))
 }
 
 /// Returns the readiness of an agent or aggregator. Returns `None` and prints a message on standard error if none answers.
@@ -114,26 +148,37 @@ pub(crate) fn post_to_aggregator(
 /// # Errors
 /// If the answer is of another program.
 pub(crate) fn ready(address: &str, tls: &TlsClientArgs, wait: Duration) -> anyhow::Result<Option<Value>> {
-    let answer = ask(EITHER, (address, tls), Request::get("/readyz"), String::new(), wait)?;
+    let is_expected = |status, body: &Value| match status {
+        StatusCode::OK => body["ready"] == true,
+        _ => status == StatusCode::SERVICE_UNAVAILABLE && body["ready"] == false,
+    };
+    let answer = ask(EITHER, (address, tls), Question::get("/readyz", is_expected), wait)?;
     Ok(answer.map(|(_, _, body)| body))
 }
 
-/// Returns true if a body is that of a denial, in either form. Its status may be the rule's own.
-pub(crate) fn is_denial(body: &Value) -> bool {
-    body["allowed"] == false || body["error"]["code"] == "RATE_LIMIT_EXCEEDED"
+/// Returns true for an admission, and for a denial in either form. The status of a denial may be the rule's own.
+pub(crate) fn is_decision(status: StatusCode, body: &Value) -> bool {
+    match status {
+        StatusCode::OK => body["allowed"] == true,
+        _ => !status.is_success() && (body["allowed"] == false || body["error"]["code"] == "RATE_LIMIT_EXCEEDED"),
+    }
+}
+
+/// Returns true for the answer of `/explain`.
+pub(crate) fn is_explanation(status: StatusCode, body: &Value) -> bool {
+    status == StatusCode::OK && body["rules"].is_array() && body["descriptors"].is_array()
 }
 
 fn ask(
     server: Server,
     (address, tls): (&str, &TlsClientArgs),
-    request: request::Builder,
-    body: String,
+    question: Question,
     wait: Duration,
 ) -> anyhow::Result<Option<AnsweredRequest>> {
     let target = target(server, address, tls)?;
     let Server { name, flag, start, .. } = server;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    match runtime.block_on(exchange(server, &target, request, body, wait)) {
+    match runtime.block_on(exchange(server, &target, question, wait)) {
         Ok(answered) => Ok(Some(answered)),
         Err(NoAnswer::Refused(why)) => bail!(why),
         Err(NoAnswer::Silent(why)) => {
@@ -148,8 +193,7 @@ fn ask(
 async fn exchange(
     server: Server,
     target: &Target,
-    request: request::Builder,
-    body: String,
+    Question { request, body, is_expected }: Question,
     wait: Duration,
 ) -> Result<AnsweredRequest, NoAnswer> {
     let host = if let Target::Tcp(authority) | Target::Tls(authority, _) = target { authority } else { "localhost" };
@@ -159,17 +203,12 @@ async fn exchange(
     let asked = asked.unwrap_or_else(|_| Err(anyhow!("no answer within {} ms", wait.as_millis())));
     let (status, headers, body) = asked.map_err(|error| no_answer(target, &error))?;
     let body: Option<Value> = serde_json::from_slice(&body).ok();
-    let is_answer = |body: &Value| match status {
-        StatusCode::OK => true,
-        _ if is_denial(body) => true,
-        StatusCode::SERVICE_UNAVAILABLE => body["ready"] == false,
-        _ => false,
-    };
     match body {
-        Some(body) if is_answer(&body) => Ok((status, headers, body)),
+        Some(body) if is_expected(status, &body) => Ok((status, headers, body)),
         body => {
             let Server { name, flag, elsewhere, .. } = server;
-            let foreign = || format!("this is not the answer of an {name}; name one with {flag}");
+            let foreign =
+                || format!("this is not the answer of an {name} that this command expects; name one with {flag}");
             let detail = match body.as_ref().and_then(|body| body["detail"].as_str()) {
                 Some(detail) if detail.contains(ON_OTHER_ADDRESS) && !elsewhere.is_empty() => {
                     format!("{detail}; {elsewhere}")

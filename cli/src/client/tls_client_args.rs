@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use tollgate::read_text;
 use tollgate_command::exit::Usage;
+use tollgate_files::read_text;
 use tollgate_tls::{TlsClient, TlsClientPem, TlsInput};
 
 use crate::tls::FILE_LEN_MAX;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::ArgAction;
-use tollgate::read_text;
 use tollgate_command::exit::Usage;
 use tollgate_core::rules::problem::Problems;
+use tollgate_files::read_text;
 use tollgate_rules::yaml::{YamlReader, line_of};
 use tollgate_rules::{FILE_LEN_MAX, hint};
 

@@ -1,13 +1,16 @@
 //! `tollgate regions`: the budgets of regions, as an aggregator has read them from the ledger, and the usage of all regions.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
+use http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format};
 
-use crate::client::{self, TlsClientArgs};
+use crate::client::{self, IsExpected, TlsClientArgs};
+use crate::operator_token;
 use values::{age, array, text};
 
 mod values;
@@ -31,6 +34,9 @@ pub(crate) struct RegionsArgs {
     aggregator: String,
     #[command(flatten)]
     tls: TlsClientArgs,
+    /// File with the token of operators, to move units or cut links from another machine
+    #[arg(long, global = true, value_name = "FILE")]
+    token_file: Option<PathBuf>,
     /// Maximum number of counters: of those that are wanted most, and of the largest ones of each rule
     #[arg(long, env = "TOLLGATE_COUNTERS", value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     limit: u32,
@@ -71,6 +77,16 @@ impl RegionsSwitch {
         }
     }
 
+    /// Returns the test for the answer to the request.
+    fn is_expected(&self) -> IsExpected {
+        match self {
+            Self::Move { .. } => |status, body| status == StatusCode::OK && body["counters"].is_u64(),
+            Self::Cut { .. } | Self::Heal { .. } => {
+                |status, body| status == StatusCode::OK && body["was_cut"].is_boolean()
+            }
+        }
+    }
+
     /// Describes the change that was made.
     fn done(&self, answer: &Value) -> String {
         match self {
@@ -94,14 +110,23 @@ impl RegionsSwitch {
 pub(crate) fn run(args: &RegionsArgs) -> anyhow::Result<Exit> {
     if let Some(switch) = &args.switch {
         let (path, body) = switch.request();
-        let Some(answer) = client::post_to_aggregator(&args.aggregator, &args.tls, path, &body, WAIT)? else {
-            return Ok(Exit::Unanswered);
-        };
+        let token = args.token_file.as_deref().map(operator_token::checked).transpose()?;
+        let access = (&args.tls, token.as_deref());
+        let answer = client::post_to_aggregator(&args.aggregator, access, (path, &body), switch.is_expected(), WAIT)?;
+        let Some(answer) = answer else { return Ok(Exit::Unanswered) };
         output::say_as(args.format, switch.done(&answer), &answer)?;
         return Ok(Exit::Done);
     }
     let path = format!("/regions?limit={}", args.limit);
-    let Some(answer) = client::get(&args.aggregator, &args.tls, &path, WAIT)? else { return Ok(Exit::Unanswered) };
+    let is_expected = |status, body: &Value| {
+        status == StatusCode::OK
+            && body["rules"].is_array()
+            && body["counters"].is_array()
+            && body["ledger"].is_object()
+    };
+    let Some(answer) = client::get(&args.aggregator, &args.tls, &path, is_expected, WAIT)? else {
+        return Ok(Exit::Unanswered);
+    };
     output::say_as(args.format, text_of(&answer), &answer)?;
     Ok(Exit::Done)
 }

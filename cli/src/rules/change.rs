@@ -1,6 +1,6 @@
 //! The steps of every command that changes the published rules: the difference, the question, the publication.
 
-use std::io::{BufRead, IsTerminal, stderr, stdin};
+use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 
 use anyhow::bail;
 use tollgate_command::exit::{Exit, Usage};
@@ -91,7 +91,7 @@ pub(super) fn short_text(text: &str) -> Result<String, Usage> {
 }
 
 fn is_confirmed() -> anyhow::Result<bool> {
-    eprint!("Publish? [y/N] ");
+    let _ = write!(stderr(), "Publish? [y/N] ");
     let mut answer = String::new();
     stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
         Format::Text if changes.is_empty() => output::say("Both enforce the same.")?,
         Format::Text => output::say(changes_table(&changes))?,
         Format::Json => {
-            output::say(json!({ "same": changes.is_empty(), "changes": changes }))?;
+            output::say_json(json!({ "same": changes.is_empty(), "changes": changes }))?;
         }
     }
     Ok(Exit::Done)

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use tollgate::{RulesFileError, import_envoy, read_text};
+use tollgate::{RulesFileError, import_envoy};
 use tollgate_command::exit::Exit;
 use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
+use tollgate_files::read_text;
 use tollgate_rules::FILE_LEN_MAX;
 use tollgate_rules::import::{Foreign, Imported, from_envoy, from_params, is_envoy};
 

@@ -6,10 +6,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate::{RulesFileError, read_text};
+use tollgate::RulesFileError;
 use tollgate_command::exit::Exit;
 use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::messages::rules::Published;
+use tollgate_files::read_text;
 use tollgate_rules::{FILE_LEN_MAX, read_published};
 
 use super::change::ChangeArgs;

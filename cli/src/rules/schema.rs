@@ -11,6 +11,6 @@ use tollgate_command::output;
 pub(crate) struct SchemaArgs {}
 
 pub(crate) fn run(_: &SchemaArgs) -> anyhow::Result<Exit> {
-    output::say(format_args!("{:#}", tollgate_rules::json_schema()))?;
+    output::say_json(format_args!("{:#}", tollgate_rules::json_schema()))?;
     Ok(Exit::Done)
 }

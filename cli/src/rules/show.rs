@@ -20,7 +20,7 @@ use tollgate_core::rules::TimedEnd;
 use tollgate_rules::display;
 
 use crate::check::{cost, descriptor};
-use crate::client::{AskedAgent, TlsClientArgs};
+use crate::client::{self, AskedAgent, TlsClientArgs};
 
 /// Time that an agent has to answer.
 const WAIT: Duration = Duration::from_secs(2);
@@ -94,7 +94,7 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
             wait: WAIT,
             elsewhere: "name that one with --agent",
         };
-        let Some((_, _, answer)) = agent.post("/explain", &body)? else {
+        let Some((_, _, answer)) = agent.post("/explain", &body, client::is_explanation)? else {
             return Ok(Exit::Unanswered);
         };
         answer

@@ -25,7 +25,8 @@ use super::{bounds, outage, regions};
 /// Exit code: 0 valid, 2 not.
 #[derive(clap::Args)]
 pub(crate) struct ValidateArgs {
-    /// The rules, as YAML
+    /// The rules, as YAML; - is standard input
+    #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Number of agents for which the bounds of an outage of Redis are shown
     #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
@@ -36,12 +37,13 @@ pub(crate) struct ValidateArgs {
 }
 
 pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyhow::Result<Exit> {
-    let read = read_rules(file, SystemClock::start().now());
+    let path = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
+    let read = read_rules(path, SystemClock::start().now());
     match (&read, format) {
         (Ok(set), Format::Text) => output::say(text(set, *agents))?,
-        (Ok(set), Format::Json) => output::say(valid_json(set, *agents))?,
+        (Ok(set), Format::Json) => output::say_json(valid_json(set, *agents))?,
         (Err(RulesFileError::Invalid(error)), Format::Json) => {
-            output::say(json!({ "valid": false, "problems": problems_json(&error.problems) }))?;
+            output::say_json(json!({ "valid": false, "problems": problems_json(&error.problems) }))?;
         }
         (Err(_), _) => {}
     }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use http::StatusCode;
 use serde_json::{Value, json};
 use tollgate_command::exit::Usage;
 
-use crate::client::{AskedAggregator, NoAnswer, TlsClientArgs};
+use crate::client::{AskedAggregator, IsExpected, NoAnswer, TlsClientArgs};
 
 /// Addresses that are asked if none is given: an aggregator, and `tollgate up`.
 const DEFAULT_ADDRESSES: [&str; 2] = ["127.0.0.1:8090", "127.0.0.1:8080"];
@@ -95,7 +96,10 @@ impl Aggregators {
         let mut reasons = Vec::new();
         for place in 0..self.candidates.len() {
             let asked = &self.candidates[place];
-            match asked.get("/api/v1/status", WAIT).await {
+            match asked
+                .get("/api/v1/status", |status, body| is_ok_with(status, &body["now_ms"], Value::is_u64), WAIT)
+                .await
+            {
                 Ok(status) => {
                     let data = ask_for(asked, question, status).await?;
                     self.candidates.swap(0, place);
@@ -118,15 +122,29 @@ async fn ask_for(asked: &AskedAggregator, question: &TopQuestion, status: Value)
     let from_ms = now_ms.saturating_sub(CLOSED_AFTER_MS + 1_000 * SECONDS as u64);
     let of_rule = rule.as_deref().map_or_else(String::new, |rule| format!("&rule={}", escaped(rule)));
     let order = order.parameter();
-    let get = async |path: String| asked.get(&path, WAIT).await;
+    let get = async |path: String, is_expected: IsExpected| asked.get(&path, is_expected, WAIT).await;
     Ok(TopData {
         url: asked.url.clone(),
-        series: get(format!("/api/v1/series?step=1s&from_ms={from_ms}{of_rule}")).await?,
-        rules: get("/api/v1/rules".to_owned()).await?,
-        callers: get(format!("/api/v1/callers?sort={order}&minutes={minutes}&limit={CALLERS_MAX}{of_rule}")).await?,
-        agents: get("/api/v1/agents".to_owned()).await?,
+        series: get(format!("/api/v1/series?step=1s&from_ms={from_ms}{of_rule}"), |status, body| {
+            is_ok_with(status, &body["points"], Value::is_array)
+        })
+        .await?,
+        rules: get("/api/v1/rules".to_owned(), |status, body| is_ok_with(status, &body["rules"], Value::is_array))
+            .await?,
+        callers: get(
+            format!("/api/v1/callers?sort={order}&minutes={minutes}&limit={CALLERS_MAX}{of_rule}"),
+            |status, body| is_ok_with(status, &body["callers"], Value::is_array),
+        )
+        .await?,
+        agents: get("/api/v1/agents".to_owned(), |status, body| is_ok_with(status, &body["agents"], Value::is_array))
+            .await?,
         status,
     })
+}
+
+/// Returns true if an answer is a success and its field is of this type.
+fn is_ok_with(status: StatusCode, field: &Value, is_of_type: fn(&Value) -> bool) -> bool {
+    status == StatusCode::OK && is_of_type(field)
 }
 
 /// Escapes a value of a query (RFC 3986, 2.3).

@@ -76,7 +76,7 @@ pub(crate) fn run(args: &TopArgs) -> anyhow::Result<Exit> {
             }
         };
         if args.format == Format::Json {
-            output::say(data.to_json())?;
+            output::say_json(data.to_json())?;
             return Ok(Exit::Done);
         }
         let glyphs = Glyphs::of_environment(|name| std::env::var(name).ok());

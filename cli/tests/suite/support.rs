@@ -71,7 +71,8 @@ impl Up {
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         out.read_line(&mut line).unwrap();
-        let url = line.strip_prefix("listening on ");
+        let as_json = || line.strip_prefix("{\"listening\":\"")?.trim_end().strip_suffix("\"}");
+        let url = line.strip_prefix("listening on ").or_else(as_json);
         let Some(address) = url.and_then(|url| url.strip_prefix("http://").or(url.strip_prefix("https://"))) else {
             let _ = child.kill();
             let output = child.wait_with_output().unwrap();

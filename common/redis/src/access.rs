@@ -2,13 +2,13 @@
 //! certificate is replaced without a restart.
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use redis::RedisConnectionInfo;
+use tollgate_files::reread_text;
 
 /// Maximum length of a file with a password, a certificate or a key, in bytes.
-const FILE_LEN_MAX: u64 = 1 << 20;
+const FILE_LEN_MAX: usize = 1 << 20;
 
 /// User and password.
 #[derive(Clone, Default)]
@@ -91,19 +91,7 @@ impl RedisTlsFiles {
     }
 }
 
-/// Reads a regular file: a pipe could be read only once, and has no end before its writer ends it.
+/// Reads a file that is read again for each connection.
 fn read_text(path: &Path) -> Result<String, String> {
-    let refuse = |why: &str| format!("{}: {why}", path.display());
-    let unreadable = |error: std::io::Error| refuse(&format!("{error}; check the path and its permissions"));
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(refuse("this is no regular file; it is read for each connection, so a pipe cannot be used"));
-    }
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > FILE_LEN_MAX {
-        return Err(refuse("longer than 1 MiB; check the path"));
-    }
-    Ok(text)
+    reread_text(path, FILE_LEN_MAX).map_err(|error| error.to_string())
 }

@@ -4,6 +4,7 @@
 //! An error is never a denial. Each reason is logged once until the server answers again, and once in 10 s if it comes and
 //! goes: with the server's address (without the password), the server's own text and a remedy.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,6 +28,8 @@ const TROUBLE_MS: u64 = 3_000;
 
 pub(crate) struct ErrorLog {
     pub(crate) address: String,
+    /// Place from which the password came; none without a password.
+    password_from: Option<String>,
     clock: Arc<dyn Clock>,
     state: Mutex<LogState>,
 }
@@ -43,7 +46,21 @@ struct LogState {
 
 impl ErrorLog {
     pub(crate) fn new(address: String, clock: Arc<dyn Clock>) -> Self {
-        Self { address, clock, state: Mutex::default() }
+        Self { address, password_from: None, clock, state: Mutex::default() }
+    }
+
+    /// Names the place of the password in the remedy of a refused login.
+    pub(crate) fn with_password_from(self, place: Option<String>) -> Self {
+        Self { password_from: place, ..self }
+    }
+
+    fn remedy(&self, code: &str) -> Cow<'static, str> {
+        match (&self.password_from, code) {
+            (Some(place), "WRONGPASS" | "NOAUTH") => Cow::Owned(format!(
+                "the server refuses the password or the user, which came from {place}; correct them there, or leave them out if the server has none"
+            )),
+            _ => Cow::Borrowed(remedy(code)),
+        }
     }
 
     /// Records that a server answers on a new socket, and logs it unless the last line tells so.
@@ -107,7 +124,7 @@ impl ErrorLog {
         // Each unreadable counter is a reason of its own: its key is in the text.
         let answer = excerpt(text.trim_end());
         if !class.is_of_counter() || class == StoreError::Full {
-            let why = format!("{class} ({}): {answer}; remedy: {}", excerpt(code), remedy(code));
+            let why = format!("{class} ({}): {answer}; remedy: {}", excerpt(code), self.remedy(code));
             self.state.lock().trouble = Some((self.clock.now(), why));
         }
         if self.is_first(if code == "UNREADABLE" { &answer } else { code }) {
@@ -116,7 +133,7 @@ impl ErrorLog {
                 "FILE" => "a file for the connection to the store cannot be used".to_owned(),
                 _ => class.to_string(),
             };
-            tracing::warn!(store = %self.address, %answer, remedy = remedy(code), "{said}");
+            tracing::warn!(store = %self.address, %answer, remedy = &*self.remedy(code), "{said}");
         }
         class
     }
@@ -169,6 +186,16 @@ mod tests {
         fn now(&self) -> Timestamp {
             Timestamp::from_ms(self.0.load(Ordering::Relaxed))
         }
+    }
+
+    #[test]
+    fn the_remedy_of_a_refused_password_names_the_place_that_it_came_from() {
+        let clock = Arc::new(ManualClock(AtomicU64::new(1)));
+        let log = ErrorLog::new("redis://host".to_owned(), clock);
+        assert!(log.remedy("WRONGPASS").contains("--redis-password-file FILE"));
+        let log = log.with_password_from(Some("c.txt".to_owned()));
+        assert!(log.remedy("WRONGPASS").contains("refuses the password or the user, which came from c.txt"));
+        assert_eq!(log.remedy("OOM"), remedy("OOM"));
     }
 
     #[test]

@@ -168,6 +168,12 @@ impl RedisSettings {
         if user.is_some() && credentials.user.is_some() {
             return refuse("the user of Redis is given twice; leave it out of the address");
         }
+        let password_from = match (&password, &credentials) {
+            (Some(_), _) => Some("the address of --redis".to_owned()),
+            (_, RedisCredentials { password: Some(_), .. }) => Some("--redis-password".to_owned()),
+            (_, RedisCredentials { password_file: Some(path), .. }) => Some(path.display().to_string()),
+            _ => None,
+        };
         credentials.user = user.or(credentials.user);
         credentials.password = password.or(credentials.password);
         if credentials.user.is_some() && credentials.password.is_none() && credentials.password_file.is_none() {
@@ -210,6 +216,7 @@ impl RedisSettings {
             sentinel_credentials: self.sentinel_credentials.clone(),
             tls: self.tls.clone(),
             connect_timeout: self.connect_timeout,
+            password_from,
         })
     }
 }
@@ -222,6 +229,8 @@ pub(crate) struct RedisAccess {
     #[cfg_attr(not(feature = "tls"), allow(dead_code, reason = "read for TLS only"))]
     pub(crate) tls: RedisTlsFiles,
     pub(crate) connect_timeout: Duration,
+    /// Place from which the password came.
+    pub(crate) password_from: Option<String>,
 }
 
 impl fmt::Debug for RedisSettings {

@@ -1,8 +1,6 @@
 //! `tollgate-lab list`, `run` and `report`: scenarios in virtual time.
 
-use std::fs;
-use std::path::Path;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
@@ -14,9 +12,13 @@ use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::note;
 use tollgate_command::output::{Format, progress_bar, say, say_as, table};
 use tollgate_command::servers::{KafkaArgs, RedisArgs};
+use tollgate_files::read_text;
 
 use super::live;
 use crate::scenario::{Scenario, ScenarioResult};
+
+/// Maximum length of the file of a scenario, in bytes.
+const SCENARIO_LEN_MAX: usize = 1 << 20;
 
 const ABOUT_RUN: &str = "\
 Scenarios run in virtual time and need no server. A scenario is a TOML file with
@@ -25,9 +27,12 @@ of the program are in the folder experiments/scenarios of its source; copy one
 to change it. The command exits with 1 if a number is outside its range. The
 ranges are those of the file's seed; another seed may be a little outside.";
 
+/// Maximum length of a result as JSON, in bytes.
+const RESULT_LEN_MAX: usize = 16 << 20;
 const ABOUT_REPORT: &str = "\
 The page report.html contains its pictures and needs no other file. Beside it
-are the results as JSON and the pictures as SVG. With --live, the page also
+are the results as JSON and the pictures as SVG. All are written after each
+scenario; --resume goes on with those that are missing. With --live, the page also
 shows accuracy and lag at the servers of --redis and --kafka, and failures of
 servers that the command starts itself, if `scripts/servers` has installed
 Kafka. The command exits with 1 if a number is outside its expected range, or
@@ -72,6 +77,9 @@ pub(crate) struct ReportArgs {
     /// Seed of all that is random [default: that of each file]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Takes over the results of this version that are in the folder, such as those of a run that was interrupted
+    #[arg(long)]
+    resume: bool,
     #[command(flatten)]
     servers: LiveServers,
 }
@@ -121,13 +129,12 @@ impl FromArgMatches for LiveServers {
 
 pub(super) fn list(args: &ListArgs) -> anyhow::Result<Exit> {
     let scenarios = Scenario::all();
-    let rows =
-        scenarios.iter().map(|Scenario { name, file, .. }| [name.clone(), file.title.clone(), file.shows.join(", ")]);
+    let rows = scenarios.iter().map(|Scenario { name, file, .. }| [name.clone(), file.title.clone()]);
     let json = scenarios
         .iter()
         .map(|Scenario { name, file, .. }| json!({"name": name, "title": file.title, "shows": file.shows}));
     let json = json!({ "scenarios": json.collect::<Vec<_>>() });
-    say_as(args.format, table(&["NAME", "TITLE", "SHOWS"], rows), json)?;
+    say_as(args.format, table(&["NAME", "TITLE"], rows), json)?;
     Ok(Exit::Done)
 }
 
@@ -161,7 +168,17 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
         // The measurements are kept if the scenarios are interrupted.
         crate::report::write(&args.out, &[], live.as_ref())?;
     }
-    let results = scenarios.iter().map(run_one).collect::<anyhow::Result<Vec<_>>>()?;
+    let (mut results, count) = (Vec::new(), scenarios.len());
+    for (number, scenario) in (1..).zip(&scenarios) {
+        let path = args.out.join(format!("{}.json", scenario.name));
+        let earlier = args.resume.then(|| read_text(&path, RESULT_LEN_MAX).ok()).flatten();
+        let known = earlier.and_then(|json| scenario.known_result(&json));
+        let state = if known.is_some() { "is there" } else { "runs" };
+        note(format_args!("{number} of {count}: {} {state}", scenario.name));
+        results.push(known.map_or_else(|| run_one(scenario), Ok)?);
+        // What is finished stays if the rest is interrupted.
+        crate::report::write(&args.out, &results, live.as_ref())?;
+    }
     let page = crate::report::write(&args.out, &results, live.as_ref())?;
     say(page.display())?;
     let mut exit = Exit::Done;
@@ -214,9 +231,8 @@ fn found(names: &[String]) -> anyhow::Result<Vec<Scenario>> {
 /// Returns the scenario of a name, or of a file.
 fn find(name: &str) -> anyhow::Result<Scenario> {
     if name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml") {
-        let text = fs::read_to_string(name).with_context(|| {
-            format!("cannot read the scenario {name}; `tollgate-lab list` names those of the program")
-        })?;
+        let text = read_text(Path::new(name), SCENARIO_LEN_MAX)
+            .context("cannot read the scenario; `tollgate-lab list` names those of the program")?;
         let stem = Path::new(name).file_stem().unwrap_or_default().to_string_lossy();
         return Ok(Scenario::parse(&stem, name, &text).map_err(|error| Usage(error.to_string()))?);
     }

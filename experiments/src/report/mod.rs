@@ -148,7 +148,7 @@ fn section(result: &ScenarioResult, figures: &[Markup]) -> Markup {
                     }
                 }
             }
-            p { small { "Scenario " code { (result.name) } ", seed " (result.seed) ", requirements " (result.shows.join(", ")) "." } }
+            p { small { "Scenario " code { (result.name) } ", seed " (result.seed) "." } }
         }
     }
 }

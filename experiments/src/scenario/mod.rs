@@ -36,6 +36,7 @@ pub use scenario_result::{Number, ScenarioResult};
 
 use experiment::RegisteredExperiment;
 use experiments::EXPERIMENTS;
+use result::ScenarioFindings;
 
 /// A scenario: its name, and its file.
 #[derive(Clone, Debug)]
@@ -82,6 +83,17 @@ impl Scenario {
         bar.set_message(self.name.clone());
         let findings = self.file.experiment.run(self.file.seed, bar);
         ScenarioResult::new(&self.name, &self.source, &self.file, findings)
+    }
+
+    /// Reads the result of an earlier run from its JSON; none if that was of another version, seed or file.
+    #[must_use]
+    pub fn known_result(&self, json: &str) -> Option<ScenarioResult> {
+        let known: ScenarioResult = serde_json::from_str(json).ok()?;
+        let own = ScenarioResult::new(&self.name, &self.source, &self.file, ScenarioFindings::default());
+        let named =
+            |result: &ScenarioResult| [&result.name, &result.command, &result.version, &result.title].map(Clone::clone);
+        let has_range = |(name, number): (&String, &Number)| number.expected == self.file.expected.get(name).copied();
+        (named(&known) == named(&own) && known.numbers.iter().all(has_range)).then_some(known)
     }
 }
 

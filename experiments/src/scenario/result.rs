@@ -1,7 +1,7 @@
 //! The result of an experiment: a finding in a sentence, numbers, tables and plots.
 
 use indexmap::IndexMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct ScenarioFindings {
@@ -13,7 +13,7 @@ pub(super) struct ScenarioFindings {
 }
 
 /// A table. All columns but the first are numbers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ResultTable {
     /// Content of the table.
     pub caption: String,
@@ -24,7 +24,7 @@ pub struct ResultTable {
 }
 
 /// A plot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Plot {
     /// Name of its file, without extension.
     pub name: String,
@@ -39,7 +39,7 @@ pub struct Plot {
 }
 
 /// An axis: its label with the unit, and its range.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Axis {
     /// Quantity and unit.
     pub label: String,
@@ -50,7 +50,7 @@ pub struct Axis {
 }
 
 /// A line of a plot.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Series {
     /// Name in the legend.
     pub name: String,
@@ -61,7 +61,7 @@ pub struct Series {
 }
 
 /// Role of a line in a plot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SeriesRole {
     /// The truth, with which the others are compared.

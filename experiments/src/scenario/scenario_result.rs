@@ -3,14 +3,14 @@
 use std::fmt;
 
 use indexmap::IndexMap;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tollgate_sim::figures::{plain_table, wrapped};
 
 use super::file::ScenarioFile;
 use super::result::{Plot, ResultTable, ScenarioFindings};
 
 /// Result of a scenario.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ScenarioResult {
     /// Name of the scenario.
     pub name: String,
@@ -21,7 +21,7 @@ pub struct ScenarioResult {
     /// Seed of all that was random.
     pub seed: u64,
     /// Version of Tollgate.
-    pub version: &'static str,
+    pub version: String,
     /// Command that repeats the run.
     pub command: String,
     /// The finding, in a sentence or two.
@@ -35,7 +35,7 @@ pub struct ScenarioResult {
 }
 
 /// A number, and the smallest and largest value that is expected.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Number {
     /// Value.
     pub value: f64,
@@ -64,7 +64,7 @@ impl ScenarioResult {
             title: file.title.clone(),
             shows: file.shows.clone(),
             seed: file.seed,
-            version: env!("CARGO_PKG_VERSION"),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
             command: format!("tollgate-lab run {source} --seed {}", file.seed),
             finding,
             numbers: numbers.into_iter().map(number).collect(),
@@ -87,8 +87,7 @@ impl ScenarioResult {
 
 impl fmt::Display for ScenarioResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shows = self.shows.iter().flat_map(|row| [row.as_str(), ", "]).collect::<String>();
-        writeln!(f, "{} ({shows}seed {})\n\n{}", self.title, self.seed, wrapped(&self.finding))?;
+        writeln!(f, "{} (seed {})\n\n{}", self.title, self.seed, wrapped(&self.finding))?;
         for table in &self.tables {
             let header: Vec<&str> = table.header.iter().map(String::as_str).collect();
             let mut text = plain_table(&header, 1);

@@ -128,7 +128,9 @@ fn the_report_is_one_page_with_its_pictures() {
         ["approximations", "burst"].map(String::from).into()
     };
     let run = finish(lab(&["report", "--out", folder.to_str().unwrap()]).args(&names));
-    assert_eq!((run.exit, &*run.err), (0, ""));
+    let started: Vec<String> =
+        (1..).zip(&names).map(|(number, name)| format!("{number} of {}: {name} runs", names.len())).collect();
+    assert_eq!((run.exit, run.err.lines().map(String::from).collect()), (0, started));
     let page = fs::read_to_string(run.out.trim()).expect("the printed path is the page");
     let mut results = BTreeMap::new();
     for name in names {
@@ -190,9 +192,41 @@ fn a_report_that_cannot_be_written_is_refused_at_once() {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios/writable");
     let one = ["report", "burst", "--out", out.to_str().unwrap()];
     let with_variable = finish(lab(&one).env("TOLLGATE_REDIS", redis[1]));
-    assert_eq!((with_variable.exit, &*with_variable.err), (0, ""));
+    assert_eq!((with_variable.exit, &*with_variable.err), (0, "1 of 1: burst runs\n"));
     let live = finish(lab(&one).arg("--live").args(redis).args(["--kafka", "127.0.0.1:1"]));
     assert!(live.exit == 1 && live.err.contains("does not answer"), "{}", live.err);
+}
+
+/// A result of an interrupted report is on disk, and a report that is resumed takes it over, unless it is of another seed.
+#[test]
+fn a_report_takes_over_the_results_that_are_there() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("scenarios/resumed");
+    let _ = fs::remove_dir_all(&folder);
+    let copy = file("scenarios/second.toml", include_str!("../../scenarios/burst.toml"));
+    let report = |names: &[&str], more: &[&str]| {
+        let done = finish(lab(&["report", "--out", folder.to_str().unwrap()]).args(names).args(more));
+        assert_eq!(done.exit, 0, "{}", done.err);
+        (done.err, fs::read_to_string(done.out.trim()).expect("a page"))
+    };
+    let both = ["burst", copy.to_str().unwrap()];
+    report(&both[..1], &[]);
+    let (path, marked) = (folder.join("burst.json"), "A finding of the earlier run.");
+    let mut earlier: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    earlier["finding"] = marked.into();
+    fs::write(&path, earlier.to_string()).unwrap();
+    let (told, page) = report(&both, &["--resume"]);
+    assert_eq!(told, "1 of 2: burst is there\n2 of 2: second runs\n");
+    assert!(page.contains(marked) && page.contains("id=\"second\""));
+    let (told, page) = report(&both[..1], &["--resume", "--seed", "5"]);
+    assert!(told.starts_with("1 of 1: burst runs\n") && !page.contains(marked), "{told}");
+}
+
+/// The file of a scenario has a cap, which holds while it is read.
+#[test]
+fn a_file_without_end_is_no_scenario() {
+    let refused = finish(&mut lab(&["run", "/dev/../dev/zero"]));
+    let told = refused.err.contains("/dev/../dev/zero: longer than the 1048576 bytes that are read; check the path");
+    assert!(told && refused.exit != 0, "{}", refused.err);
 }
 
 #[test]

@@ -111,7 +111,7 @@ pub enum Notice {
     ExceptionsEnded,
     /// The members of the fleet are not followed any more.
     #[error(
-        "no heartbeat of this agent comes back from the bus or from the store, so the size of the fleet stays as known last ({agents}); check the network to Kafka and Redis"
+        "no heartbeat of this agent comes back from the bus or from the store, so the size of the fleet stays as known last ({agents}); check the network to the servers of this agent; if this host was suspended, nothing is to do"
     )]
     FleetFrozen {
         /// Number of agents.
@@ -158,7 +158,7 @@ pub enum Notice {
     )]
     NameShared,
     /// Earlier notices of the state that the next notice tells were held back.
-    #[error("the next line is the last of {changes} changes of the same state within {} s: check the load of the server and the network to it", PERIOD_MS / 1_000)]
+    #[error("a state changed {changes} times within {} s, and its last change follows: check the load of the server and the network to it", PERIOD_MS / 1_000)]
     HeldBack {
         /// Number of notices, the next one included.
         changes: u32,

@@ -7,6 +7,7 @@ mod fate_mistake;
 mod fate;
 mod gather;
 mod corrections;
+mod unnamed_settlements;
 mod reset_announcements;
 mod resets;
 mod losses;

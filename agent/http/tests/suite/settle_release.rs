@@ -86,6 +86,24 @@ async fn a_settlement_neither_locks_a_caller_nor_gives_quota_without_end() {
     assert!(reset_ms <= 70_000, "one quota, which leaves after a window: {reset_ms}");
 }
 
+/// Settlements without an id charge a caller with one quota in a window, however many there are, so a bucket has units again after a
+/// window.
+#[tokio::test]
+async fn many_settlements_without_an_id_lock_a_caller_for_a_window_at_most() {
+    for algorithm in [Algorithm::TokenBucket, Algorithm::LeakyBucket] {
+        let mut client = client([strict("100/min").counted_by(algorithm)]).await;
+        let settle = r#"{"descriptors": {"user": "u"}, "units": 100}"#;
+        for _ in 0..51 {
+            assert_eq!(post(&mut client, "/settle", settle).await.status, StatusCode::OK);
+        }
+        let denied = client.post(r#"{"descriptors": {"user": "u"}}"#).await.json();
+        let wait_ms = denied["retry_after_ms"].as_u64().unwrap();
+        assert!(denied["allowed"] == false && wait_ms <= 66_000, "{denied}");
+        let other = client.post(r#"{"descriptors": {"user": "v"}}"#).await.json();
+        assert_eq!(other["allowed"], true, "another caller has its own quota");
+    }
+}
+
 /// A slot of a `concurrency` rule is free again after its call was released.
 #[tokio::test]
 async fn a_slot_is_released() {

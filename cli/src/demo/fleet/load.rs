@@ -10,13 +10,13 @@ use tollgate::Agent;
 use tollgate::store::ChargeStore;
 use tollgate_core::clock::Stopwatch;
 
-use super::settings::{CALLERS, LENGTH};
+use super::settings::{ABUSER_PERIOD_MS, CALLERS, LENGTH};
 use crate::demo::load::DemoCaller;
 use crate::demo::record::DemoRecord;
 
 /// Pause of a well-behaved caller between two calls, in ms.
 const WAIT_MS: std::ops::Range<u64> = 100..400;
-const ABUSER_PERIOD: Duration = Duration::from_millis(2);
+const ABUSER_PERIOD: Duration = Duration::from_millis(ABUSER_PERIOD_MS);
 /// The number of the abuser among the callers.
 pub(super) const ABUSER: u32 = 0;
 

@@ -34,7 +34,7 @@ use tollgate_engine::FleetPart;
 use crate::board::Board;
 use crate::demo::record::DemoRecord;
 use record::SignalLags;
-use settings::{AGENTS, LENGTH, quota};
+use settings::{AGENTS, LENGTH, QUOTA_WIDTH_MS, quota};
 use store::SwitchedStore;
 
 const PARTITIONS: u32 = 4;
@@ -102,7 +102,9 @@ async fn run_over<B: Bus>(
     let store = Arc::new(SwitchedStore::new(store));
     // On a busy machine the store is late, and `bounded` rules admit callers nevertheless.
     let exact = Algorithm::SlidingWindow(Estimate::Conservative);
-    let rules = RuleSet::new(1, [Rule::per("per-key", &["api_key"], quota()).counted_by(exact)]);
+    let rule = Rule::per("per-key", &["api_key"], quota()).counted_by(exact);
+    let sub_window_ms = rule.all_policies().next().map_or(QUOTA_WIDTH_MS, |policy| policy.window.sub_window_ms());
+    let rules = RuleSet::new(1, [rule]);
     let (record, lags) = (Arc::new(Mutex::new(DemoRecord::default())), Arc::new(Mutex::new(SignalLags::new())));
     let mut agents = Vec::new();
     for number in 1..=AGENTS {
@@ -141,6 +143,6 @@ async fn run_over<B: Bus>(
         agent.shutdown().await;
     }
     tokio::task::spawn_blocking(move || aggregator.stop()).await?;
-    let summary = record::summary(&record.lock(), &lags.lock(), quota());
+    let summary = record::summary(&record.lock(), &lags.lock(), (quota(), sub_window_ms));
     Ok(board.write(&format!("\n{summary}"))?)
 }

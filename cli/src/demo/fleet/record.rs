@@ -80,7 +80,7 @@ pub(super) fn figures(record: &mut DemoRecord) -> Figures {
 }
 
 /// Evaluates the whole run against an exact count, in store time.
-pub(super) fn summary(record: &DemoRecord, lags: &SignalLags, quota: Quota) -> Summary {
+pub(super) fn summary(record: &DemoRecord, lags: &SignalLags, (quota, sub_window_ms): (Quota, u64)) -> Summary {
     let mut by_source = Source::ALL.map(|_| SourceSummary { allowed: 0, denied: 0, latency_us: histogram() });
     for call in &record.calls {
         let of_source = &mut by_source[call.decision.source as usize];
@@ -90,7 +90,10 @@ pub(super) fn summary(record: &DemoRecord, lags: &SignalLags, quota: Quota) -> S
     let judgement = record.judge(quota, |call| call.decision.at, |call| call.origin);
     let denied = |call: &&DemoCall| call.origin != ABUSER && !call.decision.allowed;
     let honest_denied = record.calls.iter().filter(denied).count() as u64;
-    Summary { quota, by_source, judgement, honest_denied, lag_ms: lags.lag_ms.clone(), caught_up: lags.caught_up }
+    let admitted = |call: &&DemoCall| call.origin == ABUSER && call.decision.allowed;
+    let abuser_admitted = record.calls.iter().filter(admitted).count() as u64;
+    let (lag_ms, caught_up) = (lags.lag_ms.clone(), lags.caught_up);
+    Summary { quota, sub_window_ms, by_source, judgement, honest_denied, abuser_admitted, lag_ms, caught_up }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 use tollgate::{Quota, Source};
 use tollgate_sim::figures::{count, percent, plain_table};
 
-use super::settings::CALLERS;
+use super::settings::{ABUSER_PERIOD_MS, CALLERS, LENGTH, QUOTA_UNITS, QUOTA_WIDTH_MS};
 use crate::demo::record::DemoJudgement;
 
 /// Largest excess of a key over its quota that the demo aims at, in percent of the quota.
@@ -14,11 +14,15 @@ const EXCESS_PERCENT_MAX: u64 = 5;
 
 pub(super) struct Summary {
     pub(super) quota: Quota,
+    /// Length of a sub-window of the quota.
+    pub(super) sub_window_ms: u64,
     /// Decisions, in the order of [`Source::ALL`].
     pub(super) by_source: [SourceSummary; Source::ALL.len()],
     pub(super) judgement: DemoJudgement,
     /// Denials of callers other than the abuser, whose demand is below the quota.
     pub(super) honest_denied: u64,
+    /// Calls of the abuser that were admitted.
+    pub(super) abuser_admitted: u64,
     /// Time from a charge to the signal that it caused.
     pub(super) lag_ms: Histogram<u64>,
     /// Number of signals that a falling threshold caused.
@@ -55,7 +59,18 @@ impl fmt::Display for Summary {
             percent(worst_excess, self.quota.units()),
             if is_within { "within" } else { "ABOVE" },
         )?;
-        writeln!(f, "under-admitted  {} calls were denied although the window had room", count(under_admitted))?;
+        let denied: u64 = self.by_source.iter().map(|of| of.denied).sum();
+        writeln!(
+            f,
+            "under-admitted  {1} of {2} denials had room in an exact window: units are\n                counted by sub-windows of {0} ms, and free up to {0} ms late,\n                in which the abuser calls {3} times; it got {4} of the {5} calls\n                that its quota allows in {6} s",
+            self.sub_window_ms,
+            count(under_admitted),
+            count(denied),
+            self.sub_window_ms / ABUSER_PERIOD_MS,
+            count(self.abuser_admitted),
+            count(QUOTA_UNITS * LENGTH.as_secs() * 1_000 / QUOTA_WIDTH_MS),
+            LENGTH.as_secs(),
+        )?;
         writeln!(
             f,
             "honest callers  {} calls of {CALLERS} callers below their quota were denied",

@@ -40,7 +40,7 @@ impl KafkaRules {
         if writes {
             drop(bus.writer(Topic::Rules));
         }
-        bus.prepare(KAFKA_WAIT)?;
+        args.prepare(&bus)?;
         let mut log = Self { bus, reader, order: PublicationOrder::default(), kept: Vec::new(), void: Vec::new() };
         let Some(end) = log.bus.next_offset(Topic::Rules, 0) else {
             bail!("Kafka did not tell the end of the topic `rules`; try again");

@@ -18,7 +18,8 @@ fn the_demo_prints_plain_lines_without_a_terminal() {
         " store ",
         " signal ",
         "over-admitted",
-        "under-admitted",
+        "denials had room in an exact window: units are",
+        "calls\n                that its quota allows in 10 s",
         "signal lag      p50",
     ] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);
@@ -40,7 +41,8 @@ fn the_demo_prints_the_same_events_over_real_servers() {
         " store ",
         " signal ",
         "over-admitted",
-        "under-admitted",
+        "had room in an exact window: units are counted",
+        "calls that its\n                quota allows in 10 s",
         "signal lag      p50",
     ] {
         assert!(done.out.contains(expected), "{expected}: {}", done.out);

@@ -35,5 +35,8 @@ mod admin;
 mod tls;
 mod config;
 mod digest_key;
+mod files;
+mod foreign_answers;
+mod escapes;
 mod man_and_completions;
 mod caps;

@@ -2,6 +2,8 @@
 
 use std::process::{Command, Stdio};
 
+use tollgate_core::clock::Stopwatch;
+
 use crate::support::{file, finish, tollgate};
 
 const GOOD: &str = "\
@@ -186,4 +188,22 @@ fn control_characters_of_a_file_are_escaped() {
         assert!(words.contains(&told.replace(' ', "")), "{all}");
         assert!(!all.contains('\u{1b}'), "{all}");
     }
+}
+
+/// A Kafka that is away is told in one sentence, without the texts of its client.
+#[test]
+fn publishing_to_a_kafka_that_is_away_fails_within_seconds() {
+    let began = Stopwatch::start();
+    let failed = finish(&mut tollgate(&["rules", "publish", "../rules.yaml", "--kafka", "127.0.0.1:1"]));
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    let told = "error: Kafka at 127.0.0.1:1 does not answer within 5 s; start it, or correct the address\n";
+    assert_eq!((failed.exit, &*failed.out, &*failed.err), (1, "", told));
+}
+
+#[test]
+fn a_rules_file_is_read_from_standard_input() {
+    let rules = std::fs::File::open("../rules.yaml").expect("a file");
+    let said = finish(tollgate(&["rules", "validate", "-"]).stdin(rules));
+    assert!(said.exit == 0 && said.err.contains("-: valid, 3 rules"), "{}", said.err);
+    assert!(said.out.lines().all(|line| line.trim_end() == line), "no line ends with blanks: {}", said.out);
 }

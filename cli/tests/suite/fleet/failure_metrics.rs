@@ -17,7 +17,7 @@ const LINES: [(&str, &str); 7] = [
     ("the store's clock stepped back by", "check the time service of the store's host"),
     ("signals decide, or each rule's on_failure", "check that it runs and is not overloaded, and the network to it"),
     ("the store answers again and decides", "gw-1"),
-    ("so the size of the fleet stays as known last (1)", "check the network to Kafka and Redis"),
+    ("so the size of the fleet stays as known last (1)", "check the network to the servers of this agent"),
     ("the size of the fleet (1) is followed again", "gw-1"),
     ("the connection to Kafka is lost", "start it or correct its address"),
 ];

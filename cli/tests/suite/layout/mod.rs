@@ -17,6 +17,7 @@ const CRATES: &[(&str, &str, u32)] = &[
     ("common/rules", "lib.rs", 1),
     ("common/wire", "lib.rs", 1),
     ("common/metrics", "lib.rs", 0),
+    ("common/files", "lib.rs", 0),
     ("common/listen", "lib.rs", 1),
     ("common/bus", "lib.rs", 1),
     ("common/librdkafka", "lib.rs", 2),

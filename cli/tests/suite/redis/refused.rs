@@ -37,7 +37,7 @@ fn a_refusal_is_a_line_with_its_own_remedy() {
     let mut cases = vec![
         (format!("{}/99", primary.url()), "a number below its setting databases"),
         (secret.url(), "give the password that the server has"),
-        (wrong, "give the password that the server has"),
+        (wrong, "refuses the password or the user, which came from the address of --redis"),
         (replica.url(), "give the address of the primary"),
     ];
     cases.extend(renamed.iter().map(|redis| (redis.url(), "remove rename-command for the commands of Tollgate")));

@@ -4,14 +4,14 @@
 //! librdkafka gets the texts and not the paths: what it uses can be compared with what the files hold later.
 
 use std::fmt;
-use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use tollgate_files::reread_text;
 
 use crate::BusError;
 
 /// Maximum length of a file with a password, a certificate or a key, in bytes.
-const FILE_LEN_MAX: u64 = 1 << 20;
-const CHECK_PATH: &str = "check the path and its permissions";
+const FILE_LEN_MAX: usize = 1 << 20;
 
 /// Login at the brokers, and TLS to them.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -166,21 +166,12 @@ impl KafkaAccess {
     }
 }
 
-/// Reads a regular file: a pipe could be read only once, and has no end before its writer ends it.
+/// Reads a file that is read again while the process runs.
 fn read_text(path: &Path, flag: &str) -> Result<String, BusError> {
-    let refuse = |reason: &str, remedy| BusError::setting(flag, &format!("{}: {reason}", path.display()), remedy);
-    let unreadable = |error: std::io::Error| refuse(&error.to_string(), CHECK_PATH);
-    let metadata = std::fs::metadata(path).map_err(unreadable)?;
-    if !metadata.is_file() {
-        return Err(refuse("this is no regular file", "name one; it is read again while the process runs"));
-    }
-    let mut text = String::new();
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    file.take(FILE_LEN_MAX + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > FILE_LEN_MAX {
-        return Err(refuse("it is longer than 1 MiB", CHECK_PATH));
-    }
-    Ok(text)
+    reread_text(path, FILE_LEN_MAX).map_err(|error| {
+        let (reason, remedy) = error.parts();
+        BusError::setting(flag, &reason, remedy)
+    })
 }
 
 impl fmt::Debug for KafkaAccess {

@@ -78,6 +78,7 @@ impl Cluster {
     ) -> Result<Arc<Self>, RedisAddressError> {
         let access = Arc::new(settings.checked_access()?);
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
+        let errors = errors.with_password_from(access.password_from.clone());
         Ok(Arc::new_cyclic(|own| Self {
             own: own.clone(),
             dialer: Dialer::new(access.clone()),

@@ -51,6 +51,7 @@ impl RedisConnection {
     pub fn new(settings: &RedisSettings, clock: Arc<dyn Clock>, ping: Script) -> Result<Self, RedisAddressError> {
         let access = settings.checked_access()?;
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
+        let errors = errors.with_password_from(access.password_from.clone());
         let (socket, schedule) = (CurrentSocket::default(), Mutex::default());
         Ok(Self {
             search: PrimarySearch::new(Arc::new(access)),
@@ -72,6 +73,7 @@ impl RedisConnection {
         redirects: Weak<dyn Redirects>,
     ) -> Self {
         let errors = ErrorLog::new(access.address.to_string(), clock.clone());
+        let errors = errors.with_password_from(access.password_from.clone());
         let (socket, schedule, redirects) = (CurrentSocket::default(), Mutex::default(), Some(redirects));
         Self { search: PrimarySearch::of_member(access, member), clock, ping, errors, socket, schedule, redirects }
     }

@@ -6,8 +6,8 @@
 //!
 //! Both name the decision, and are made once: the store knows their requests by [`DecidedCall::correction`], whichever
 //! agents they come through. An agent that corrects a call without the store remembers the correction (`Corrections`)
-//! until the store learns of it: a refund with the units that it refunds, by `backfill`. Until then,
-//! another agent may make the same refund again.
+//! until the store learns of it: a refund with the units that it refunds, by `backfill`. Until then, another agent may make
+//! the same refund again. Settlements without a decision charge at most one quota in a window (`UnnamedSettlements`).
 //!
 //! Under `consistency: eventual`, no store knows the units: the agent corrects its own usage, and the aggregator the
 //! count. A repetition at another agent is made again.
@@ -130,7 +130,10 @@ impl Engine {
         };
         let mut charges = Charges::new();
         for (matched, has_place) in matched.into_iter().zip(have_places) {
-            let units = correction.units_of(&matched, call.cost());
+            let mut units = correction.units_of(&matched, call.cost());
+            if let Correction::Settle(_, None) = correction {
+                units = self.store.take_unnamed(&matched, units, context.now);
+            }
             if units == 0 {
                 continue;
             }

@@ -153,3 +153,26 @@ fn a_call_that_was_denied_before_its_late_answer_gives_the_slots_of_a_rule_in_sh
     let refunded = |charge: &Charge| matches!(charge.mode, ChargeMode::Refund { .. });
     assert_eq!(backfill.charges().iter().map(refunded).collect::<Vec<_>>(), [true, true]);
 }
+
+/// One settlement without a decision may be of many calls, so all of a window together charge one quota; one with a decision is
+/// made in full.
+#[test]
+fn settlements_without_a_decision_charge_one_quota_in_a_window() {
+    let rule = Rule::per("tokens", &["api_key"], "10/min".parse().expect("a quota"));
+    let engine = Engine::new(EngineSettings::new("a", START), RuleSet::new(1, [rule]));
+    let call = call();
+    let charged = |ms: u64, units: i64, decided: Option<&DecidedCall>| {
+        let now = START.plus_ms(ms);
+        engine.note_store_time(now, now, now);
+        let asked = begin_at(&engine, now, Operation::Settle { call: &call, units, decided });
+        let request = asked.err();
+        request.map_or(0, |request| request.charges().iter().map(|charge| charge.cost).sum::<u64>())
+    };
+    assert_eq!((charged(0, 4, None), charged(10, 100, None), charged(59_999, 1, None)), (4, 6, 0));
+    let mut request = begin_at(&engine, START, Operation::check(&call)).expect_err("the store is asked");
+    let answered = answer(&request, START, |_| true);
+    let decision = sole(engine.finish(START, &mut request, Ok(answered)));
+    let decided = DecidedCall::new(&engine.settings().digest_key, &call, &decision).expect("it is admitted");
+    assert_eq!(charged(59_999, 7, Some(&decided)), 7);
+    assert_eq!(charged(60_000, 100, None), 10, "the next window");
+}

@@ -1,4 +1,4 @@
-//! Corrections that were made without the store, and resets: a counter that was emptied is forgotten here, and older facts about it
+//! Corrections that the store does not know or cannot name, and resets: a counter that was emptied is forgotten here, and older facts about it
 //! are dropped.
 
 use tollgate_core::clock::Timestamp;
@@ -7,6 +7,7 @@ use tollgate_core::messages::presence::CounterReset;
 
 use super::state::StoreLink;
 use crate::counters::forget;
+use crate::rules::MatchedRule;
 use crate::store::resets::Resets;
 
 impl StoreLink {
@@ -20,6 +21,12 @@ impl StoreLink {
         if let Some(request) = request {
             self.corrections.lock().add(request, decided);
         }
+    }
+
+    /// Returns the part of the units of a settlement without an id that may still be charged on this counter.
+    pub(crate) fn take_unnamed(&self, matched: &MatchedRule<'_>, units: u64, now: Timestamp) -> u64 {
+        let quota = (matched.policy.units_over_regions(), matched.policy.window.width_ms());
+        self.unnamed_settlements.lock().take(matched.counter, quota, units, now)
     }
 
     pub(crate) fn resets(&self) -> &Resets {

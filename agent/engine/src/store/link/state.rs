@@ -16,6 +16,7 @@ use crate::store::corrections::Corrections;
 use crate::store::losses::Losses;
 use crate::store::outbox::{Outbox, PendingEntries};
 use crate::store::resets::Resets;
+use crate::store::unnamed_settlements::UnnamedSettlements;
 use crate::time::{LeaseEpochs, ServerClock};
 
 /// Link of one agent to its store: the state of each primary, and what is known beside the store.
@@ -30,6 +31,7 @@ pub(crate) struct StoreLink {
     pub(super) resets: Resets,
     /// Corrections that the store does not know.
     pub(super) corrections: Mutex<Corrections>,
+    pub(super) unnamed_settlements: Mutex<UnnamedSettlements>,
 }
 
 /// One primary of the store: its time, its health, and the charges that wait for it. A fact about a counter belongs to the
@@ -70,6 +72,7 @@ impl StoreLink {
             entries: PendingEntries::default(),
             resets: Resets::default(),
             corrections: Mutex::default(),
+            unnamed_settlements: Mutex::default(),
         }
     }
 }
