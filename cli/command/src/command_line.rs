@@ -1,11 +1,13 @@
 //! Command lines with an environment variable for each flag, and without passwords.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::Write;
 use std::num::NonZeroU32;
 
 use clap::builder::Resettable;
 use clap::{Arg, ArgMatches, Command};
+use tollgate_core::one_line::printable;
 
 use crate::exit::{Exit, Usage};
 use crate::output;
@@ -64,7 +66,17 @@ pub fn parse(
         }
         Err(error) => match explain(&error) {
             Some(text) => Err(Usage(text).into()),
-            None => error.exit(),
+            None => end(&error, args),
         },
     }
+}
+
+/// Ends the process with an error of clap. An error about arguments with control characters has neither these nor colors.
+fn end(error: &clap::Error, args: &[OsString]) -> ! {
+    let is_hostile = |arg: &OsString| matches!(printable(&arg.to_string_lossy()), Cow::Owned(_));
+    if args.iter().any(is_hostile) {
+        output::note(error.render().to_string().trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }

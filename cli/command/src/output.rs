@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write, stderr};
 use clap::ValueEnum;
 use comfy_table::{ContentArrangement, Row, Table, presets};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use tollgate_core::one_line::printable;
 
 /// Width of a table for people, in characters.
 const WIDTH_MAX: u16 = 80;
@@ -19,14 +20,14 @@ pub enum Format {
     Json,
 }
 
-/// Writes text and ends the line.
+/// Writes text and ends the line. Control characters are escaped, because a text may repeat a log or a server's answer.
 ///
 /// # Errors
 /// As [`written`].
 pub fn say(text: impl Display) -> io::Result<()> {
     let text = text.to_string();
     let mut out = io::stdout().lock();
-    written(writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush()))
+    written(writeln!(out, "{}", printable(text.trim_end())).and_then(|()| out.flush()))
 }
 
 /// Names standard output in the error of writing to it. A closed pipe is not an error, because the reader may have read
@@ -48,9 +49,9 @@ pub fn announce(text: impl Display) {
     }
 }
 
-/// Writes a message to standard error. A failure is ignored, because there is no other place to report it.
+/// Writes a message to standard error, with its control characters escaped. A failure is ignored, because there is no other place to report it.
 pub fn note(text: impl Display) {
-    let _ = writeln!(stderr(), "{text}");
+    let _ = writeln!(stderr(), "{}", printable(&text.to_string()));
 }
 
 /// Writes the same data as text or as JSON.

@@ -30,14 +30,27 @@ pub fn excerpt(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}… ({} bytes more)", one_line(&text[..end]), text.len() - end))
 }
 
-/// Returns true for control characters, and for the two line breaks of Unicode that are none.
+/// Returns a text of several lines for a terminal, or JSON, with its control characters escaped as `\u001b`, except line breaks and
+/// tabs. JSON stays valid and keeps its meaning.
+#[must_use]
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_moving = |c: char| is_control(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_moving) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if is_moving(c) { format!("\\u{:04x}", u32::from(c)) } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
+/// Returns true for control characters, for the two line breaks of Unicode that are none, and for characters that turn the direction
+/// of the text after them.
 fn is_control(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}')
+    c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{excerpt, one_line};
+    use super::{excerpt, one_line, printable};
 
     #[test]
     fn control_characters_are_escaped_and_nothing_else() {
@@ -48,6 +61,15 @@ mod tests {
             ("\u{1b}[2J\0\u{7f}\u{85}\u{2028}", "\\u{1b}[2J\\u{0}\\u{7f}\\u{85}\\u{2028}"),
         ] {
             assert_eq!(one_line(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_text_of_several_lines_keeps_its_lines() {
+        for (text, expected) in
+            [("a\n\tb é", "a\n\tb é"), ("a\u{1b}[2J\n\u{9b}1m\r\u{202e}", "a\\u001b[2J\n\\u009b1m\\u000d\\u202e")]
+        {
+            assert_eq!(printable(text), expected);
         }
     }
 
