@@ -5,7 +5,7 @@ mod decisions;
 
 use std::io::{ErrorKind, Write};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tollgate::RuleSet;
@@ -71,7 +71,9 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
     }
     let options = LogOptions { client: args.client.clone().unwrap_or_default(), map: args.json.clone() };
     let calls_max = if args.show { CALLS_SHOWN } else { usize::MAX };
-    let reading = progress_bar("reading   {bar:40} {bytes} of {total_bytes}")?;
+    let is_piped = args.logs.iter().any(|log| log == Path::new("-"));
+    let reading = if is_piped { "reading   {bytes}" } else { "reading   {bar:40} {bytes} of {total_bytes}" };
+    let reading = progress_bar(reading)?;
     let input = ReplayInput::read(&args.logs, Reading { rules: &rules, options: &options, calls_max }, &reading)?;
     refuse(&input, args.show)?;
     if args.show {

@@ -1,6 +1,6 @@
 //! The steps of every command that changes the published rules: the difference, the question, the publication.
 
-use std::io::{BufRead, IsTerminal, stdin, stderr};
+use std::io::{BufRead, IsTerminal, stderr, stdin};
 
 use anyhow::bail;
 use tollgate_command::exit::{Exit, Usage};
@@ -52,7 +52,10 @@ impl ChangeArgs {
                 match (&difference, before) {
                     (Some(table), _) => output::say(table)?,
                     (None, Some(before)) => {
-                        output::say(format_args!("No difference to generation {}, which is in force.", before.generation))?;
+                        output::say(format_args!(
+                            "No difference to generation {}, which is in force.",
+                            before.generation
+                        ))?;
                     }
                     (None, None) => output::say("No rules are in force, and these limit nothing.")?,
                 }

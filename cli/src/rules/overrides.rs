@@ -11,7 +11,9 @@ use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::{RuleSet, TIER, TimedEnd, parse_duration_ms};
-use tollgate_rules::{OVERRIDES_LEN_MAX, Override, OverrideEffect, display, overrides_text, read_overrides, read_published};
+use tollgate_rules::{
+    OVERRIDES_LEN_MAX, Override, OverrideEffect, display, overrides_text, read_overrides, read_published,
+};
 
 use super::change::{ChangeArgs, short_text};
 use super::published::{PublishedArgs, RulesPlace, utc};
@@ -175,7 +177,9 @@ fn change(
         overrides.extend(effects.iter().map(|effect| Override { effect: effect.clone(), end: end.clone() }));
     }
     if overrides.len() > OVERRIDES_LEN_MAX {
-        bail!("{OVERRIDES_LEN_MAX} overrides are in force, and there may be no more; remove some, or write them into the file");
+        bail!(
+            "{OVERRIDES_LEN_MAX} overrides are in force, and there may be no more; remove some, or write them into the file"
+        );
     }
     let Published { name, text, .. } = place.find(None)?.published.clone();
     let published = Published { name, text, overrides: overrides_text(&overrides), ..Published::default() };

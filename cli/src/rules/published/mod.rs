@@ -4,6 +4,6 @@ mod publication;
 mod kafka_log;
 mod place;
 
-pub(super) use publication::{KeptPublication, author, utc};
 pub(super) use kafka_log::KafkaRules;
 pub(super) use place::{PublishedArgs, RulesPlace};
+pub(super) use publication::{KeptPublication, author, utc};

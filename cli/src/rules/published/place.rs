@@ -50,7 +50,8 @@ impl PublishedArgs {
             (Some(kafka), _) => kafka.publications().cloned().collect(),
             (None, Some(mirror)) => runtime.block_on(from_redis(mirror))?,
             (None, None) => {
-                let text = "name where the rules are published: --kafka BROKERS, or --redis URL in a fleet without Kafka";
+                let text =
+                    "name where the rules are published: --kafka BROKERS, or --redis URL in a fleet without Kafka";
                 bail!(Usage(text.to_owned()))
             }
         };
@@ -71,7 +72,8 @@ impl RulesPlace {
 
     /// Returns a publication; without a generation the one in force.
     pub(in super::super) fn find(&self, generation: Option<Generation>) -> anyhow::Result<&KeptPublication> {
-        let newest = self.in_force().context("no rules are published yet; publish some with `tollgate rules publish FILE`")?;
+        let newest =
+            self.in_force().context("no rules are published yet; publish some with `tollgate rules publish FILE`")?;
         let Some(generation) = generation else { return Ok(newest) };
         let found = self.kept.iter().find(|kept| kept.generation == generation);
         found.with_context(|| {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::{file, finish, tollgate};
 
 /// Lines with `IP`, `SS` for the second and `PATH`, in the form of each server.
-const LINES: [(&str, &str); 41] = [
+const LINES: [(&str, &str); 42] = [
     ("combined", r#"IP - - [18/Nov/2024:16:55:SS +0000] "GET PATH HTTP/1.1" 200 5 "-" "x""#),
     ("common", r#"IP - ann [18/Nov/2024:16:55:SS +0000] "GET PATH HTTP/1.1" 200 5"#),
     ("zone", r#"IP - - [18/Nov/2024:22:25:SS +0530] "GET PATH HTTP/1.1" 200 5 "-" "x""#),
@@ -85,6 +85,7 @@ const LINES: [(&str, &str); 41] = [
     ("shipped.json", r#"{"message": "JSONED", "@timestamp": "2024-11-18T16:55:59Z", "agent": {"type": "filebeat"}}"#),
     ("syslog", "Nov 18 16:55:SS web1 nginx: COMBINED"),
     ("syslog-new", "<190>1 2024-11-18T16:55:SS.123Z web1 nginx 7 - - COMBINED"),
+    ("syslog-of-address", "2024-11-18T16:55:SS.123456+00:00 10.0.0.9 nginx: COMBINED"),
     ("time-stamps", "2024-11-18T16:55:SS.123Z COMBINED"),
     ("grep", "access.log.1:COMBINED"),
     ("calls.json", r#"{"time": 17319489SS, "descriptors": {"ip": "IP"}}"#),
@@ -155,6 +156,16 @@ fn a_line_that_does_not_name_its_client_is_refused_with_the_field() {
             "two.json",
             r#"{"time": 1731948900, "client_ip": "203.0.113.7", "remote_addr": "192.0.2.3"}"#.to_owned(),
             "choose with --client",
+        ),
+        ("tagged", combined("10.0.0.9 nginx: 203.0.113.7"), "before the time begins with no address"),
+        ("host-in-prefix", combined("10.0.0.9 - 203.0.113.7"), "has an address in place of the user"),
+        (
+            "shipped.json",
+            format!(
+                r#"{{"timestamp": 1731948900, "client": "10.0.0.9", "message": "{}"}}"#,
+                COMBINED.replace("IP", "203.0.113.7").replace('"', "\\\"")
+            ),
+            "name different clients",
         ),
         ("headless", "2024-11-18\t16:55:00\tFRA56\t203.0.113.7".to_owned(), "no line `#Fields:`"),
     ] {

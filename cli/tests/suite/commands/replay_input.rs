@@ -125,6 +125,7 @@ fn control_characters_of_a_log_are_escaped() {
         &["replay", "--limit", "1/min per user, endpoint"][..],
         &["replay", "--limit", "1/min per user", "--format", "json"],
         &["replay", "--show"],
+        &["replay", "--limit", "1/min per user", "--decisions", "-"],
     ] {
         for log in [&log, &only_bad] {
             let done = finish(tollgate(args).arg(log));

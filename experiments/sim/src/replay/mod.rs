@@ -20,6 +20,7 @@ use serde_json::json;
 use tollgate::RuleSet;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::decision::Decision;
+use tollgate_core::one_line::printable;
 use tollgate_core::rules::{MatchResult, ResolvedCall};
 
 use crate::AnsweredCall;
@@ -100,7 +101,7 @@ fn write_decision(out: &mut dyn Write, is_of_fleet: bool, answered: &AnsweredCal
         line["agent"] = (answered.agent + 1).into();
         line["answered_ms"] = answered.answered.as_ms().into();
     }
-    writeln!(out, "{line}")
+    writeln!(out, "{}", printable(&line.to_string()))
 }
 
 fn denied_by(decision: &Decision) -> Option<&str> {

@@ -83,7 +83,9 @@ fn parse_head<'a>(head: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
         call.add_address(AddressKind::Forwarded, "x_forwarded_for", list);
         rest = after.trim_start();
     } else if let Some((ident, user)) = rest.split_once(BLANKS) {
-        if !is_absent(ident) && call.addresses.iter().all(|field| !is_address(&field.text)) {
+        // A tag such as `nginx:` shows that a prefix stands before the line, so the first address may be that of another machine.
+        let is_prefixed = ident.ends_with(':') || call.addresses.iter().all(|field| !is_address(&field.text));
+        if !is_absent(ident) && is_prefixed {
             return Err(format!("`{}` before the time begins with no address", excerpt(head.trim())));
         }
         rest = user;
@@ -98,6 +100,8 @@ fn parse_head<'a>(head: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
     if address::ip_list(user).is_some() {
         // A list of proxies in place of the user.
         call.add_address(AddressKind::Client, "user", user);
+    } else if user.split(BLANKS).any(is_address) {
+        return Err(format!("`{}` before the time has an address in place of the user", excerpt(head.trim())));
     } else {
         call.user = (!is_absent(user)).then(|| unescape(user));
     }
@@ -242,6 +246,14 @@ mod tests {
             (
                 "app web1 x 1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
                 "`app web1 x 1.1.1.1 - -` before the time begins with no address",
+            ),
+            (
+                "2015-05-17T10:05:03Z 10.0.0.9 nginx: 1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
+                "`2015-05-17T10:05:03Z 10.0.0.9 nginx: 1.1.1.1 - -` before the time begins with no address",
+            ),
+            (
+                "10.0.0.9 - 1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
+                "`10.0.0.9 - 1.1.1.1 - -` before the time has an address in place of the user",
             ),
         ] {
             assert_eq!(parse(line).err().as_deref(), Some(why), "{line}");

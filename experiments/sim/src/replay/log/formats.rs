@@ -75,6 +75,9 @@ const fn json_of(name: &'static str, fields: &'static JsonFields) -> LogFormat {
     LogFormat { name, reader: FormatReader::Json(fields) }
 }
 
+/// Name of the format that goes by the names of fields alone.
+pub(super) const USUAL_NAME: &str = "JSON with usual names (nginx, Apache)";
+
 pub(super) static FORMATS: [LogFormat; 15] = [
     LogFormat { name: "JSON with named fields", reader: FormatReader::Mapped },
     LogFormat { name: "JSON of Tollgate", reader: FormatReader::Own },
@@ -83,7 +86,7 @@ pub(super) static FORMATS: [LogFormat; 15] = [
     json_of("JSON of Google Cloud", &json::GOOGLE),
     json_of("JSON of Azure", &json::AZURE),
     json_of("JSON of Cloudflare", &json::CLOUDFLARE),
-    json_of("JSON with usual names (nginx, Apache)", &json::USUAL),
+    json_of(USUAL_NAME, &json::USUAL),
     text("application load balancer of AWS", aws_balancer::detects_alb, aws_balancer::parse_alb),
     text("classic load balancer of AWS", aws_balancer::detects_classic, aws_balancer::parse_classic),
     text("network load balancer of AWS (connections)", aws_balancer::detects_nlb, aws_balancer::parse_nlb),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::address::LoggedClient;
 use super::client_choice::ClientChoice;
 use super::containers;
-use super::formats::{FORMATS, FormatFacts, LogText};
+use super::formats::{FORMATS, FormatFacts, LogText, USUAL_NAME};
 use super::json;
 use super::log_call::LogCall;
 use super::messages::is_message;
@@ -103,7 +103,10 @@ impl<'o> LogDecoder<'o> {
         let mut reason = None;
         // A line of a format that does not read it is of no other format: a looser one would take a wrong field for the client.
         if let Some((read, name)) = FORMATS.iter().find_map(|format| Some((format.read(&line, facts)?, format.name))) {
-            match read.and_then(|call| self.with_client(call, name)) {
+            match read
+                .and_then(|call| self.with_client(call, name))
+                .and_then(|read| self.unambiguous(read, &line, depth))
+            {
                 Ok(read) => return Ok(read),
                 Err(why) => reason = Some(why),
             }
@@ -172,6 +175,20 @@ impl<'o> LogDecoder<'o> {
             None => json::USUAL.parse(object, facts.client).and_then(|call| self.with_client(call, "JSON")),
         };
         usual.map_err(NoCall::Unreadable)
+    }
+
+    /// Refuses JSON with usual names that holds the line of another client: then its own fields are those of the machine that
+    /// shipped the line.
+    fn unambiguous<'a>(&self, read: ReadCall<'a>, line: &LogText<'_>, depth: usize) -> Result<ReadCall<'a>, String> {
+        let is_named = self.options.client != ClientChoice::Known || !self.options.map.is_empty();
+        let object = line.object.as_ref().filter(|_| read.format == USUAL_NAME && !is_named && depth < DEPTH_MAX);
+        let Some((_, _, text)) = object.and_then(containers::of_json) else { return Ok(read) };
+        match self.interpret(&text, depth + 1) {
+            Ok(inner) if inner.client != read.client => Err("the object and the line in it name different clients; \
+                 replay the lines in it: `jq -r '.message // .log' FILE | tollgate replay -`, or choose with --client"
+                .to_owned()),
+            _ => Ok(read),
+        }
     }
 
     fn with_client<'a>(&self, call: LogCall<'a>, format: &'static str) -> Result<ReadCall<'a>, String> {

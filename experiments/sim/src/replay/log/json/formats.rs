@@ -177,6 +177,7 @@ pub(in crate::replay::log) static USUAL: JsonFields = JsonFields {
         "response_code",
         "response.status",
         "response",
+        "code",
         "http.response.status_code",
         "sc-status",
     ],
