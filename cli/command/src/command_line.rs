@@ -74,18 +74,17 @@ pub fn parse(
                 let text = error.render().to_string();
                 return Err(Usage(one_sentence(text.trim_start_matches("error: "))).into());
             }
-            exit_if_unprintable(&error);
-            error.exit()
+            end(&error, args)
         }
     }
 }
 
-/// Ends the process as clap does, if the error quotes characters that control a terminal: they are escaped, in a text without
-/// colours.
-fn exit_if_unprintable(error: &clap::Error) {
-    let text = error.render().to_string();
-    if let Cow::Owned(escaped) = printable(&text) {
-        output::note(escaped.trim_end());
+/// Ends the process with an error of clap. An error about arguments with control characters has neither these nor colors.
+fn end(error: &clap::Error, args: &[OsString]) -> ! {
+    let is_hostile = |arg: &OsString| matches!(printable(&arg.to_string_lossy()), Cow::Owned(_));
+    if args.iter().any(is_hostile) {
+        output::note(error.render().to_string().trim_end());
         std::process::exit(error.exit_code());
     }
+    error.exit()
 }

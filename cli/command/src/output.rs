@@ -24,7 +24,7 @@ pub enum Format {
     Json,
 }
 
-/// Writes text and ends the line.
+/// Writes text and ends the line. Control characters are escaped, because a text may repeat a log or a server's answer.
 ///
 /// # Errors
 /// As [`written`].
@@ -54,7 +54,7 @@ pub fn announce(text: impl Display) {
     }
 }
 
-/// Writes a message to standard error. A failure is ignored, because there is no other place to report it.
+/// Writes a message to standard error, with its control characters escaped. A failure is ignored, because there is no other place to report it.
 pub fn note(text: impl Display) {
     let _ = writeln!(stderr(), "{}", printable(&text.to_string()));
 }

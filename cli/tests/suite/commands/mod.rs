@@ -3,6 +3,9 @@
 mod help;
 mod demo;
 mod replay;
+mod replay_formats;
+mod replay_input;
+mod replay_clients;
 mod rules;
 mod rules_output;
 mod rules_settings;

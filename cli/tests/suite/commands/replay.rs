@@ -45,7 +45,7 @@ fn decisions_are_written_in_the_order_of_the_calls() {
     assert_eq!(done.exit, 0, "{}", done.err);
     let lines: Vec<Value> = std::fs::read_to_string(out).unwrap().lines().map(json).collect();
     let expected = [
-        r#"{"time_ms": 1000, "descriptors": {"k": "b"}, "cost": 1, "allowed": true, "rule": null, "remaining": 0}"#,
+        r#"{"time_ms": 1000, "descriptors": {"k": "b"}, "cost": 1, "allowed": true, "rule": "per-k", "remaining": 0}"#,
         r#"{"time_ms": 2000, "descriptors": {"k": "b"}, "cost": 1, "allowed": false, "rule": "per-k", "remaining": 0}"#,
     ];
     assert_eq!(lines, expected.map(json));
@@ -91,12 +91,14 @@ fn the_reason_why_a_rule_applies_to_no_call_is_true() {
 fn standard_input_is_read_and_bad_lines_are_reported() {
     let mut command = tollgate(&["replay", "-", "--limit", "5/s per ip", "--format", "json"]);
     let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
-    let lines = b"nonsense\n1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 1\n";
-    child.stdin.take().unwrap().write_all(lines).unwrap();
+    let call = "1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 1\n";
+    let lines = format!("nonsense\n{}", call.repeat(19));
+    child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
     let done = child.wait_with_output().unwrap();
     let report = json(&String::from_utf8(done.stdout).unwrap());
-    assert_eq!((&report["calls"], &report["bad_lines"]), (&1.into(), &1.into()));
-    assert_eq!(String::from_utf8(done.stderr).unwrap(), "warning: stdin:1: not an access log line and not JSON\n");
+    assert_eq!((&report["calls"], &report["bad_lines"]), (&19.into(), &1.into()));
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert!(said.starts_with("warning: stdin:1: not a line of a known access log"), "{said}");
 }
 
 #[test]
@@ -129,7 +131,24 @@ fn the_report_of_a_fleet_names_its_agents_and_delays() {
     assert_eq!(named, [Some(2), Some(10), Some(3)]);
     let report = json(&finish(&mut tollgate(&["replay", TRACE, "--limit", "20/min per ip", "--format", "json"])).out);
     let keys: Vec<&String> = report.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["bad_lines", "calls", "rules"]);
+    let expected = [
+        "admitted",
+        "bad_lines",
+        "bad_lines_shown",
+        "calls",
+        "denied",
+        "disordered",
+        "formats",
+        "from",
+        "limited_callers",
+        "messages",
+        "most_limited",
+        "rules",
+        "timeline",
+        "to",
+        "warnings",
+    ];
+    assert_eq!(keys, expected);
 }
 
 #[test]

@@ -40,7 +40,8 @@ fn rules_validate_fits_80_columns() {
 fn replay_fits_80_columns() {
     let rules = file("width.yaml", RULES);
     let nonsense = "nonsense\n".repeat(2);
-    let log = format!("{CALL}\n{}\n{nonsense}", CALL.replace("1000", "1001"));
+    let calls: String = (1000..1040).map(|time| CALL.replace("1000", &time.to_string()) + "\n").collect();
+    let log = calls + &nonsense;
     let log = file("a-folder-with-a-long-name-for-the-logs-of-all-gateways-of-all-regions/width.jsonl", &log);
     assert!(assert_fits(&["replay", log.to_str().unwrap(), "--rules", rules.to_str().unwrap()]) > 20);
     let trace = "../experiments/traces/apache_combined_10k.log.gz";

@@ -14,10 +14,7 @@ const TYPES_WITH: [(&str, &[&str]); 7] = [
     // Collection of rows for publication.
     ("Round", &["Round", "RoundNumber", "BatchRounds", "CoveredRounds"]),
     // Of a text or of a cache.
-    (
-        "Line",
-        &["OneLine", "BadLine", "JsonLine", "JsonLineFields", "AccessLogLine", "RulesWithLines", "CacheLines", "Line"],
-    ),
+    ("Line", &["OneLine", "BadLine", "RulesWithLines", "CacheLines", "Line"]),
     // Decided lately by a thread.
     ("Known", &["KnownCall", "KnownCalls", "KnownCallMut", "KnownDenial", "KnownRow", "KnownRows"]),
     // Life of an agent, or time between two ends of leases.

@@ -1,62 +1,61 @@
-//! Input of a replay: files or standard input, plain or gzip, sorted by time.
+//! Input of a replay: files or standard input, plain or gzip.
 //!
-//! A recording stores each text once and each call in a few words, so a log of many millions of lines fits in memory.
+//! The calls of all files are sorted by time. Within a file, a server writes a line when the call has ended, so lines are a little out
+//! of order. A line that is further back is counted, because the file may be two logs in one.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use foldhash::fast::RandomState;
-use http::HeaderMap;
-use indexmap::IndexSet;
 use indicatif::ProgressBar;
-use tollgate::request::{client_ip, normalize};
-use tollgate::{Call, RuleSet};
-use tollgate_core::clock::Timestamp;
-use tollgate_core::rules::DescriptorSource;
+use serde::Serialize;
+use tollgate::RuleSet;
 
-use super::{access_log, json_line};
+use super::address_counts::AddressCounts;
+use super::log::{BEGINNING_LEN, ClientChoice, LogDecoder, LogOptions, NoCall, ReadCall, refused_file};
+use super::recording::Recording;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-const BAD_LINES_SHOWN_MAX: usize = 5;
+const BAD_LINES_SHOWN_MAX: usize = 3;
 /// Longest line that is parsed, in bytes; a longer one is a bad line.
 const LINE_LEN_MAX: usize = 1 << 20;
-const IPV6_PREFIX: u8 = 64;
+/// Time by which a line may be older than one before it, in ms.
+const DISORDER_MS_MAX: u64 = 5 * 60_000;
+/// Part of the lines that may be unreadable, as a divisor: 5%.
+const BAD_PART: u64 = 20;
 
 /// Reason why a log cannot be read.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {error}; check the path and its permissions")]
-pub struct InputError {
-    path: String,
-    error: std::io::Error,
+pub enum InputError {
+    /// The file is missing, or reading it failed.
+    #[error("{path}: {error}; check the path and its permissions")]
+    Unreadable {
+        /// Path of the file.
+        path: String,
+        /// Reason of the system.
+        error: std::io::Error,
+    },
+    /// The format of the file is known and not read.
+    #[error("{path}: this is {format}, which is not read; convert it: `{remedy}`")]
+    Refused {
+        /// Path of the file.
+        path: String,
+        /// Format of the file.
+        format: &'static str,
+        /// Command that converts the file.
+        remedy: String,
+    },
 }
 
 /// Line that is not a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BadLine {
     /// `access.log:17`.
     pub place: String,
     /// Reason.
     pub reason: String,
-}
-
-/// Calls in order of time; ties in order of the files.
-#[derive(Debug, Default)]
-pub struct Recording {
-    /// Distinct texts; a pair names them by their indexes.
-    texts: IndexSet<Box<str>, RandomState>,
-    pairs: Vec<(u32, u32)>,
-    calls: Vec<RecordedCall>,
-    /// Number of lines that are not calls.
-    pub bad_lines: u64,
-    /// The first of them, at most five.
-    pub bad_lines_shown: Vec<BadLine>,
-    /// Archives of which only the calls before a damaged place are read.
-    pub damaged: Vec<DamagedArchive>,
 }
 
 /// Archive that is damaged or cut off.
@@ -70,35 +69,67 @@ pub struct DamagedArchive {
     reason: String,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct RecordedCall {
-    time_ms: u64,
-    cost: u64,
-    first_pair: u32,
-    pairs: u32,
+/// Facts about the lines of all files.
+#[derive(Debug, Default)]
+pub struct ReadCounts {
+    /// Number of lines that are not calls.
+    pub bad: u64,
+    /// The first of them, at most three.
+    pub bad_shown: Vec<BadLine>,
+    /// Number of messages of servers between the calls.
+    pub messages: u64,
+    /// Number of calls that are more than five minutes older than one before them in their file, and the place of the first.
+    pub disordered: u64,
+    /// Place of the first of these.
+    pub disordered_first: Option<String>,
+    /// Calls by format, and by all that was around their lines.
+    pub formats: BTreeMap<String, u64>,
+    /// Archives of which only the calls before a damaged place are read.
+    pub damaged: Vec<DamagedArchive>,
 }
 
-impl Recording {
-    /// Reads logs; `-` is standard input. The rules name further descriptors that a line of an access log provides.
+/// Calls of all files, and the facts about their lines.
+#[derive(Debug, Default)]
+pub struct ReplayInput {
+    /// Calls in order of time.
+    pub recording: Recording,
+    /// Facts about the lines.
+    pub lines: ReadCounts,
+    addresses: AddressCounts,
+}
+
+/// Interpretation of the lines, and the number of calls after which reading ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// Rules that name further descriptors, which a line may provide.
+    pub rules: &'a RuleSet,
+    /// Interpretation that the user chooses.
+    pub options: &'a LogOptions,
+    /// Number of calls that are read.
+    pub calls_max: usize,
+}
+
+impl ReplayInput {
+    /// Reads logs; `-` is standard input.
     ///
     /// # Errors
-    /// If a file cannot be read. Lines that are not calls are counted instead.
-    pub fn read(paths: &[PathBuf], rules: &RuleSet, progress: &ProgressBar) -> Result<Self, InputError> {
-        let mut recording = Self::default();
+    /// If a file cannot be read, or is of a known format that is not read. Lines that are not calls are counted instead.
+    pub fn read(paths: &[PathBuf], reading: Reading<'_>, progress: &ProgressBar) -> Result<Self, InputError> {
+        let mut input = Self::default();
         for path in paths {
-            let failed = |error| InputError { path: path.display().to_string(), error };
+            let failed = |error| InputError::Unreadable { path: path.display().to_string(), error };
             if path == Path::new("-") {
-                let input = progress.wrap_read(std::io::stdin().lock());
-                recording.read_lines("stdin", input, rules).map_err(failed)?;
+                input.read_lines("stdin", "-", progress.wrap_read(std::io::stdin().lock()), reading)?;
             } else {
                 let file = File::open(path).map_err(failed)?;
                 progress.inc_length(file.metadata().map_or(0, |metadata| metadata.len()));
                 let name = path.display().to_string();
-                recording.read_lines(&name, progress.wrap_read(file), rules).map_err(failed)?;
+                input.read_lines(&name, &name, progress.wrap_read(file), reading)?;
             }
         }
         progress.finish_and_clear();
-        Ok(recording.sorted())
+        input.recording.sort();
+        Ok(input)
     }
 
     /// Reads a log that is a part of the program.
@@ -107,62 +138,56 @@ impl Recording {
     /// Never: memory can be read.
     #[must_use]
     pub fn of_bytes(name: &str, log: &[u8], rules: &RuleSet) -> Self {
-        let mut recording = Self::default();
-        recording.read_lines(name, log, rules).expect("memory can be read");
-        recording.sorted()
+        let mut input = Self::default();
+        let reading = Reading { rules, options: &LogOptions::default(), calls_max: usize::MAX };
+        input.read_lines(name, name, log, reading).expect("memory can be read");
+        input.recording.sort();
+        input
     }
 
-    /// Sorts the calls by time. Ties stay in the order of the files.
-    fn sorted(mut self) -> Self {
-        self.calls.sort_by_key(|call| call.time_ms);
-        self
-    }
-
-    /// Returns the number of calls.
+    /// Returns true if so many lines are not calls that the others may be wrong, too: more than 5%.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.calls.len()
+    pub fn is_mostly_guessed(&self) -> bool {
+        self.lines.bad * BAD_PART > self.lines.bad + self.recording.len() as u64
     }
 
-    /// Returns true if there are no calls.
+    /// Returns sentences about clients and times that may be wrong.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.calls.is_empty()
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.addresses.warnings();
+        if let Some(first) = &self.lines.disordered_first {
+            warnings.push(format!(
+                "{} calls are more than 5 min older than a call before them, first {first}; they are put in order by their times",
+                self.lines.disordered
+            ));
+        }
+        warnings
     }
 
-    /// Returns the times of the first and the last call.
-    #[must_use]
-    pub fn span(&self) -> Option<(Timestamp, Timestamp)> {
-        let (first, last) = (self.calls.first()?, self.calls.last()?);
-        Some((Timestamp::from_ms(first.time_ms), Timestamp::from_ms(last.time_ms)))
-    }
-
-    /// Returns the names of all descriptors that some call has, in the order of their first occurrence.
-    #[must_use]
-    pub fn descriptors(&self) -> Vec<&str> {
-        let names: BTreeSet<u32> = self.pairs.iter().map(|(name, _)| *name).collect();
-        names.into_iter().map(|name| &*self.texts[name as usize]).collect()
-    }
-
-    /// Returns the calls with their times, in order.
-    pub fn calls(&self) -> impl Iterator<Item = (Timestamp, Call<'_>)> {
-        self.calls.iter().map(|recorded| {
-            let pairs = &self.pairs[recorded.first_pair as usize..][..recorded.pairs as usize];
-            let mut call = Call::new().costing(recorded.cost);
-            for (name, value) in pairs {
-                let text = |index: u32| Cow::Borrowed(&*self.texts[index as usize]);
-                call.set(text(*name), text(*value));
-            }
-            (Timestamp::from_ms(recorded.time_ms), call)
-        })
-    }
-
-    fn read_lines(&mut self, name: &str, raw: impl Read, rules: &RuleSet) -> std::io::Result<()> {
+    fn read_lines(
+        &mut self,
+        name: &str,
+        argument: &str,
+        raw: impl Read,
+        reading: Reading<'_>,
+    ) -> Result<(), InputError> {
+        let failed = |error| InputError::Unreadable { path: name.to_owned(), error };
         let mut raw = BufReader::with_capacity(1 << 16, raw);
-        let zipped = raw.fill_buf()?.starts_with(&GZIP_MAGIC);
+        let zipped = raw.fill_buf().map_err(failed)?.starts_with(&GZIP_MAGIC);
         let mut lines: Box<dyn BufRead> =
             if zipped { Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(raw))) } else { Box::new(raw) };
-        let mut line = Vec::new();
+        // A damaged beginning is reported with the first line.
+        let beginning = lines.fill_buf().unwrap_or_default();
+        if let Some(refused) = refused_file(&beginning[..beginning.len().min(BEGINNING_LEN)]) {
+            let remedy = if zipped {
+                format!("zcat {argument} | {}", refused.remedy.replace("FILE", "-"))
+            } else {
+                refused.remedy.replace("FILE", argument)
+            };
+            return Err(InputError::Refused { path: name.to_owned(), format: refused.name, remedy });
+        }
+        let mut reader = LogDecoder::new(reading.options);
+        let (mut line, mut latest_ms) = (Vec::new(), 0);
         for number in 1_u64.. {
             line.clear();
             match read_line(&mut lines, &mut line) {
@@ -171,99 +196,58 @@ impl Recording {
                 // The lines before a damaged part of the archive are used.
                 Err(error) if zipped => {
                     let (path, reason) = (name.to_owned(), error.to_string());
-                    self.damaged.push(DamagedArchive { path, line: number, reason });
+                    self.lines.damaged.push(DamagedArchive { path, line: number, reason });
                     break;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(failed(error)),
             }
             let text = String::from_utf8_lossy(&line);
-            let text = text.trim_end_matches(['\n', '\r']);
             if text.trim().is_empty() {
                 continue;
             }
-            if let Err(reason) = self.read_line(text, rules) {
-                self.reject(format!("{name}:{number}"), reason);
+            let place = || format!("{name}:{number}");
+            match self.read_line(&text, &mut reader, reading) {
+                Ok(time_ms) if time_ms + DISORDER_MS_MAX < latest_ms => {
+                    self.lines.disordered += 1;
+                    self.lines.disordered_first.get_or_insert_with(place);
+                }
+                Ok(time_ms) => latest_ms = latest_ms.max(time_ms),
+                Err(NoCall::Message) => self.lines.messages += 1,
+                Err(NoCall::Unreadable(reason)) => {
+                    self.lines.bad += 1;
+                    if self.lines.bad_shown.len() < BAD_LINES_SHOWN_MAX {
+                        // A command that converts the log is complete, except for standard input.
+                        let reason = if argument == "-" { reason } else { reason.replace("FILE", argument) };
+                        self.lines.bad_shown.push(BadLine { place: place(), reason });
+                    }
+                }
+            }
+            if self.recording.len() >= reading.calls_max {
+                break;
             }
         }
         Ok(())
     }
 
-    fn reject(&mut self, place: String, reason: String) {
-        self.bad_lines += 1;
-        if self.bad_lines_shown.len() < BAD_LINES_SHOWN_MAX {
-            self.bad_lines_shown.push(BadLine { place, reason });
-        }
-    }
-
-    fn read_line(&mut self, text: &str, rules: &RuleSet) -> Result<(), String> {
+    /// Adds the call of a line. Returns its time in ms.
+    fn read_line(
+        &mut self,
+        text: &str,
+        reader: &mut LogDecoder<'_>,
+        Reading { rules, options, .. }: Reading<'_>,
+    ) -> Result<u64, NoCall> {
+        let is_chosen = options.client != ClientChoice::Known;
         if text.len() > LINE_LEN_MAX {
-            return Err(format!("the line is longer than {LINE_LEN_MAX} bytes"));
+            return Err(NoCall::Unreadable(format!("the line is longer than {LINE_LEN_MAX} bytes")));
         }
-        let first_pair = self.pairs.len();
-        let (time_ms, cost) = if text.trim_start().starts_with('{') {
-            let line = json_line::parse(text)?;
-            for (name, value) in line.call.descriptors() {
-                self.add(name, value);
-            }
-            (line.time_ms, line.call.cost())
-        } else {
-            let line = access_log::parse(text)?;
-            self.add_access(&line, rules);
-            (line.time_ms, 1)
-        };
-        let number = |count: usize| u32::try_from(count).map_err(|_| "more descriptors than fit in memory".to_owned());
-        let (first_pair, pairs) = (number(first_pair)?, number(self.pairs.len() - first_pair)?);
-        self.calls.push(RecordedCall { time_ms, cost, first_pair, pairs });
-        Ok(())
-    }
-
-    /// Adds `ip`, `method`, `endpoint`, `status`, `user` and `user_agent`, and the descriptors that the rules declare
-    /// over the same fields.
-    fn add_access(&mut self, line: &access_log::AccessLogLine<'_>, rules: &RuleSet) {
-        let ip = |prefix: u8| match line.ip.parse::<IpAddr>() {
-            Ok(ip) if ip.is_ipv6() => client_ip(Some(ip), &HeaderMap::new(), 0, prefix).unwrap_or_default().into(),
-            _ => Cow::Borrowed(line.ip),
-        };
-        let (method, path) = line.request.unzip();
-        let raw = path.and_then(|path| path.split(['?', '#']).next());
-        let declared = |name: &str| rules.descriptors.iter().any(|spec| *spec.name == *name);
-        for spec in &rules.descriptors {
-            let value = match &spec.source {
-                DescriptorSource::ClientIp { ipv6_prefix, .. } => Some(ip(*ipv6_prefix)),
-                DescriptorSource::Method => method.map(Cow::Borrowed),
-                DescriptorSource::Path { normalized: true } => path.map(normalize),
-                DescriptorSource::Path { normalized: false } => raw.map(Cow::Borrowed),
-                DescriptorSource::Header(header) if &**header == "user-agent" => line.user_agent.clone(),
-                // An access log has no other part of a request.
-                _ => None,
-            };
-            if let Some(value) = value {
-                self.add(&spec.name, &value);
-            }
+        let ReadCall { call, client, format, around } = reader.read(text)?;
+        self.recording.add(&call, client.as_ref(), rules).map_err(NoCall::Unreadable)?;
+        if let Some(client) = &client {
+            self.addresses.add(&call, client, is_chosen);
         }
-        let further = [
-            ("ip", Some(ip(IPV6_PREFIX))),
-            ("method", method.map(Cow::Borrowed)),
-            ("endpoint", path.map(normalize)),
-            ("status", Some(Cow::Borrowed(line.status))),
-            ("user", line.user.map(Cow::Borrowed)),
-            ("user_agent", line.user_agent.clone()),
-        ];
-        for (name, value) in further {
-            if let Some(value) = value.filter(|_| !declared(name)) {
-                self.add(name, &value);
-            }
-        }
-    }
-
-    fn add(&mut self, name: &str, value: &str) {
-        let mut index_of = |text: &str| {
-            let known = self.texts.get_index_of(text);
-            let index = known.unwrap_or_else(|| self.texts.insert_full(text.into()).0);
-            u32::try_from(index).expect("fewer than four thousand million different texts")
-        };
-        let pair = (index_of(name), index_of(value));
-        self.pairs.push(pair);
+        let name = [&[format][..], &around].concat().join(", in ");
+        *self.lines.formats.entry(name).or_default() += 1;
+        Ok(call.time_ms)
     }
 }
 

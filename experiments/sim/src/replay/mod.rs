@@ -3,11 +3,13 @@
 //! Every call arrives at the time of its line, is decided by the code of production, and is compared with an exact count of the
 //! same calls at the instant of its answer. One agent answers without delays.
 
-mod access_log;
-mod json_line;
+mod log;
+mod recording;
+mod address_counts;
 mod input;
 mod agents;
 mod report;
+mod log_sample;
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -18,14 +20,18 @@ use serde_json::json;
 use tollgate::RuleSet;
 use tollgate_core::counter::{CounterId, DigestKey};
 use tollgate_core::decision::Decision;
+use tollgate_core::one_line::printable;
 use tollgate_core::rules::{MatchResult, ResolvedCall};
 
 use crate::AnsweredCall;
 use crate::oracle::Oracle;
 
 pub use agents::{AGENTS_MAX, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
-pub use input::{BadLine, DamagedArchive, InputError, Recording};
-pub use report::{CallerReport, ReplayReport, RuleReport};
+pub use input::{BadLine, DamagedArchive, InputError, ReadCounts, Reading, ReplayInput};
+pub use log::{ClientChoice, LogOptions};
+pub use log_sample::LogSample;
+pub use recording::Recording;
+pub use report::{CallerReport, ReplayReport, ReplayTimeline, RuleReport};
 
 use agents::ReplayAgents;
 
@@ -51,13 +57,14 @@ struct ReplayTally<'r> {
 /// # Errors
 /// If `decisions` cannot be written.
 pub fn run(
-    recording: &Recording,
+    input: &ReplayInput,
     rules: &RuleSet,
     fleet: Option<ReplayFleet>,
     mut decisions: Option<&mut dyn Write>,
     progress: &ProgressBar,
 ) -> std::io::Result<ReplayReport> {
-    let mut tally = ReplayTally::new(recording, rules, fleet);
+    let recording = &input.recording;
+    let mut tally = ReplayTally::new(input, rules, fleet);
     let mut agents = ReplayAgents::new(rules, fleet, tally.report.from);
     let mut count = |answers: Vec<AnsweredCall<'_>>| {
         for answered in answers {
@@ -87,14 +94,14 @@ fn write_decision(out: &mut dyn Write, is_of_fleet: bool, answered: &AnsweredCal
         "descriptors": descriptors,
         "cost": answered.call.cost(),
         "allowed": decision.allowed,
-        "rule": denied_by(decision),
+        "rule": decision.status.as_ref().map(|status| &*status.rule),
         "remaining": decision.status.as_ref().map(|status| status.remaining),
     });
     if is_of_fleet {
         line["agent"] = (answered.agent + 1).into();
         line["answered_ms"] = answered.answered.as_ms().into();
     }
-    writeln!(out, "{line}")
+    writeln!(out, "{}", printable(&line.to_string()))
 }
 
 fn denied_by(decision: &Decision) -> Option<&str> {
@@ -102,20 +109,24 @@ fn denied_by(decision: &Decision) -> Option<&str> {
 }
 
 impl<'r> ReplayTally<'r> {
-    fn new(recording: &Recording, rules: &'r RuleSet, fleet: Option<ReplayFleet>) -> Self {
+    fn new(input: &ReplayInput, rules: &'r RuleSet, fleet: Option<ReplayFleet>) -> Self {
+        let ReplayInput { recording, lines, .. } = input;
         let (from, to) = recording.span().unwrap_or_default();
         let column_ms = (to.ms_since(from) / TIMELINE_COLUMNS + 1).max(1_000);
         let columns = to.ms_since(from) / column_ms + 1;
         let report = ReplayReport {
             calls: recording.len() as u64,
             fleet,
-            bad_lines: recording.bad_lines,
-            bad_lines_shown: recording.bad_lines_shown.clone(),
+            formats: lines.formats.clone(),
+            bad_lines: lines.bad,
+            bad_lines_shown: lines.bad_shown.clone(),
+            messages: lines.messages,
+            disordered: lines.disordered,
+            warnings: input.warnings(),
             rules: rules.rules.iter().map(|rule| RuleReport::new(rule)).collect(),
             from,
             to,
-            timeline: vec![(0, 0); usize::try_from(columns).unwrap_or(1)],
-            column_ms,
+            timeline: ReplayTimeline { column_ms, columns: vec![(0, 0); usize::try_from(columns).unwrap_or(1)] },
             ..ReplayReport::default()
         };
         Self { rules, key: DigestKey::default(), counters: HashMap::default(), report }
@@ -126,8 +137,9 @@ impl<'r> ReplayTally<'r> {
         let denied_by = denied_by(&answered.decision);
         let report = &mut self.report;
         *(if allowed { &mut report.admitted } else { &mut report.denied }) += 1;
-        let column = usize::try_from(answered.arrived.ms_since(report.from) / report.column_ms).unwrap_or_default();
-        if let Some((calls, denied)) = report.timeline.get_mut(column) {
+        let column =
+            usize::try_from(answered.arrived.ms_since(report.from) / report.timeline.column_ms).unwrap_or_default();
+        if let Some((calls, denied)) = report.timeline.columns.get_mut(column) {
             *calls += 1;
             *denied += u64::from(!allowed);
         }
@@ -192,7 +204,7 @@ impl<'r> ReplayTally<'r> {
         limited.sort_unstable_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.caller.cmp(&b.caller)));
         self.report.limited_callers = limited.len() as u64;
         limited.truncate(CALLERS_SHOWN);
-        self.report.callers = limited;
+        self.report.most_limited = limited;
         self.report
     }
 }

@@ -5,9 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use comfy_table::Table;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tollgate::Rule;
 use tollgate_core::clock::Timestamp;
+use tollgate_core::one_line::one_line;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
 use super::agents::ReplayFleet;
@@ -21,40 +22,48 @@ const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '
 pub struct ReplayReport {
     /// Calls read.
     pub calls: u64,
+    /// Calls that every rule admitted.
+    pub admitted: u64,
+    /// Calls that a rule denied.
+    pub denied: u64,
+    /// Time of the first call.
+    #[serde(serialize_with = "rfc3339")]
+    pub from: Timestamp,
+    /// Time of the last call.
+    #[serde(serialize_with = "rfc3339")]
+    pub to: Timestamp,
+    /// Calls by the format of their lines.
+    pub formats: BTreeMap<String, u64>,
     /// Lines that are not calls.
     pub bad_lines: u64,
+    /// First few bad lines.
+    pub bad_lines_shown: Vec<BadLine>,
+    /// Messages of servers between the calls.
+    pub messages: u64,
+    /// Calls that are more than five minutes older than one before them.
+    pub disordered: u64,
+    /// Sentences about clients and times that may be wrong.
+    pub warnings: Vec<String>,
     /// The simulated fleet; nothing if one agent with its own table has answered.
     #[serde(flatten)]
     pub fleet: Option<ReplayFleet>,
     /// Figures by rule.
     pub rules: Vec<RuleReport>,
-    /// First few bad lines.
-    #[serde(skip)]
-    pub bad_lines_shown: Vec<BadLine>,
-    /// Calls that every rule admitted.
-    #[serde(skip)]
-    pub admitted: u64,
-    /// Calls that a rule denied.
-    #[serde(skip)]
-    pub denied: u64,
-    /// Time of the first call.
-    #[serde(skip)]
-    pub from: Timestamp,
-    /// Time of the last call.
-    #[serde(skip)]
-    pub to: Timestamp,
     /// Number of counters that denied a call.
-    #[serde(skip)]
     pub limited_callers: u64,
     /// Counters with the most denials.
-    #[serde(skip)]
-    pub callers: Vec<CallerReport>,
-    /// Calls and denials per column.
-    #[serde(skip)]
-    pub timeline: Vec<(u64, u64)>,
+    pub most_limited: Vec<CallerReport>,
+    /// Calls and denials over time.
+    pub timeline: ReplayTimeline,
+}
+
+/// Numbers of calls and denials in equal parts of the time of a log.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct ReplayTimeline {
     /// Width of a column, in ms.
-    #[serde(skip)]
     pub column_ms: u64,
+    /// Calls and denials per column.
+    pub columns: Vec<(u64, u64)>,
 }
 
 /// Figures of one rule.
@@ -63,7 +72,6 @@ pub struct RuleReport {
     /// Name of the rule.
     pub name: String,
     /// Quota of the rule.
-    #[serde(skip)]
     pub quota: String,
     /// Calls to which the rule applies.
     pub calls: u64,
@@ -78,15 +86,13 @@ pub struct RuleReport {
     /// Calls that this rule denied although the window had room.
     pub under_admitted: u64,
     /// Units of the fullest window of a counter.
-    #[serde(skip)]
     pub worst_window: u64,
     /// Numbers of calls by the reason why the rule does not apply, if it applies to none.
-    #[serde(skip)]
     pub idle_reasons: BTreeMap<String, u64>,
 }
 
 /// Figures of one caller.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct CallerReport {
     /// Values that select the counter.
     pub caller: String,
@@ -133,8 +139,11 @@ impl fmt::Display for ReplayReport {
                 lines => writeln!(f, "{} lines could not be read, the first of them:", count(lines))?,
             }
             for bad in &self.bad_lines_shown {
-                writeln!(f, "{}", wrapped(&format!("{}: {}", bad.place, bad.reason)))?;
+                writeln!(f, "{}", wrapped(&one_line(&format!("{}: {}", bad.place, bad.reason))))?;
             }
+        }
+        for warning in &self.warnings {
+            writeln!(f, "{}", wrapped(&one_line(&format!("warning: {warning}"))))?;
         }
         writeln!(f, "\n{}", self.rules_table().trim_fmt())?;
         for rule in self.rules.iter().filter(|rule| rule.calls == 0 && self.calls > 0) {
@@ -143,14 +152,15 @@ impl fmt::Display for ReplayReport {
             let text = format!("rule {} applies to none of these calls: {}", rule.name, reasons.join(", "));
             writeln!(f, "{}", wrapped(&text))?;
         }
-        if !self.callers.is_empty() {
+        if !self.most_limited.is_empty() {
             writeln!(f, "\nmost limited of {} limited callers", count(self.limited_callers))?;
             writeln!(f, "{}", self.callers_table().trim_fmt())?;
         }
         if self.calls > 0 {
-            let most = self.timeline.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
-            writeln!(f, "\ntimeline, {} a column, at most {} calls in one", duration(self.column_ms), count(most))?;
-            let bars = |of: fn(&(u64, u64)) -> u64| self.timeline.iter().map(|x| bar(of(x), most)).collect::<String>();
+            let ReplayTimeline { column_ms, columns } = &self.timeline;
+            let most = columns.iter().map(|(calls, _)| *calls).max().unwrap_or(0);
+            writeln!(f, "\ntimeline, {} a column, at most {} calls in one", duration(*column_ms), count(most))?;
+            let bars = |of: fn(&(u64, u64)) -> u64| columns.iter().map(|x| bar(of(x), most)).collect::<String>();
             writeln!(f, "  calls   {}", bars(|column| column.0))?;
             writeln!(f, "  denied  {}", bars(|column| column.1))?;
         }
@@ -174,9 +184,9 @@ impl ReplayReport {
 
     fn callers_table(&self) -> Table {
         let mut table = plain_table(&["caller", "rule", "calls", "denied", ""], 2);
-        for caller in &self.callers {
+        for caller in &self.most_limited {
             table.add_row([
-                caller.caller.clone(),
+                one_line(&caller.caller).into_owned(),
                 caller.rule.to_string(),
                 count(caller.calls),
                 count(caller.denied),
@@ -187,7 +197,13 @@ impl ReplayReport {
     }
 }
 
-fn utc(at: Timestamp) -> String {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    let instant = i64::try_from(at.as_ms()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+    serializer.serialize_str(&instant.map_or_else(String::new, |instant| instant.to_string()))
+}
+
+pub(super) fn utc(at: Timestamp) -> String {
     let instant = i64::try_from(at.as_ms()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     instant.map_or_else(|| format!("{} ms", at.as_ms()), |instant| instant.strftime("%F %T UTC").to_string())
 }

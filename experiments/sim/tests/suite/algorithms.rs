@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use indicatif::ProgressBar;
 use serde_json::Value;
-use tollgate_sim::replay::{self, Recording};
+use tollgate_sim::replay::{self, LogOptions, Reading, ReplayInput};
 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/apache_combined_10k.log.gz");
 const QUOTA: u64 = 4;
@@ -60,10 +60,10 @@ fn each_algorithm_admits_exactly_what_its_oracle_does() {
     for (fields, oracle) in rules {
         let yaml = format!("rules: [{{ name: per-ip, per: [ip], quota: {QUOTA}/12s, {fields} }}]");
         let rules = tollgate_rules::from_yaml("rules.yaml", &yaml, 1).expect("valid rules");
-        let recording = Recording::read(&[TRACE.into()], &rules, &ProgressBar::hidden()).expect("a log");
+        let reading = Reading { rules: &rules, options: &LogOptions::default(), calls_max: usize::MAX };
+        let input = ReplayInput::read(&[TRACE.into()], reading, &ProgressBar::hidden()).expect("a log");
         let mut out = Vec::new();
-        let report =
-            replay::run(&recording, &rules, None, Some(&mut out), &ProgressBar::hidden()).expect("it is replayed");
+        let report = replay::run(&input, &rules, None, Some(&mut out), &ProgressBar::hidden()).expect("it is replayed");
         let mut admitted: HashMap<String, Vec<u64>> = HashMap::new();
         for (number, line) in String::from_utf8(out).expect("UTF-8").lines().enumerate() {
             let call: Value = serde_json::from_str(line).expect("JSON");

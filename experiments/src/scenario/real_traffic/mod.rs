@@ -20,7 +20,7 @@ use super::setting_error::SettingError;
 use cell::TrafficCell;
 pub(super) use settings::RealTrafficSettings;
 use tollgate_sim::figures::{self, count, ratio};
-use tollgate_sim::replay::{self, AGENTS_MAX, Recording, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
+use tollgate_sim::replay::{self, AGENTS_MAX, ReplayFleet, ReplayInput, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 
 /// Access log of the repository: 10,000 calls of a web server.
 const LOG: &[u8] = include_bytes!("../../../traces/apache_combined_10k.log.gz");
@@ -56,7 +56,7 @@ impl Experiment for RealTrafficSettings {
     }
 
     fn run(&self, seed: u64, bar: &ProgressBar) -> ScenarioFindings {
-        let recording = Recording::of_bytes(LOG_NAME, LOG, &RuleSet::default());
+        let input = ReplayInput::of_bytes(LOG_NAME, LOG, &RuleSet::default());
         let mut places: Vec<(usize, (&str, usize))> = self.places().enumerate().collect();
         // The largest fleets begin, so that the processors end together.
         places.sort_by_key(|(_, (_, agents))| std::cmp::Reverse(*agents));
@@ -69,7 +69,7 @@ impl Experiment for RealTrafficSettings {
                 store_delay_ms: self.store_delay_ms,
                 seed,
             };
-            let report = replay::run(&recording, &rules, Some(fleet), None, &ProgressBar::hidden());
+            let report = replay::run(&input, &rules, Some(fleet), None, &ProgressBar::hidden());
             let report = report.expect("no decision is written");
             bar.inc(1);
             let of_rule = &report.rules[0];

@@ -3,17 +3,15 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use indicatif::ProgressBar;
 use tollgate::{Call, RuleSet};
 use tollgate_core::clock::Timestamp;
-use tollgate_sim::replay::Recording;
+use tollgate_sim::replay::ReplayInput;
 
-const LOG: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/apache_combined_10k.log.gz");
+const LOG: &[u8] = include_bytes!("../../../../traces/apache_combined_10k.log.gz");
 
 /// Calls of the log, in their order.
 pub(crate) static ARRIVALS: LazyLock<Vec<Arrival>> = LazyLock::new(|| {
-    let recording =
-        Recording::read(&[LOG.into()], &RuleSet::default(), &ProgressBar::hidden()).expect("a log of the repository");
+    let input = ReplayInput::of_bytes("apache_combined_10k.log.gz", LOG, &RuleSet::default());
     let (mut callers, mut last_ms) = (HashMap::new(), None);
     let arrival = |(at, call): (Timestamp, Call<'_>)| {
         let next = callers.len();
@@ -21,7 +19,7 @@ pub(crate) static ARRIVALS: LazyLock<Vec<Arrival>> = LazyLock::new(|| {
         let gap_ms = at.as_ms() - last_ms.replace(at.as_ms()).unwrap_or(at.as_ms());
         Arrival { gap_ms, caller }
     };
-    recording.calls().map(arrival).collect()
+    input.recording.calls().map(arrival).collect()
 });
 
 #[derive(Clone, Copy, Debug)]
