@@ -16,7 +16,7 @@ fn winner(set: &RuleSet, endpoint: &'static str) -> String {
     let applicable = set.applicable(&set.resolved(&call));
     assert_eq!(applicable.len(), 1, "{endpoint}");
     let winner = applicable[0].rule;
-    for ExplainedRule { rule, result } in set.explain(&call).rules {
+    for ExplainedRule { rule, result, .. } in set.explain(&call).rules {
         match result {
             MatchResult::Applies { .. } => assert_eq!(rule.name, winner.name),
             MatchResult::Wider { than } => assert_eq!(than.name, winner.name, "{}", rule.name),
