@@ -72,6 +72,17 @@ impl Counting {
         }
     }
 
+    /// Returns the number of counters.
+    #[must_use]
+    pub fn counters_len(&self) -> usize {
+        self.table.counters.len()
+    }
+
+    /// Changes the number of counters that may be held; those that are held stay.
+    pub fn set_counters_max(&mut self, counters_max: usize) {
+        self.table.set_len_max(counters_max);
+    }
+
     /// Counts the batch at an offset, unless that offset or that batch was counted before.
     pub fn count(&mut self, offset: Offset, appended: Timestamp, batch: &Batch) {
         if !self.advance(offset, appended) {

@@ -41,6 +41,11 @@ impl CounterTable {
         Self { len_max, counters: IndexMap::default(), swept: 0, turn_len: 0, swept_at: Timestamp::default() }
     }
 
+    /// Changes the number of counters that the table may hold; those that it holds stay.
+    pub(super) fn set_len_max(&mut self, len_max: usize) {
+        self.len_max = len_max;
+    }
+
     /// Returns true if rules cannot have this generation: it would keep the quota of the rules in force from being followed.
     /// Without a `version:`, the generation of a rules file is the time at which it was read, in ms.
     pub(super) fn is_absurd(&self, counter: &CounterEntry, latest: Timestamp) -> bool {

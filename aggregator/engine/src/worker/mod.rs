@@ -126,8 +126,11 @@ impl Worker {
     pub fn poll(&mut self, now: Timestamp, input: WorkerInput<'_>, effects: &mut Vec<WorkerEffect>) {
         match input {
             WorkerInput::Record { partition, offset, appended, batch } => {
+                let others = self.assigned.iter().filter(|(other, _)| **other != partition);
+                let held: usize = others.map(|(_, assigned)| assigned.counting.counters_len()).sum();
                 let Some(assigned) = self.assigned.get_mut(&partition) else { return };
                 self.unpublished = true;
+                assigned.counting.set_counters_max(self.settings.counters_max.saturating_sub(held));
                 let absurdity = |batch: &&Batch| assigned.counting.absurdity(partition, appended, batch);
                 match batch.and_then(|batch| absurdity(&batch).map_or(Ok(batch), Err)) {
                     Ok(batch) => assigned.counting.count(offset, appended, batch),

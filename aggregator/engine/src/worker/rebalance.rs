@@ -95,8 +95,7 @@ impl Worker {
     }
 
     fn assign(&mut self, now: Timestamp, partition: Partition, end: LogEnd, effects: &mut Vec<WorkerEffect>) {
-        let counters_max = self.settings.counters_max.div_ceil(self.partitions as usize);
-        let counting = Counting::new(end.log, counters_max, self.settings.analytics);
+        let counting = Counting::new(end.log, self.settings.counters_max, self.settings.analytics);
         self.assigned.insert(partition, AssignedPartition::new(counting, end.next));
         effects.push(WorkerEffect::Read { partition, since: self.read_since(now) });
     }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use anyhow::bail;
-use tollgate_bus::kafka::{KafkaBus, KafkaReader, KafkaWriter};
+use tollgate_bus::kafka::{KafkaBus, KafkaReader, KafkaSettings, KafkaWriter};
 use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
-use tollgate_command::servers::KafkaArgs;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::rules::{HISTORY_LEN_MAX, PublicationOrder, Published};
 use tollgate_core::messages::signals::Offset;
@@ -31,30 +30,35 @@ pub(in super::super) struct KafkaRules {
 }
 
 impl KafkaRules {
-    /// Reads the topic, if Kafka is named.
-    pub(super) fn open(args: &KafkaArgs, writes: bool) -> anyhow::Result<Option<Self>> {
-        let Some(settings) = args.settings() else { return Ok(None) };
+    /// Prepares the topics and reads `rules`. With `writes`, the right to publish is checked, too.
+    pub(super) fn open(
+        settings: KafkaSettings,
+        writes: bool,
+        prepare: impl FnOnce(&KafkaBus) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Self> {
         let bus = KafkaBus::new(settings)?;
         // The rights that the command needs are checked when the topics are.
         let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
         if writes {
             drop(bus.writer(Topic::Rules));
         }
-        args.prepare(&bus)?;
+        prepare(&bus)?;
         let mut log = Self { bus, reader, order: PublicationOrder::default(), kept: Vec::new(), void: Vec::new() };
         let Some(end) = log.bus.next_offset(Topic::Rules, 0) else {
             bail!("Kafka did not tell the end of the topic `rules`; try again");
         };
         log.read_to(end)?;
-        Ok(Some(log))
+        Ok(log)
     }
 
     pub(in super::super) fn bus(&self) -> &KafkaBus {
         &self.bus
     }
 
+    /// Returns the publications that are kept, from the oldest on. Those before them may still be in the log.
     pub(in super::super) fn publications(&self) -> impl Iterator<Item = &KeptPublication> {
-        self.kept.iter().map(|(publication, _)| publication)
+        let old = self.kept.len().saturating_sub(HISTORY_LEN_MAX);
+        self.kept[old..].iter().map(|(publication, _)| publication)
     }
 
     /// Appends a publication. Returns its generation; none if another one came before it, so that it has no effect.
@@ -103,5 +107,36 @@ impl KafkaRules {
             }
             _ => self.void.push((offset, payload)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_servers::Kafka;
+
+    use super::*;
+
+    /// F7, capped: the last publications are kept, and what had no effect is deleted with the older ones.
+    #[test]
+    fn the_last_publications_are_kept_and_older_ones_are_deleted() {
+        let kafka = Kafka::start();
+        let settings = || KafkaSettings::new(&kafka.brokers()).partitioned(1);
+        let open = || KafkaRules::open(settings(), true, |bus| Ok(bus.prepare(KAFKA_WAIT)?)).expect("Kafka");
+        let of = |number: usize, replaces| Published { replaces, ..Published::new(number.to_string(), "rules: []") };
+        let (mut one, mut other) = (open(), open());
+        let mut newest = None;
+        for number in 0..HISTORY_LEN_MAX + 3 {
+            newest = one.publish(&of(number, newest)).expect("Kafka");
+            assert!(newest.is_some(), "{number}");
+        }
+        assert_eq!(
+            other.publish(&of(99, newest.map(|newest| newest - 1))).expect("Kafka"),
+            None,
+            "it was made for other rules"
+        );
+        let names = |log: &KafkaRules| log.publications().map(|kept| kept.published.name.clone()).collect::<Vec<_>>();
+        let last: Vec<String> = (3..HISTORY_LEN_MAX + 3).map(|number| number.to_string()).collect();
+        assert_eq!((names(&one), names(&other)), (last.clone(), last.clone()));
+        assert_eq!(names(&open()), last);
     }
 }

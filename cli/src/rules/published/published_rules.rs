@@ -44,7 +44,8 @@ impl PublishedArgs {
     pub(in super::super) fn open(&self, clock: Arc<dyn Clock>, writes: bool) -> anyhow::Result<PublishedRules> {
         // An address that nobody can use is refused before anything is published.
         let mirror = self.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
-        let kafka = KafkaRules::open(&self.kafka, writes)?;
+        let kafka = self.kafka.settings();
+        let kafka = kafka.map(|kafka| KafkaRules::open(kafka, writes, |bus| self.kafka.prepare(bus))).transpose()?;
         let runtime = Runtime::new().context("cannot start threads")?;
         let kept = match (&kafka, &mirror) {
             (Some(kafka), _) => kafka.publications().cloned().collect(),
@@ -61,7 +62,10 @@ impl PublishedArgs {
     /// Reads the published rules from Kafka, which must be named: agents report the rules that they enforce there.
     pub(in super::super) fn open_kafka(&self) -> anyhow::Result<KafkaRules> {
         let text = "agents report their rules on Kafka: name it with --kafka BROKERS; in a fleet without Kafka, `generation` and `rules_error` of each agent's /healthz tell them";
-        KafkaRules::open(&self.kafka, false)?.ok_or_else(|| Usage(text.to_owned()).into())
+        match self.kafka.settings() {
+            Some(settings) => KafkaRules::open(settings, false, |bus| self.kafka.prepare(bus)),
+            None => bail!(Usage(text.to_owned())),
+        }
     }
 }
 

@@ -79,7 +79,7 @@ fn wait_for_generation(agents: &[&Member], generation: u64) {
     }
 }
 
-/// F7, G1 to G5, G7, G9: publish, canary, override that ends, deny, rollback, a broken file, publishers at once, Kafka away, and
+/// F7, G1, G2, G4, G5, G9: publish, canary, override that ends, deny, rollback, a broken file, publishers at once, Kafka away, and
 /// an agent that was offline for all of it.
 #[test]
 fn an_operators_week() {
@@ -253,6 +253,35 @@ fn a_fleet_without_kafka_has_the_same_history() {
     let listed = operator.run(&["overrides"]).out;
     assert!(listed.contains("per-key") && listed.contains("x2"), "{listed}");
     publishers_at_once(&operator, &[&follower_of(&redis), &follower_of(&redis)]);
+}
+
+/// G3, G7: a caller is moved to another tier by the rules, at once; who is in no tier is in the default one; and an override by a
+/// factor is a multiple of the new tier's quota.
+#[test]
+fn an_override_by_a_factor_follows_the_caller_into_another_tier() {
+    let redis = tollgate_servers::Redis::start();
+    let operator = Operator(["--redis", &redis.url()].map(str::to_owned).to_vec());
+    let of_tier = |tier: &str| {
+        let text = "tiers: { free: { quota: 10/h }, pro: { quota: 100/h } }
+descriptors:
+  api_key: { header: x-api-key }
+  tier: { of: api_key, map: { k1: TIER }, default: free }
+rules: [{ name: per-key, per: [api_key], quota: tier, deadline: 5s }]";
+        path(&format!("tier-{tier}"), &text.replace("TIER", tier))
+    };
+    let agent = follower_of(&redis);
+    let published = |generation| wait_for_generation(&[&agent], generation);
+    published(operator.publish(&["publish", &of_tier("free")]));
+    published(operator.publish(&["override", "api_key=k1", "x2", "--for", "1h"]));
+    assert_eq!((limit(&agent, "k1").0, limit(&agent, "unknown").0), (Some(20), Some(10)));
+    published(operator.publish(&["publish", &of_tier("pro")]));
+    assert_eq!((limit(&agent, "k1").0, limit(&agent, "unknown").0), (Some(200), Some(10)));
+    published(operator.publish(&["override", "tier=pro", "500/h", "--for", "1h"]));
+    assert_eq!(limit(&agent, "k1").0, Some(200), "an override of the key comes before one of its tier");
+    published(operator.publish(&["override", "api_key=k1", "--remove"]));
+    assert_eq!(limit(&agent, "k1").0, Some(500));
+    published(operator.publish(&["override", "tier=pro", "--remove"]));
+    assert_eq!(limit(&agent, "k1").0, Some(100));
 }
 
 fn follower_of(redis: &tollgate_servers::Redis) -> Member {

@@ -206,6 +206,31 @@ fn signals_wait_for_acknowledgements_of_earlier_ones_for_at_most_100_ms() {
     assert_eq!((used(bus.newest_signal(0)), node.worker.wait_ms()), (70, 20));
 }
 
+/// capped: the cap is one over all partitions, so callers that a hash spreads unevenly are counted up to it.
+#[test]
+fn the_cap_on_counters_is_one_over_all_partitions() {
+    let mut bus = TestBus::new(2);
+    let mut node = Node::new("a", false, &bus);
+    node.worker.settings.counters_max = 3;
+    node.round(at(0), &mut bus);
+    let add = |bus: &mut TestBus, partition: Partition, counter: u128| {
+        let sequence = bus.calls[partition as usize].len() as u64 + 1;
+        let mut batch = batch(partition, sequence, 1);
+        batch.counters[0].id = CounterId::from_u128(counter);
+        bus.calls[partition as usize].push(Some(batch));
+    };
+    for counter in [10, 11, 12] {
+        add(&mut bus, 0, counter);
+    }
+    node.round(at(20), &mut bus);
+    add(&mut bus, 1, 20);
+    add(&mut bus, 0, 10);
+    node.round(at(40), &mut bus);
+    let tallies: Vec<_> = node.worker.assigned().map(|(_, assigned)| assigned.counting.tally()).collect();
+    let counted: Vec<_> = tallies.iter().map(|tally| (tally.counters, tally.uncounted)).collect();
+    assert_eq!(counted, [(3, 0), (0, 1)]);
+}
+
 #[test]
 fn an_undecodable_record_is_a_dead_letter_and_stops_nothing() {
     let mut bus = TestBus::new(1);
