@@ -33,7 +33,7 @@ pub(crate) struct OverrideArgs {
     quota: Option<String>,
     /// Rule, if several count by that descriptor; may be repeated
     #[arg(long = "rule", value_name = "NAME")]
-    rules: Vec<String>,
+    of_rules: Vec<String>,
     #[command(flatten)]
     until: UntilArgs,
     #[command(flatten)]
@@ -106,7 +106,7 @@ pub(crate) fn override_quota(args: &OverrideArgs) -> anyhow::Result<Exit> {
     let (name, value) = &args.caller;
     let set = place.find(None)?.rules()?;
     let is_tier = name == TIER;
-    let effects: Vec<OverrideEffect> = rules_for(&set, name, &args.rules)?
+    let effects: Vec<OverrideEffect> = rules_for(&set, name, &args.of_rules)?
         .into_iter()
         .map(|rule| {
             let quota = args.quota.clone().unwrap_or_default();

@@ -145,7 +145,7 @@ fn an_empty_variable_is_none() {
     let (bare, with_empty) = (finish(&mut tollgate(&["agent"])), empty(&["agent"], &variables));
     assert_eq!((with_empty.exit, with_empty.err), (2, bare.err));
     let publish = empty(&["rules", "publish", "../rules.yaml"], &variables);
-    assert!(publish.err.contains("name where to publish"), "{}", publish.err);
+    assert!(publish.err.contains("name where the rules are published"), "{}", publish.err);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What an operator does with published rules: history, canary, override, deny list, rollback, and everything that goes wrong.
+//! An operator's week with published rules: history, canary, override, deny list, rollback, and everything that goes wrong.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

@@ -2,9 +2,8 @@
 //!
 //! Charges are not redirected here: a node that does not hold a slot has charged nothing, and the engine of the agent decides, by the
 //! clock of the other primary, if the time is left to ask that one. `redis`'s own client for clusters would send a command again after
-//! a lost connection, and a charge must not be sent twice.
-//!
-//! The topology is asked for each two seconds, and at once when a node sends a request elsewhere or does not answer.
+//! a lost connection, and a charge must not be sent twice. The topology is asked for each two seconds, and at once when a node
+//! sends a request elsewhere or does not answer.
 
 mod topology;
 mod members;

@@ -1,6 +1,5 @@
-//! The table of all settings of a rule, in the order in which they are applied and shown.
-//!
-//! The order matters in one place: `algorithm` and `consistency` stand before the settings whose defaults depend on them.
+//! The table of all settings of a rule, in the order in which they are applied and shown. The order matters in one place:
+//! `algorithm` and `consistency` stand before the settings whose defaults depend on them.
 
 use std::sync::Arc;
 
