@@ -264,14 +264,14 @@ fn an_override_by_a_factor_follows_the_caller_into_another_tier() {
     let of_tier = |tier: &str| {
         let text = "tiers: { free: { quota: 10/h }, pro: { quota: 100/h } }
 descriptors:
-  api_key: { header: x-api-key }
+  api_key: { header: x-api-key, verified: true }
   tier: { of: api_key, map: { k1: TIER }, default: free }
 rules: [{ name: per-key, per: [api_key], quota: tier, deadline: 5s }]";
         path(&format!("tier-{tier}"), &text.replace("TIER", tier))
     };
+    operator.publish(&["publish", &of_tier("free")]);
     let agent = follower_of(&redis);
     let published = |generation| wait_for_generation(&[&agent], generation);
-    published(operator.publish(&["publish", &of_tier("free")]));
     published(operator.publish(&["override", "api_key=k1", "x2", "--for", "1h"]));
     assert_eq!((limit(&agent, "k1").0, limit(&agent, "unknown").0), (Some(20), Some(10)));
     published(operator.publish(&["publish", &of_tier("pro")]));
