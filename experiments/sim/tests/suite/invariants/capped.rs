@@ -149,11 +149,10 @@ impl Capped {
             return Err(format!("capped: the store holds {} counters", sim.store().counters()));
         }
         for worker in sim.aggregators().iter().filter_map(|aggregator| aggregator.worker()) {
-            for (partition, assigned) in worker.assigned() {
-                let counters = assigned.counting.tally().counters;
-                if counters > counters_max {
-                    return Err(format!("capped: the count of partition {partition} holds {counters} counters"));
-                }
+            // The cap of a worker is one over all partitions.
+            let counters: usize = worker.assigned().map(|(_, assigned)| assigned.counting.counters_len()).sum();
+            if counters > counters_max.saturating_mul(sim.bus().partitions as usize) {
+                return Err(format!("capped: an aggregator holds {counters} counters"));
             }
         }
         Ok(())
