@@ -23,7 +23,7 @@ fn state(callers: &[Value], rules: usize, is_live: bool) -> TopState {
         let minute = json!({ "admitted": 107, "denied": 87, "shadow_denied": 0 });
         json!({ "rule": format!("rule-{number}"), "limits": [{ "quota": 3, "window_ms": 60_000 }], "last_minute": minute, "callers": { "estimate": 17 } })
     };
-    let agent = json!({ "agent": "gw-1", "region": "eu", "seen_ms": now_ms - 300, "store": "ok", "clock_offset_ms": -2, "last_minute": { "admitted": 107, "denied": 87 } });
+    let agent = json!({ "agent": "gw-1", "region": "eu", "seen_ms": now_ms - 300, "store": "ok", "rules_state": "refused", "clock_offset_ms": -2, "last_minute": { "admitted": 107, "denied": 87 } });
     let data = TopData {
         url: "http://127.0.0.1:8090".to_owned(),
         status: json!({
@@ -61,8 +61,8 @@ fn a_frame_has_the_state_sparklines_rules_callers_and_agents() {
     rule-0         api_key=k17…1b23510c           3       6  100%     3/min    64 s
     rule-1         ip=10.0.0.1                    3       5  100%     3/min    64 s
 
-    agents, last minute     region          admitted  denied store    clock   heard
-    gw-1                    eu                   107      87    ok    -2 ms     0 s
+    agents, last minute region      admitted  denied store   rules    clock   heard
+    gw-1                eu               107      87    ok refused    -2 ms     0 s
     ");
 }
 
