@@ -432,10 +432,10 @@ function createPanels() {
     id: "agents", path: "agents", section: "agents", everyMs: 5 * SECOND, order: "agent", empty: "No agents.",
     rows: (body) => body.agents, key: (row) => row.agent,
     caption: ({ newest_generation: newest }) => (newest == null ? "" : `Newest published rules: generation ${newest}. `) + "Counts of the last minute.",
-    columns: [text("agent", "Agent"), text("region", "Region"), age("seen_ms", "Seen, ago"), text("store", "Redis"),
-      text("emergency", "Emergency", (row) => row.emergency ?? "off"), lastMinute(admitted), lastMinute(denied), decidedBy,
-      number("generation", "Rules generation", undefined, (value) => value ?? "–"),
+    columns: [text("agent", "Agent"), text("region", "Region"), age("seen_ms", "Seen, ago"), bad(text("store", "Redis"), (row) => row.store === "down"),
+      number("generation", "Generation", undefined, (value) => value ?? "–"),
       bad(words("rules_state", "Rules", rulesState), (row) => ["behind", "refused"].includes(row.rules_state)),
+      text("emergency", "Emergency", (row) => row.seen_ms && (row.emergency ?? "off")), lastMinute(admitted), lastMinute(denied), decidedBy,
       number("clock_offset_ms", "Clock offset", undefined, duration),
       number("dropped_rows", "Dropped rows")],
   });
@@ -692,11 +692,13 @@ function showStatus(status) {
 }
 
 // Lists what is broken: in the state line, and with the reason below it.
-function showProblems({ problems, silent, loading, now_ms: now }) {
+function showProblems({ problems, silent, refusing_agents: refusing, loading, now_ms: now }) {
   const shown = problems.map(({ part }) => part);
   const lines = problems.map(({ part, why, since_ms: since }) => `${part}, since ${clock(since, now)}: ${why}`);
   if (silent.length) shown.push(`silent: ${names(silent)}`);
   if (silent.length) lines.push(`Silent: ${silent.join(", ")}. They publish nothing, so their counts are missing here.`);
+  if (refusing.length) shown.push(`rules refused: ${names(refusing)}`);
+  if (refusing.length) lines.push(`Newer rules refused by ${refusing.join(", ")}. They enforce older ones; the reasons are under Agents.`);
   if (loading) lines.push("Loading: the server still reads its records, so counts are incomplete.");
   setText("health", shown.join("; ") || (loading ? "loading" : "none"));
   byId("health").classList.toggle("bad", shown.length > 0);
@@ -708,10 +710,10 @@ function showProblems({ problems, silent, loading, now_ms: now }) {
 
 // Tells a screen reader about changed conditions, but not about changed numbers.
 function announce() {
-  const { problems, silent, degraded_agents: degraded, emergency, loading } = state.status;
+  const { problems, silent, refusing_agents: refusing, degraded_agents: degraded, emergency, loading } = state.status;
   const told = [connection.mode === "lost" && "Connection lost.", loading && "Loading.",
     problems.length > 0 && `Problems: ${names(problems.map(({ part }) => part))}.`, silent.length > 0 && `Silent: ${names(silent)}.`,
-    degraded.length > 0 && `Degraded agents: ${names(degraded)}.`, emergency != null && `Emergency on: ${emergency}.`]
+    refusing.length > 0 && `Rules refused: ${names(refusing)}.`, degraded.length > 0 && `Degraded agents: ${names(degraded)}.`, emergency != null && `Emergency on: ${emergency}.`]
     .filter(Boolean).join(" ") || "No problems.";
   clearTimeout(state.timer);
   const waitMs = state.announcedAt + ANNOUNCE_MS - performance.now();

@@ -40,8 +40,9 @@ const NEVER_BUSY: [&str; 7] = [
 const FREE: [&str; 2] = ["/floors", "/floors_of_removed"];
 
 /// Questions, and a value that the answer has.
-const FILLED: [(&str, &str); 22] = [
+const FILLED: [(&str, &str); 23] = [
     ("/api/v1/status", "/degraded_agents/0"),
+    ("/api/v1/status", "/refusing_agents/0"),
     ("/api/v1/series", "/points/0"),
     ("/api/v1/series?rule=per-key&caller=api_key%3Dk1&step=1m", "/points/0"),
     ("/api/v1/rules", "/rules/1/limits/0"),

@@ -118,6 +118,8 @@ async fn agents_that_lag_and_exceptions_until_their_end_are_told() {
         assert_eq!(told, [&id.into(), &json!(generation), &state.into(), &refusal]);
     }
 
+    assert_eq!(get(http, "/api/v1/status")["refusing_agents"], json!(["refusing"]));
+
     let of_rule = get(http, "/api/v1/exceptions?rule=per-key");
     assert_eq!((&of_rule["generation"], &of_rule["matched"]), (&json!(1), &json!(3)), "{of_rule}");
     let until_ms = now.plus_ms(3_600_000).as_ms();

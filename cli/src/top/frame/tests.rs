@@ -103,6 +103,7 @@ fn alarms_and_a_lost_aggregator_are_told_above_the_data() {
     let mut state = state(&[], 1, false);
     let status = &mut state.data.status;
     status["degraded_agents"] = json!(["gw-2", "gw-3"]);
+    status["refusing_agents"] = json!(["gw-4"]);
     status["emergency"] = "10/s".into();
     status["loading"] = true.into();
     status["silent"] = json!(["agg-2"]);
@@ -115,7 +116,8 @@ fn alarms_and_a_lost_aggregator_are_told_above_the_data() {
         alarms,
         [
             "old data: no answer since 17:37:42 UTC (5 s): connection refused",
-            "degraded: gw-2 and 1 more   emergency: 10/s   silent: agg-2   loading",
+            "degraded: gw-2 and 1 more   rules refused: gw-4   emergency: 10/s",
+            "silent: agg-2   loading",
             "kafka: no broker answers",
         ]
     );
