@@ -92,7 +92,8 @@ async fn agents_that_lag_and_exceptions_until_their_end_are_told() {
     let _copier = RuleCopier::start(&bus, None, None, &ReplayWindow::default(), None, &shown).expect("a thread");
     let aggregator = Aggregator::start(&bus, WorkerSettings::new("a"), None, clock.clone()).expect("threads");
     let analytics = aggregator.analytics().with_rules(shown.known());
-    let http = serve(api::router("a".into(), (aggregator.queries(), analytics), None, aggregator.metrics(), None)).await;
+    let http =
+        serve(api::router("a".into(), (aggregator.queries(), analytics), None, aggregator.metrics(), None)).await;
 
     bus.writer(Topic::Calls).append(1, batch(&*clock, 1).encode(), 0).expect("there is room");
     let used = awaited("a used rule", || get(http, "/api/v1/rules"), |told| told["rules"][0].is_object());
@@ -123,9 +124,7 @@ async fn agents_that_lag_and_exceptions_until_their_end_are_told() {
     let of_rule = get(http, "/api/v1/exceptions?rule=per-key");
     assert_eq!((&of_rule["generation"], &of_rule["matched"]), (&json!(1), &json!(3)), "{of_rule}");
     let until_ms = now.plus_ms(3_600_000).as_ms();
-    let exception = |rule: Option<&str>, list: Option<&str>, callers: &str, quota: Option<&str>, reason: &str| {
-        json!({ "rule": rule, "list": list, "callers": callers, "quota": quota, "until_ms": until_ms, "reason": reason })
-    };
+    let exception = |rule: Option<&str>, list: Option<&str>, callers: &str, quota: Option<&str>, reason: &str| json!({ "rule": rule, "list": list, "callers": callers, "quota": quota, "until_ms": until_ms, "reason": reason });
     let secret = of_rule["exceptions"][1]["callers"].as_str().expect("callers");
     assert!(secret.starts_with("api_key=secr…"), "{secret}");
     let denied = of_rule["exceptions"][2]["callers"].as_str().expect("callers");

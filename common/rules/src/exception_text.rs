@@ -5,9 +5,7 @@ use std::sync::Arc;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::DigestKey;
 use tollgate_core::one_line::one_line;
-use tollgate_core::rules::{
-    Matches, Pattern, Rule, RuleSet, TIER, TimedCallers, TimedEnd, TimedEntry, TimedException,
-};
+use tollgate_core::rules::{Matches, Pattern, Rule, RuleSet, TIER, TimedCallers, TimedEnd, TimedEntry, TimedException};
 
 use crate::hint::cut;
 use crate::settings::{QUOTA_COLUMN, Shown};
@@ -54,17 +52,19 @@ impl ExceptionText {
         key: &'a DigestKey,
     ) -> impl Iterator<Item = Self> + 'a {
         let in_force = move |exception: &&TimedException| exception.end.until > now;
-        rule.timed.iter().enumerate().filter(move |(_, exception)| in_force(exception)).filter_map(move |(at, exception)| {
-            // The last one stands in the place of those before.
-            let mut later = rule.timed[at + 1..].iter().filter(in_force);
-            let is_replaced = later.any(|later| later.callers == exception.callers);
-            (!is_replaced).then(|| Self {
-                place: ExceptionPlace::Rule(rule.name.clone()),
-                callers: callers(set, rule, &exception.callers, key),
-                quota: Some(Shown::of_policy(rule, exception.policy.as_ref()).cell(QUOTA_COLUMN)),
-                end: exception.end.clone(),
-            })
-        })
+        rule.timed.iter().enumerate().filter(move |(_, exception)| in_force(exception)).filter_map(
+            move |(at, exception)| {
+                // The last one stands in the place of those before.
+                let mut later = rule.timed[at + 1..].iter().filter(in_force);
+                let is_replaced = later.any(|later| later.callers == exception.callers);
+                (!is_replaced).then(|| Self {
+                    place: ExceptionPlace::Rule(rule.name.clone()),
+                    callers: callers(set, rule, &exception.callers, key),
+                    quota: Some(Shown::of_policy(rule, exception.policy.as_ref()).cell(QUOTA_COLUMN)),
+                    end: exception.end.clone(),
+                })
+            },
+        )
     }
 
     fn of_entry(set: &RuleSet, TimedEntry { denies, matches, end }: &TimedEntry, key: &DigestKey) -> Self {
@@ -119,8 +119,7 @@ rules:
     /// G2, G5, G9: of an override and an exception of the file, the one that stands in front is shown.
     #[test]
     fn exceptions_in_force_have_their_quota_and_end_but_no_secret() {
-        let published =
-            Published { overrides: OVERRIDES.to_owned(), ..Published::new("rules.yaml", TEXT) };
+        let published = Published { overrides: OVERRIDES.to_owned(), ..Published::new("rules.yaml", TEXT) };
         let set = crate::read_published(&published, 7).unwrap_or_else(|problems| panic!("{problems}"));
         let start = crate::display::parse_utc("2026-12-01T00:00:00Z").expect("a time");
         let shown = |after_s: u64| -> Vec<String> {

@@ -71,7 +71,10 @@ rules:
         let [limited, closed] = [0, 1].map(|rule: usize| RuleText::of(&set, &set.rules[rule]));
         assert_eq!(limited.calls, "api_key=… endpoint=/search tier=gold per api_key, method");
         assert!(
-            limited.limit.starts_with("100/min; ") && limited.limit.contains("; tier gold: 1000/min; tier free: 5/min; sliding_window, 12 x 5 s, conservative;"),
+            limited.limit.starts_with("100/min; ")
+                && limited
+                    .limit
+                    .contains("; tier gold: 1000/min; tier free: 5/min; sliding_window, 12 x 5 s, conservative;"),
             "{limited:?}"
         );
         assert!(limited.bound.is_some_and(|bound| bound.starts_with("A counter admits at most 100")));
