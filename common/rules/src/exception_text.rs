@@ -14,7 +14,7 @@ use crate::settings::{QUOTA_COLUMN, Shown};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExceptionText {
     /// Rule or list.
-    pub place: ExceptionPlace,
+    pub target: ExceptionTarget,
     /// Callers, as labels of counters show them.
     pub callers: String,
     /// Quota until the end; none for a list entry.
@@ -25,7 +25,7 @@ pub struct ExceptionText {
 
 /// Rule or list that has an exception.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ExceptionPlace {
+pub enum ExceptionTarget {
     /// Rule of this name.
     Rule(Arc<str>),
     /// `lists.allow`.
@@ -58,7 +58,7 @@ impl ExceptionText {
                 let mut later = rule.timed[at + 1..].iter().filter(in_force);
                 let is_replaced = later.any(|later| later.callers == exception.callers);
                 (!is_replaced).then(|| Self {
-                    place: ExceptionPlace::Rule(rule.name.clone()),
+                    target: ExceptionTarget::Rule(rule.name.clone()),
                     callers: callers(set, rule, &exception.callers, key),
                     quota: Some(Shown::of_policy(rule, exception.policy.as_ref()).cell(QUOTA_COLUMN)),
                     end: exception.end.clone(),
@@ -68,8 +68,8 @@ impl ExceptionText {
     }
 
     fn of_entry(set: &RuleSet, TimedEntry { denies, matches, end }: &TimedEntry, key: &DigestKey) -> Self {
-        let place = if *denies { ExceptionPlace::Deny } else { ExceptionPlace::Allow };
-        Self { place, callers: entry_callers(set, matches, key), quota: None, end: end.clone() }
+        let target = if *denies { ExceptionTarget::Deny } else { ExceptionTarget::Allow };
+        Self { target, callers: entry_callers(set, matches, key), quota: None, end: end.clone() }
     }
 }
 
@@ -125,9 +125,9 @@ rules:
         let shown = |after_s: u64| -> Vec<String> {
             let texts = ExceptionText::in_force_at(start.plus_ms(after_s * 1_000), &set, &DigestKey::default());
             let line = |text: ExceptionText| {
-                let ExceptionText { place, callers, quota, end } = text;
+                let ExceptionText { target, callers, quota, end } = text;
                 let quota = quota.unwrap_or_default();
-                format!("{place:?} {callers} {quota} {} {}", end.until.ms_since(start) / 1_000, end.reason)
+                format!("{target:?} {callers} {quota} {} {}", end.until.ms_since(start) / 1_000, end.reason)
             };
             texts.into_iter().map(line).collect()
         };

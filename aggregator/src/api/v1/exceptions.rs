@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_core::rules::RuleSet;
-use tollgate_rules::{ExceptionPlace, ExceptionText};
+use tollgate_rules::{ExceptionTarget, ExceptionText};
 
 use super::query::{Refusal, limit};
 use super::state::V1;
@@ -44,17 +44,17 @@ pub(super) async fn exceptions(
 
 /// Returns true if calls of a rule may meet the exception. A list stands before all rules.
 fn is_of_rule(exception: &ExceptionText, wanted: Option<&str>) -> bool {
-    match (&exception.place, wanted) {
-        (ExceptionPlace::Rule(rule), Some(wanted)) => **rule == *wanted,
+    match (&exception.target, wanted) {
+        (ExceptionTarget::Rule(rule), Some(wanted)) => **rule == *wanted,
         _ => true,
     }
 }
 
-fn exception(ExceptionText { place, callers, quota, end }: &ExceptionText) -> Value {
-    let (rule, list) = match place {
-        ExceptionPlace::Rule(rule) => (Some(&**rule), None),
-        ExceptionPlace::Allow => (None, Some("allow")),
-        ExceptionPlace::Deny => (None, Some("deny")),
+fn exception(ExceptionText { target, callers, quota, end }: &ExceptionText) -> Value {
+    let (rule, list) = match target {
+        ExceptionTarget::Rule(rule) => (Some(&**rule), None),
+        ExceptionTarget::Allow => (None, Some("allow")),
+        ExceptionTarget::Deny => (None, Some("deny")),
     };
     json!({
         "rule": rule,
