@@ -311,6 +311,7 @@ class Panel {
     const value = column.value(row);
     if (typeof value === "number") cell.dataset.value = value;
     else delete cell.dataset.value;
+    if (column.isBad) cell.classList.toggle("bad", column.isBad(row));
     if (column.percent) cell.style.setProperty("--part", `${Math.min(100, column.percent(row))}%`);
     if (!column.press) return;
     target.onclick = () => column.press(row);
@@ -333,6 +334,7 @@ const age = (id, label) => ({
   ...number(id, label),
   show: (row, body) => duration(row[id] == null ? null : Math.max(0, body.now_ms - row[id])),
 });
+const bad = (column, isBad) => ({ ...column, isBad });
 const lastMinute = (column) => number(column.id, column.label, (row) => column.value(row.last_minute));
 
 const admitted = number("admitted", "Admitted");
@@ -354,6 +356,10 @@ function rangeMinutes() {
 }
 
 const since = (minutes) => `last ${minutes} min${view.range ? ", since the start of the selected range" : ""}`;
+
+// Returns the state of an agent's rules in words.
+const rulesState = ({ rules_state: state, rules_refusal: reason }) =>
+  ({ refused: `refused: ${reason}`, own: "not published" })[state] ?? state;
 
 // Marks the numbers of a caller whose first calls may be in `(others)`.
 const atLeast = (column) => ({ ...column, show: (row, body) => (row.missing_max ? "≥ " : "") + column.show(row, body) });
@@ -403,6 +409,19 @@ function createPanels() {
       ...[admitted, denied, shadowDenied, units].map(lastMinute), deniedBy, decidedBy, time("changed_ms", "Changed")],
   });
   new Panel({
+    id: "exceptions", path: "exceptions", everyMs: 2 * SECOND, order: "until_ms", empty: "",
+    question: (panel) => ({ rule: view.rule, limit: panel.rowCount() }),
+    rows: (body) => body.exceptions, key: (row) => JSON.stringify([row.rule, row.list, row.callers, row.until_ms]),
+    caption: () => "Overrides and list entries in force that end by themselves. The next one to end is first.",
+    note: ({ exceptions, matched }) => (matched ? `${count(exceptions.length)} of ${count(matched)} exceptions.` : ""),
+    onBody: ({ generation }) => setText(panels.exceptions.emptyNote, generation == null
+      ? "This server does not know the rules: publish them, or start it with --rules." : "No exception in force ends by itself."),
+    columns: [code("callers", "Callers"), text("rule", "Rule", (row) => row.rule ?? `${row.list} list`),
+      text("quota", "Quota", (row) => row.quota ?? { allow: "never denied", deny: "denied" }[row.list]),
+      { ...number("until_ms", "Time left"), show: (row, body) => duration(Math.max(0, row.until_ms - body.now_ms)) },
+      { ...time("until", "Until", (row) => row.until_ms), isNumber: false }, words("reason", "Reason", (row) => row.reason || null)],
+  });
+  new Panel({
     id: "endpoints", path: "endpoints", everyMs: 5 * SECOND, order: "-calls", empty: "No calls with an endpoint.",
     question: () => ({ minutes: rangeMinutes(), limit: ENDPOINTS_MAX }), rows: (body) => body.endpoints, key: (row) => row.endpoint,
     caption: ({ matched }) => `Calls of all rules, ${since(rangeMinutes())}.`
@@ -411,10 +430,13 @@ function createPanels() {
   });
   new Panel({
     id: "agents", path: "agents", section: "agents", everyMs: 5 * SECOND, order: "agent", empty: "No agents.",
-    rows: (body) => body.agents, key: (row) => row.agent, caption: () => "Counts of the last minute.",
-    columns: [text("agent", "Agent"), text("region", "Region"), age("seen_ms", "Seen, ago"), text("store", "Redis"),
-      text("emergency", "Emergency", (row) => row.emergency ?? "off"), lastMinute(admitted), lastMinute(denied), decidedBy,
-      number("generation", "Rules generation"), number("clock_offset_ms", "Clock offset", undefined, duration),
+    rows: (body) => body.agents, key: (row) => row.agent,
+    caption: ({ newest_generation: newest }) => (newest == null ? "" : `Newest published rules: generation ${newest}. `) + "Counts of the last minute.",
+    columns: [text("agent", "Agent"), text("region", "Region"), age("seen_ms", "Seen, ago"), bad(text("store", "Redis"), (row) => row.store === "down"),
+      number("generation", "Generation", undefined, (value) => value ?? "–"),
+      bad(words("rules_state", "Rules", rulesState), (row) => ["behind", "refused"].includes(row.rules_state)),
+      text("emergency", "Emergency", (row) => row.seen_ms && (row.emergency ?? "off")), lastMinute(admitted), lastMinute(denied), decidedBy,
+      number("clock_offset_ms", "Clock offset", undefined, duration),
       number("dropped_rows", "Dropped rows")],
   });
   new Panel({
@@ -670,11 +692,13 @@ function showStatus(status) {
 }
 
 // Lists what is broken: in the state line, and with the reason below it.
-function showProblems({ problems, silent, loading, now_ms: now }) {
+function showProblems({ problems, silent, refusing_agents: refusing, loading, now_ms: now }) {
   const shown = problems.map(({ part }) => part);
   const lines = problems.map(({ part, why, since_ms: since }) => `${part}, since ${clock(since, now)}: ${why}`);
   if (silent.length) shown.push(`silent: ${names(silent)}`);
   if (silent.length) lines.push(`Silent: ${silent.join(", ")}. They publish nothing, so their counts are missing here.`);
+  if (refusing.length) shown.push(`rules refused: ${names(refusing)}`);
+  if (refusing.length) lines.push(`Newer rules refused by ${refusing.join(", ")}. They enforce older ones; the reasons are under Agents.`);
   if (loading) lines.push("Loading: the server still reads its records, so counts are incomplete.");
   setText("health", shown.join("; ") || (loading ? "loading" : "none"));
   byId("health").classList.toggle("bad", shown.length > 0);
@@ -686,10 +710,10 @@ function showProblems({ problems, silent, loading, now_ms: now }) {
 
 // Tells a screen reader about changed conditions, but not about changed numbers.
 function announce() {
-  const { problems, silent, degraded_agents: degraded, emergency, loading } = state.status;
+  const { problems, silent, refusing_agents: refusing, degraded_agents: degraded, emergency, loading } = state.status;
   const told = [connection.mode === "lost" && "Connection lost.", loading && "Loading.",
     problems.length > 0 && `Problems: ${names(problems.map(({ part }) => part))}.`, silent.length > 0 && `Silent: ${names(silent)}.`,
-    degraded.length > 0 && `Degraded agents: ${names(degraded)}.`, emergency != null && `Emergency on: ${emergency}.`]
+    refusing.length > 0 && `Rules refused: ${names(refusing)}.`, degraded.length > 0 && `Degraded agents: ${names(degraded)}.`, emergency != null && `Emergency on: ${emergency}.`]
     .filter(Boolean).join(" ") || "No problems.";
   clearTimeout(state.timer);
   const waitMs = state.announcedAt + ANNOUNCE_MS - performance.now();

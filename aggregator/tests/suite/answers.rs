@@ -27,24 +27,34 @@ const MOST: u64 = 60;
 /// Maximum number of clients of `/api/v1/events`.
 const LISTENERS_MAX: usize = 50;
 /// Paths whose answers do not need the event loop, so that they say `Busy` only while the process ends, or if an answer panics.
-const NEVER_BUSY: [&str; 6] =
-    ["/api/v1/series", "/api/v1/rules", "/api/v1/callers", "/api/v1/usage", "/api/v1/endpoints", "/api/v1/tiers"];
+const NEVER_BUSY: [&str; 7] = [
+    "/api/v1/series",
+    "/api/v1/rules",
+    "/api/v1/exceptions",
+    "/api/v1/callers",
+    "/api/v1/usage",
+    "/api/v1/endpoints",
+    "/api/v1/tiers",
+];
 /// Objects whose members are names.
 const FREE: [&str; 2] = ["/floors", "/floors_of_removed"];
 
 /// Questions, and a value that the answer has.
-const FILLED: [(&str, &str); 20] = [
+const FILLED: [(&str, &str); 23] = [
     ("/api/v1/status", "/degraded_agents/0"),
+    ("/api/v1/status", "/refusing_agents/0"),
     ("/api/v1/series", "/points/0"),
     ("/api/v1/series?rule=per-key&caller=api_key%3Dk1&step=1m", "/points/0"),
     ("/api/v1/rules", "/rules/1/limits/0"),
+    ("/api/v1/exceptions", "/exceptions/0/quota"),
+    ("/api/v1/exceptions?rule=other&limit=10", "/exceptions/0/list"),
     ("/api/v1/callers", "/callers/0/first_denied_ms"),
     ("/api/v1/callers?rule=per-key&sort=calls&limit=1", "/callers/0"),
     ("/api/v1/callers?sort=near", "/callers/0/used"),
     ("/api/v1/usage?api_key=k1&endpoint=%2F&minutes=60", "/usage/0/points/0"),
     ("/api/v1/endpoints", "/endpoints/0"),
     ("/api/v1/tiers?minutes=1440&limit=1", "/tiers/0"),
-    ("/api/v1/agents", "/agents/0"),
+    ("/api/v1/agents", "/agents/0/rules_refusal"),
     ("/api/v1/partitions", "/partitions/1"),
     ("/api/v1/regions", "/usage/rules/0/counters/0"),
     ("/regions?limit=1", "/counters/0/regions/0"),
@@ -56,7 +66,7 @@ const FILLED: [(&str, &str); 20] = [
     ("/readyz", "/ready"),
 ];
 /// Questions that are refused.
-const REFUSED: [&str; 30] = [
+const REFUSED: [&str; 31] = [
     "/api/v1/series?from_ms=2&to_ms=1",
     "/api/v1/series?from_ms=0",
     "/api/v1/series?from_ms=18446744073709551615",
@@ -68,6 +78,7 @@ const REFUSED: [&str; 30] = [
     "/api/v1/callers?offset=-1",
     "/api/v1/callers?minutes=0",
     "/api/v1/callers?sort=other",
+    "/api/v1/exceptions?limit=10001",
     "/api/v1/usage",
     "/api/v1/usage?a%3Db=c",
     "/api/v1/usage?api_key=k1&minutes=x",
@@ -172,7 +183,7 @@ fn heartbeat(now: Timestamp) -> Presence {
         coordinates: false,
         emergency: Some(EmergencySwitch { quota: "10/s".parse().ok(), changed_at: now }),
         resets: Vec::new(),
-        rules_refusal: "".into(),
+        rules_refusal: "an unknown setting".into(),
     }
 }
 

@@ -23,7 +23,8 @@ use crate::support::{ask, get, serve};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-fn batch(clock: &dyn Clock, units: i64) -> Batch {
+/// Returns a batch with an admitted call of one caller of the rule `per-key`.
+pub(crate) fn batch(clock: &dyn Clock, units: i64) -> Batch {
     let (now, window) = (clock.now(), Window::new(3_600_000, 1).expect("a window"));
     let row = Row {
         call: 1,

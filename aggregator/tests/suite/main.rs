@@ -6,3 +6,4 @@ mod embedded;
 mod regions;
 mod openapi;
 mod answers;
+mod published_rules;

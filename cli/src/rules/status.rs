@@ -9,8 +9,8 @@ use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::agent_rules::AgentRules;
 use tollgate_core::messages::presence::{GAP_MS_MAX, Presence, Role};
-use tollgate_core::rules::Generation;
 use tollgate_wire::Record;
 
 use super::published::{KafkaRules, PublishedArgs};
@@ -31,24 +31,16 @@ pub(crate) struct StatusArgs {
     format: Format,
 }
 
-/// Rules of one agent, compared with the newest published ones.
-enum AgentRules {
-    Newest,
-    Behind,
-    /// The agent refused newer rules, for this reason.
-    Refused(Arc<str>),
-    /// Rules that are not published, such as those of a file.
-    Own,
-}
-
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     let rules = args.place.open_kafka()?;
     let newest = rules.publications().last().map(|kept| kept.generation);
     let agents = heard_agents(&rules);
-    let states: Vec<_> =
-        agents.iter().map(|(agent, presence)| (agent, presence, AgentRules::of(presence, newest))).collect();
-    let rows = states.iter().map(|(agent, presence, state)| {
-        [agent.to_string(), presence.region.to_string(), presence.generation.to_string(), state.text()]
+    let states: Vec<(&Presence, AgentRules<'_>)> = agents
+        .values()
+        .map(|presence| (presence, AgentRules::of(presence.generation, &presence.rules_refusal, newest)))
+        .collect();
+    let rows = states.iter().map(|(presence, rules)| {
+        [presence.id.to_string(), presence.region.to_string(), presence.generation.to_string(), state_text(*rules)]
     });
     let newest_text = newest.map_or("none".to_owned(), |newest| newest.to_string());
     let text = if states.is_empty() {
@@ -56,10 +48,9 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     } else {
         format!("Newest generation: {newest_text}\n\n{}", table(&["AGENT", "REGION", "GENERATION", "STATE"], rows))
     };
-    let json: Vec<Value> = states.iter().map(|(_, presence, state)| state.json(presence)).collect();
+    let json: Vec<Value> = states.iter().map(|(presence, rules)| agent_json(presence, *rules)).collect();
     output::say_as(args.format, text, json!({ "newest": newest, "agents": json }))?;
-    let lags = |state: &AgentRules| matches!(state, AgentRules::Behind | AgentRules::Refused(_));
-    let some_lag = states.iter().any(|(.., state)| lags(state));
+    let some_lag = states.iter().any(|(_, rules)| rules.lag());
     Ok(if some_lag { Exit::Failed } else { Exit::Done })
 }
 
@@ -80,41 +71,20 @@ fn heard_agents(rules: &KafkaRules) -> BTreeMap<Arc<str>, Presence> {
     agents
 }
 
-impl AgentRules {
-    fn of(presence: &Presence, newest: Option<Generation>) -> Self {
-        let newest = newest.unwrap_or_default();
-        if !presence.rules_refusal.is_empty() {
-            return Self::Refused(presence.rules_refusal.clone());
-        }
-        match presence.generation.cmp(&newest) {
-            std::cmp::Ordering::Less => Self::Behind,
-            std::cmp::Ordering::Equal => Self::Newest,
-            std::cmp::Ordering::Greater => Self::Own,
-        }
+fn state_text(rules: AgentRules<'_>) -> String {
+    match rules {
+        AgentRules::Refused(reason) => format!("refused: {reason}"),
+        AgentRules::Own => "rules of its own".to_owned(),
+        rules => rules.as_str().to_owned(),
     }
+}
 
-    fn text(&self) -> String {
-        match self {
-            Self::Newest => "newest".to_owned(),
-            Self::Behind => "behind".to_owned(),
-            Self::Refused(reason) => format!("refused: {reason}"),
-            Self::Own => "rules of its own".to_owned(),
-        }
-    }
-
-    fn json(&self, presence: &Presence) -> Value {
-        let (state, refusal) = match self {
-            Self::Newest => ("newest", None),
-            Self::Behind => ("behind", None),
-            Self::Refused(reason) => ("refused", Some(&**reason)),
-            Self::Own => ("own", None),
-        };
-        json!({
-            "agent": *presence.id,
-            "region": *presence.region,
-            "generation": presence.generation,
-            "state": state,
-            "refusal": refusal,
-        })
-    }
+fn agent_json(presence: &Presence, rules: AgentRules<'_>) -> Value {
+    json!({
+        "agent": *presence.id,
+        "region": *presence.region,
+        "generation": presence.generation,
+        "state": rules.as_str(),
+        "refusal": rules.refusal(),
+    })
 }

@@ -138,6 +138,7 @@ fn alarms(state: &TopState, glyphs: Glyphs) -> Vec<String> {
     };
     let alarms = [
         named("degraded:", &status["degraded_agents"]),
+        named("rules refused:", &status["refusing_agents"]),
         status["emergency"].as_str().map(|quota| format!("emergency: {}", glyphs.text(quota))),
         named("silent:", &status["silent"]),
         (status["loading"] == true).then(|| "loading".to_owned()),

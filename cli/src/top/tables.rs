@@ -47,12 +47,13 @@ const CALLERS: [TopColumn; 7] = [
     right("quota", 9),
     right("since", 7),
 ];
-const AGENTS: [TopColumn; 7] = [
-    left("agents, last minute", 60),
-    left("region", 40),
+const AGENTS: [TopColumn; 8] = [
+    left("agents, last minute", 62),
+    left("region", 38),
     right("admitted", 8),
     right("denied", 7),
     right("store", 5),
+    right("rules", 7),
     right("clock", 8),
     right("heard", 7),
 ];
@@ -105,6 +106,7 @@ pub(super) fn agents(agents: &Value, columns: usize, glyphs: Glyphs) -> TopTable
             number(&agent["last_minute"]["admitted"]),
             number(&agent["last_minute"]["denied"]),
             glyphs.label(&agent["store"]),
+            glyphs.label(&agent["rules_state"]),
             offset.map_or_else(|| "-".to_owned(), |ms| format!("{ms:+} ms")),
             age(&agent["seen_ms"], now_ms),
         ]

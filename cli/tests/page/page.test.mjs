@@ -189,8 +189,9 @@ const tests = {
       calls: ["callers", { ...admitted, Shadow: (row) => row.shadow_denied, Units: (row) => row.units }],
       new: ["callers", { ...admitted, "First denied": (row) => row.first_denied_ms }],
       rules: ["rules", { Rule: (row) => row.rule, "Applies to": (row) => row.text?.calls ?? "–", Limit: (row) => row.text?.limit ?? "–", ...minute, Shadow: (row) => row.last_minute.shadow_denied }],
+      exceptions: ["exceptions", { Callers: (row) => row.callers, Rule: (row) => row.rule ?? `${row.list} list`, "Time left": (row) => row.until_ms, Reason: (row) => row.reason }],
       endpoints: ["endpoints", { Endpoint: (row) => row.endpoint, Admitted: (row) => row.admitted, Denied: (row) => row.denied }],
-      agents: ["agents", { Agent: (row) => row.agent, ...minute, Redis: (row) => row.store, "Rules generation": (row) => row.generation }],
+      agents: ["agents", { Agent: (row) => row.agent, ...minute, Redis: (row) => row.store, "Generation": (row) => row.generation, Rules: (row) => (row.rules_state === "own" ? "not published" : row.rules_state) }],
       partitions: ["partitions", { Aggregator: (row) => row.aggregator, Read: (row) => row.read, Counters: (row) => row.counters }],
     };
     for (const [id, [path, columns]] of Object.entries(expected)) {
@@ -380,7 +381,7 @@ const tests = {
     for (const [name, options] of [["light", { isReduced: true }], ["dark", { isDark: true }], ["390 px", { width: 390, height: 844, isPhone: true }]]) {
       const page = await openReady(options);
       await press(page, "#series-details summary");
-      for (const id of ["denied", "near", "calls", "new", "rules", "endpoints", "agents", "partitions"]) await rowsOf(page, id);
+      for (const id of ["denied", "near", "calls", "new", "rules", "exceptions", "endpoints", "agents", "partitions"]) await rowsOf(page, id);
       await page.evaluate(() => scrollTo(0, 0));
       // The policy of the page forbids added scripts, but not those of the debugger.
       await page.evaluate(axeSource);

@@ -118,7 +118,7 @@ impl RuleMirror {
     /// When Redis does not answer, or refuses.
     pub async fn read(&self) -> Result<Option<(Generation, Published)>, StoreError> {
         let connection = self.link.of_key(&self.key.name)?;
-        let newest = Cmd::hmget(&self.key.name, &["generation"].iter().chain(&FIELDS).collect::<Vec<_>>());
+        let newest = Cmd::hmget(&self.key.name, ["generation"].iter().chain(&FIELDS).collect::<Vec<_>>());
         let mut fields: Vec<Option<String>> = connection.request_at(&self.key, &newest).await?;
         let generation = fields.remove(0).map(|generation| generation.parse()).transpose();
         let generation: Option<Generation> = generation.map_err(|_| connection.own_value_unreadable(&self.key))?;

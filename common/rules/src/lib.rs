@@ -15,6 +15,7 @@ mod bound;
 pub mod settings;
 mod file;
 mod rule_text;
+mod exception_text;
 mod shorthand;
 pub mod import;
 
@@ -23,6 +24,7 @@ use tollgate_core::rules::problem::Problems;
 use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
 pub use bound::bound;
+pub use exception_text::{ExceptionTarget, ExceptionText};
 pub use file::{OVERRIDES_LEN_MAX, Override, OverrideEffect, from_yaml, json_schema, overrides_text, read_overrides};
 pub use hint::{cut, hint, nearest};
 pub use percent::percent_text;

@@ -14,7 +14,7 @@ use crate::settings::Shown;
 pub struct RuleText {
     /// Calls to which it applies, and the descriptors by which it counts. Values of secret descriptors are left out.
     pub calls: String,
-    /// Quota, algorithm and other settings, and those of the tiers.
+    /// Quota, algorithm and other settings, and the quota of each tier with the settings in which it differs.
     pub limit: String,
     /// Most that a counter admits while Redis answers; none without a limit.
     pub bound: Option<String>,
@@ -34,9 +34,14 @@ impl RuleText {
         if !rule.deny {
             calls.push(counted_per(rule));
         }
-        let mut limit = Shown::lines(&[Shown::of_policy(rule, rule.policy.as_ref()), Shown::of_rule(rule)]);
+        let of_rule = Shown::of_policy(rule, rule.policy.as_ref());
+        let own = Shown::lines(std::slice::from_ref(&of_rule));
+        let mut limit = Shown::lines(&[of_rule, Shown::of_rule(rule)]);
         for (tier, policy) in &rule.by_tier {
             let of_tier = Shown::lines(&[Shown::of_policy(rule, policy.as_ref())]);
+            // The first line is the quota.
+            let differing = of_tier.iter().enumerate().filter(|(at, line)| *at == 0 || !own.contains(line));
+            let of_tier: Vec<&str> = differing.map(|(_, line)| &**line).collect();
             limit.push(format!("tier {tier}: {}", of_tier.join("; ")));
         }
         Self {
@@ -59,14 +64,17 @@ rules:
     match: { api_key: k9, endpoint: /search, tier: gold }
     per: [api_key, method]
     quota: 100/min
-    tiers: { gold: { quota: 1000/min } }
+    tiers: { gold: { quota: 1000/min }, free: { quota: 5/min, consistency: strict } }
   - { name: closed, match: { tenant: old }, deny: true }
 ";
         let set = crate::from_yaml("rules.yaml", yaml, 1).unwrap_or_else(|error| panic!("{error}"));
         let [limited, closed] = [0, 1].map(|rule: usize| RuleText::of(&set, &set.rules[rule]));
         assert_eq!(limited.calls, "api_key=… endpoint=/search tier=gold per api_key, method");
         assert!(
-            limited.limit.starts_with("100/min; ") && limited.limit.contains("; tier gold: 1000/min"),
+            limited.limit.starts_with("100/min; ")
+                && limited
+                    .limit
+                    .contains("; tier gold: 1000/min; tier free: 5/min; sliding_window, 12 x 5 s, conservative;"),
             "{limited:?}"
         );
         assert!(limited.bound.is_some_and(|bound| bound.starts_with("A counter admits at most 100")));

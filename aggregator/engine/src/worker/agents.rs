@@ -24,6 +24,8 @@ pub struct AgentState {
     pub region: Arc<str>,
     /// Generation of the rules in force.
     pub generation: Generation,
+    /// Reason why it refused newer rules; empty if it did not.
+    pub rules_refusal: Arc<str>,
     /// Store nodes that do not answer it.
     pub open_breakers: Vec<Arc<str>>,
     /// Time of its clock less that of the bus, in ms, the delay of the heartbeat included.
@@ -53,6 +55,7 @@ impl Agents {
             let state = AgentState {
                 region: presence.region.clone(),
                 generation: presence.generation,
+                rules_refusal: presence.rules_refusal.clone(),
                 open_breakers: presence.open_breakers.clone(),
                 clock_offset_ms: ahead - behind,
                 dropped_rows: presence.dropped_rows,

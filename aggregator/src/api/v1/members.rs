@@ -12,7 +12,9 @@ use tollgate_aggregator_engine::analytics::FleetView;
 use tollgate_aggregator_engine::worker::{AgentState, AssignedPartition};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::Partition;
+use tollgate_core::messages::agent_rules::AgentRules;
 use tollgate_core::messages::rollups::{Subject, Totals};
+use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
 use super::query::{Refusal, limit, minutes};
 use super::state::V1;
@@ -51,8 +53,10 @@ pub(super) async fn agents(State(v1): State<V1>) -> Result<Response, AskError> {
     for (name, totals) in sums {
         agents.entry(name).or_default().1 = totals;
     }
-    let agents: Vec<Value> = agents.iter().map(|(name, (heard, sums))| agent(name, heard.as_ref(), sums)).collect();
-    Ok(respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "agents": agents })))
+    let newest = v1.newest_published();
+    let agents: Vec<Value> =
+        agents.iter().map(|(name, (heard, sums))| agent(name, heard.as_ref(), newest, sums)).collect();
+    Ok(respond(StatusCode::OK, &json!({ "now_ms": now.as_ms(), "newest_generation": newest, "agents": agents })))
 }
 
 pub(super) async fn partitions(State(v1): State<V1>) -> Result<Response, AskError> {
@@ -77,6 +81,12 @@ pub(super) async fn partitions(State(v1): State<V1>) -> Result<Response, AskErro
 }
 
 impl V1 {
+    /// Returns the newest published generation; none if no rules are published, or those in force are others.
+    fn newest_published(&self) -> Option<Generation> {
+        let published = |rules: &RuleSet| (rules.numbering == Numbering::Publication).then_some(rules.generation);
+        self.analytics.rules.read(published).flatten()
+    }
+
     async fn named(
         &self,
         kind: &'static str,
@@ -95,13 +105,16 @@ impl V1 {
     }
 }
 
-fn agent(name: &str, heard: Option<&AgentState>, sums: &Totals) -> Value {
+fn agent(name: &str, heard: Option<&AgentState>, newest: Option<Generation>, sums: &Totals) -> Value {
+    let rules = heard.map(|agent| AgentRules::of(agent.generation, &agent.rules_refusal, newest));
     let store = heard.map(|agent| if agent.open_breakers.is_empty() { "ok" } else { "down" });
     json!({
         "agent": name,
         "region": heard.map(|agent| &*agent.region),
         "seen_ms": heard.map(|agent| agent.seen.as_ms()),
         "generation": heard.map(|agent| agent.generation),
+        "rules_state": rules.map(AgentRules::as_str),
+        "rules_refusal": rules.and_then(AgentRules::refusal),
         "store": store,
         "clock_offset_ms": heard.map(|agent| agent.clock_offset_ms),
         "dropped_rows": heard.map(|agent| agent.dropped_rows),

@@ -8,6 +8,7 @@ mod totals;
 mod status;
 mod series;
 mod rules;
+mod exceptions;
 mod callers;
 mod usage;
 mod members;
@@ -53,6 +54,7 @@ pub fn analytics_router(
         .merge(page_router())
         .merge(without)
         .route("/api/v1/series", get(series::series))
+        .route("/api/v1/exceptions", get(exceptions::exceptions))
         .route("/api/v1/callers", get(callers::callers))
         .route("/api/v1/usage", get(usage::usage))
         .route("/api/v1/endpoints", get(members::endpoints))

@@ -19,14 +19,14 @@ pub(super) async fn rules(State(v1): State<V1>) -> Result<Response, Refusal> {
     let known = v1.analytics.rules.clone();
     let answer = move |view: &FleetView, now: Timestamp| {
         let used = view.rules(now);
-        let texts = known.read(|set| texts(set, &used)).unwrap_or_default();
+        let texts = known.read(|set| texts(&set.in_force_at(now), &used)).unwrap_or_default();
         let rules: Vec<Value> = used.iter().map(|used| rule(used, texts.get(&used.rule))).collect();
         Ok(json!({ "now_ms": now.as_ms(), "rules": rules }))
     };
     v1.answer(answer).await
 }
 
-/// Returns the texts of the rules that are used, by name.
+/// Returns the texts of the rules that are used, by name. The set is that of an instant: tiers may have exceptions with an end.
 fn texts(set: &RuleSet, used: &[RuleState]) -> HashMap<Arc<str>, Value> {
     let names: HashSet<&str> = used.iter().map(|state| &*state.rule).collect();
     let text = |rule: &Arc<Rule>| {

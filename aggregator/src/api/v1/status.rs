@@ -26,6 +26,7 @@ struct MemberFacts {
     lag_ms: Option<u64>,
     agents: usize,
     degraded: Vec<Value>,
+    refusing: Vec<Value>,
     emergency: Option<String>,
     aggregators: Vec<Arc<str>>,
     bus_fault: Option<Fault>,
@@ -70,6 +71,7 @@ impl V1 {
             "lag_ms": members.lag_ms,
             "agents": members.agents,
             "degraded_agents": members.degraded,
+            "refusing_agents": members.refusing,
             "emergency": members.emergency,
             "silent": silent.iter().map(|name| json!(**name)).collect::<Vec<_>>(),
             "problems": problems,
@@ -84,11 +86,13 @@ fn members(state: &AggregatorState<'_>) -> MemberFacts {
     let lag = |(_, appended): (u64, Timestamp)| now.ms_since(appended);
     let agents = || worker.agents().iter();
     let degraded = agents().filter(|(_, agent)| !agent.open_breakers.is_empty());
+    let refusing = agents().filter(|(_, agent)| !agent.rules_refusal.is_empty());
     let is_restoring = |assigned: &AssignedPartition| !assigned.counting.restored;
     MemberFacts {
         lag_ms: read.map(lag).max(),
         agents: agents().count(),
         degraded: degraded.map(|(name, _)| json!(**name)).collect(),
+        refusing: refusing.map(|(name, _)| json!(**name)).collect(),
         emergency: agents().find_map(|(_, agent)| agent.emergency).map(|quota| quota.to_string()),
         aggregators: worker.membership().into_iter().flat_map(Membership::peer_names).cloned().collect(),
         bus_fault: state.bus_fault.clone(),

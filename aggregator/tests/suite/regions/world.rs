@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tollgate_aggregator::regions::{GlobalRules, RegionBuses, RegionFeed, RegionRole, RegionRoleSettings};
-use tollgate_aggregator::{Aggregator, WorkerSettings, api};
+use tollgate_aggregator::{Aggregator, NewestRules, WorkerSettings, api};
 use tollgate_bus::embedded::{EmbeddedBus, EmbeddedWriter};
 use tollgate_bus::link::{Link, LinkedBus, LinkedWriter};
 use tollgate_bus::{Bus, LogWriter, Topic};
@@ -16,7 +16,9 @@ use tollgate_core::decision::Source;
 use tollgate_core::messages::calls::{Batch, BatchName, CounterEntry, DenialCause, Outcome, Row};
 use tollgate_core::messages::texts::Texts;
 use tollgate_core::regions::RegionFloorRatio;
-use tollgate_core::rules::{Quota, Rule, RuleSet, Scope};
+use tollgate_core::rules::{
+    LimitPolicy, Numbering, Pattern, Quota, Rule, RuleSet, Scope, TimedCallers, TimedEnd, TimedEntry, TimedException,
+};
 use tollgate_core::window::Window;
 use tollgate_wire::Record;
 
@@ -151,6 +153,8 @@ impl World {
         rules.regions = ["eu", "us"].map(|name| RegionFloorRatio { region: name.into(), floor_ppm: 100_000 }).into();
         let global_rules = GlobalRules::new(&DigestKey::default(), region.name);
         global_rules.set(&rules);
+        let shown = NewestRules::default();
+        shown.set(with_exceptions(rules, self.clock.now()));
         let settings = WorkerSettings {
             epoch: self.clock.now(),
             region: region.name.into(),
@@ -169,8 +173,8 @@ impl World {
         let facts = (feed, queries.clone());
         let started = RegionRole::start(settings, buses, store, global_rules, facts, self.clock.clone());
         let part = started.expect("threads");
-        let router =
-            api::router(id.into(), (queries, aggregator.analytics()), Some(part.queries()), aggregator.metrics(), None);
+        let analytics = aggregator.analytics().with_rules(shown.known());
+        let router = api::router(id.into(), (queries, analytics), Some(part.queries()), aggregator.metrics(), None);
         let http = serve(router).await;
         Member { part, aggregator, http }
     }
@@ -201,6 +205,22 @@ impl World {
             assert!(units <= QUOTA, "{units} units in the window before {last:?}");
         }
     }
+}
+
+/// Returns rules as they are published, with an exception and a list entry that end in an hour.
+fn with_exceptions(mut rules: RuleSet, now: Timestamp) -> RuleSet {
+    let end = TimedEnd { until: now.plus_ms(3_600_000), reason: "launch".into() };
+    let gold = TimedException {
+        callers: TimedCallers::Tier("gold".into()),
+        policy: Some(LimitPolicy::of("90/h".parse().expect("a quota"))),
+        by_tier: Vec::new(),
+        end: end.clone(),
+    };
+    Arc::make_mut(&mut rules.rules[1]).timed.push(gold);
+    let matches = vec![("api_key".into(), Pattern::Exact("leaked".into()))];
+    rules.lists.timed.push(TimedEntry { denies: true, matches, end });
+    rules.numbering = Numbering::Publication;
+    rules
 }
 
 pub(super) fn regions_of(address: SocketAddr) -> Value {

@@ -23,7 +23,7 @@ fn state(callers: &[Value], rules: usize, is_live: bool) -> TopState {
         let minute = json!({ "admitted": 107, "denied": 87, "shadow_denied": 0 });
         json!({ "rule": format!("rule-{number}"), "limits": [{ "quota": 3, "window_ms": 60_000 }], "last_minute": minute, "callers": { "estimate": 17 } })
     };
-    let agent = json!({ "agent": "gw-1", "region": "eu", "seen_ms": now_ms - 300, "store": "ok", "clock_offset_ms": -2, "last_minute": { "admitted": 107, "denied": 87 } });
+    let agent = json!({ "agent": "gw-1", "region": "eu", "seen_ms": now_ms - 300, "store": "ok", "rules_state": "refused", "clock_offset_ms": -2, "last_minute": { "admitted": 107, "denied": 87 } });
     let data = TopData {
         url: "http://127.0.0.1:8090".to_owned(),
         status: json!({
@@ -61,8 +61,8 @@ fn a_frame_has_the_state_sparklines_rules_callers_and_agents() {
     rule-0         api_key=k17…1b23510c           3       6  100%     3/min    64 s
     rule-1         ip=10.0.0.1                    3       5  100%     3/min    64 s
 
-    agents, last minute     region          admitted  denied store    clock   heard
-    gw-1                    eu                   107      87    ok    -2 ms     0 s
+    agents, last minute region      admitted  denied store   rules    clock   heard
+    gw-1                eu               107      87    ok refused    -2 ms     0 s
     ");
 }
 
@@ -103,6 +103,7 @@ fn alarms_and_a_lost_aggregator_are_told_above_the_data() {
     let mut state = state(&[], 1, false);
     let status = &mut state.data.status;
     status["degraded_agents"] = json!(["gw-2", "gw-3"]);
+    status["refusing_agents"] = json!(["gw-4"]);
     status["emergency"] = "10/s".into();
     status["loading"] = true.into();
     status["silent"] = json!(["agg-2"]);
@@ -115,7 +116,8 @@ fn alarms_and_a_lost_aggregator_are_told_above_the_data() {
         alarms,
         [
             "old data: no answer since 17:37:42 UTC (5 s): connection refused",
-            "degraded: gw-2 and 1 more   emergency: 10/s   silent: agg-2   loading",
+            "degraded: gw-2 and 1 more   rules refused: gw-4   emergency: 10/s",
+            "silent: agg-2   loading",
             "kafka: no broker answers",
         ]
     );

@@ -18,7 +18,7 @@ use crate::support::{Client, Up, file, tollgate, wait_for};
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/page/page.test.mjs");
 const RULES: &str = "
 rules:
-  - { name: per-key, match: { endpoint: [/search, /v1*] }, per: [api_key], quota: 3/min }
+  - { name: per-key, match: { endpoint: [/search, /v1*] }, per: [api_key], quota: 3/min, keys: { key-1: { quota: 4/min, until: 2100-01-01T00:00:00Z, reason: trial } } }
   - { name: uploads, match: { endpoint: /upload }, per: [api_key], quota: 2/min, shadow: true }
 lists: { deny: [{ api_key: leaked }] }
 ";

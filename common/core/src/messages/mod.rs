@@ -7,6 +7,7 @@ pub mod emergency;
 pub mod signals;
 pub mod rollups;
 pub mod presence;
+pub mod agent_rules;
 pub mod rules;
 pub mod ledger;
 pub mod usage;

@@ -14,6 +14,9 @@ pub type Matches = Vec<(Arc<str>, Pattern)>;
 /// Costs by the first pattern that matches.
 pub type CostTable = Vec<(Pattern, u64)>;
 
+/// Policies by tier; none for a tier that the rule does not limit.
+type PoliciesByTier = Vec<(Arc<str>, Option<LimitPolicy>)>;
+
 /// One rule as written: the calls that it matches, and its policies. The default limits nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -32,12 +35,12 @@ pub struct Rule {
     /// Policy of callers without a policy of their own; none when the rule does not limit them.
     pub policy: Option<LimitPolicy>,
     /// Policies by tier.
-    pub by_tier: Vec<(Arc<str>, Option<LimitPolicy>)>,
+    pub by_tier: PoliciesByTier,
     /// Policies of single callers, by the value of the first descriptor of `per`.
     pub by_key: HashMap<Box<str>, Option<LimitPolicy>>,
     /// Policies of single callers by the tier of their calls, where they differ from those in `by_key`.
     #[doc(hidden)]
-    pub by_key_and_tier: HashMap<Box<str>, Vec<(Arc<str>, Option<LimitPolicy>)>>,
+    pub by_key_and_tier: HashMap<Box<str>, PoliciesByTier>,
     /// Exceptions that end by themselves.
     #[doc(hidden)]
     pub timed: Vec<TimedException>,

@@ -221,7 +221,7 @@ pub(super) static TABLE: [Setting; 30] = [
             rule.charge = reader.word(node, "charge", &CHARGES, &[]).unwrap_or_default();
         }))
         .of_rule(|rule, shown| {
-            show_word(shown, "charge", word_of(&CHARGES, &rule.charge), rule.charge != Charging::default())
+            show_word(shown, "charge", word_of(&CHARGES, &rule.charge), rule.charge != Charging::default());
         }),
     Setting::new("deny", ANY_RULE)
         .schema("True: denies every matching call; the rule has no quota.", flag)
