@@ -74,9 +74,12 @@ pub(crate) fn get(args: &GetArgs) -> anyhow::Result<Exit> {
     let Published { text, overrides, .. } = &kept.published;
     let mut json = publication_json(kept);
     (json["text"], json["overrides"]) = (text.as_str().into(), overrides.as_str().into());
-    let comments: String = overrides.lines().map(|line| format!("\n# {line}")).collect();
-    let comments = if comments.is_empty() { comments } else { format!("\n# Overrides beside the file:{comments}") };
-    output::say_as(args.format, format_args!("{}{comments}", text.trim_end()), json)?;
+    let mut whole = text.trim_end().to_owned();
+    if !overrides.is_empty() {
+        whole += "\n\n# Overrides beside the file:";
+        overrides.lines().for_each(|line| whole.extend(["\n# ", line]));
+    }
+    output::say_as(args.format, whole, json)?;
     Ok(Exit::Done)
 }
 

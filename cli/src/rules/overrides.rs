@@ -25,7 +25,7 @@ use crate::check::descriptor;
 /// stays when the rules are replaced. The units that the caller has used stay counted.
 #[derive(clap::Args)]
 pub(crate) struct OverrideArgs {
-    /// Caller, such as api_key=k9, or a tier, such as tier=gold
+    /// Caller, such as `api_key=k9`, or a tier, such as `tier=gold`
     #[arg(value_name = "NAME=VALUE", value_parser = descriptor)]
     caller: (String, String),
     /// Quota such as 5000/min, a factor such as x2, or unlimited
@@ -72,7 +72,7 @@ pub(crate) struct OverridesArgs {
 
 #[derive(clap::Args)]
 struct EntryArgs {
-    /// Values of the callers, such as api_key=k9 or ip=10.0.0.*; all must match
+    /// Values of the callers, such as `api_key=k9` or `ip=10.0.0.*`; all must match
     #[arg(value_name = "NAME=VALUE", value_parser = descriptor, required = true)]
     values: Vec<(String, String)>,
     #[command(flatten)]

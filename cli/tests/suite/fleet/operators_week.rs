@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
-use tollgate_core::clock::Stopwatch;
+use tollgate_core::clock::{Clock, Stopwatch, SystemClock};
 
 use super::fleet_of_processes::{Fleet, Member};
 use crate::support::{file, finish, tollgate, wait_for};
@@ -130,8 +130,8 @@ fn canary_by_shadow(operator: &Operator, agents: &[&Member; 2]) {
     assert!((0..3).all(|_| limit(agents[0], "k2").1), "a rule in shadow denies nothing");
     assert_eq!(operator.run(&["publish", &canary, "--dry-run"]).exit, 0, "no difference");
     let status = operator.json(&["status"]);
-    let states: Vec<_> = status["agents"].as_array().expect("agents").iter().map(|agent| &agent["state"]).collect();
-    assert_eq!(states, ["newest", "newest"], "{status}");
+    let heard = status["agents"].as_array().expect("agents").iter();
+    assert_eq!(heard.map(|agent| &agent["state"]).collect::<Vec<_>>(), ["newest", "newest"], "{status}");
 }
 
 fn override_that_ends(operator: &Operator, agents: &[&Member; 2]) {
@@ -157,14 +157,9 @@ fn override_that_ends(operator: &Operator, agents: &[&Member; 2]) {
             (answer.find("x-ratelimit-limit") == Some("10")).then_some(used)
         });
         assert!(ended.is_some_and(|used| used >= 3), "the count is kept: {ended:?}");
-        assert!(host_time_ms() >= until_ms, "not before its end");
+        assert!(SystemClock::start().now().as_ms() >= until_ms, "not before its end");
     }
     assert_eq!(operator.json(&["overrides"])["overrides"].as_array().map(Vec::len), Some(0));
-}
-
-fn host_time_ms() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-    u64::try_from(since.as_millis()).expect("a time")
 }
 
 fn deny_and_allow(operator: &Operator, agents: &[&Member; 2]) {

@@ -129,7 +129,11 @@ fn faults_of_sentinels_are_named_with_remedies() {
     let (at_sentinel, at_redis) = (format!("127.0.0.1:{}", sentinel.port()), format!("127.0.0.1:{}", redis.port()));
     for (url, said, remedy) in [
         (format!("redis+sentinel://{at_sentinel}/other"), "no primary of the name other", "SENTINEL MASTERS shows it"),
-        (format!("redis+sentinel://{at_redis}/main"), "answer=Sentinel", "give the addresses of the Sentinels (port 26379)"),
+        (
+            format!("redis+sentinel://{at_redis}/main"),
+            "answer=Sentinel",
+            "give the addresses of the Sentinels (port 26379)",
+        ),
         (format!("redis://{at_sentinel}"), "is a Sentinel", "write redis+sentinel://"),
     ] {
         let told = Log::of(&mut agent(&url, &[])).line(said);
