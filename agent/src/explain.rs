@@ -1,4 +1,4 @@
-//! JSON of an explanation, for `POST /explain` and `tollgate rules show`. Secret values are cut.
+//! JSON of an explanation, for `POST /explain` and `tollgate rules show`. An agent cuts secret values.
 //!
 //! The explanation itself is made by `tollgate-core`, and the policies in it are shown by the table of settings in
 //! `tollgate-rules`.
@@ -15,9 +15,10 @@ use tollgate_rules::display;
 use tollgate_rules::settings::{ALGORITHM_COLUMN, QUOTA_COLUMN, Shown};
 
 /// Explains a call as JSON: its descriptors, its list entry, and for each rule the policy or the reason why it does not
-/// apply. No counter is read or charged.
+/// apply. No counter is read or charged. With a key, secret values are cut and digested; who has the file of the rules sees
+/// them.
 #[must_use]
-pub fn explain(set: &RuleSet, key: &DigestKey, call: &Call<'_>) -> Value {
+pub fn explain(set: &RuleSet, key: Option<&DigestKey>, call: &Call<'_>) -> Value {
     let explanation = set.explain(call);
     let writer = ExplanationWriter { set, key };
     let descriptors = explanation.descriptors.iter().map(|known| {
@@ -46,15 +47,15 @@ fn end_json(end: &TimedEnd) -> Value {
     json!({ "until_ms": end.until.as_ms(), "reason": *end.reason })
 }
 
-/// Writer of values and patterns, which cuts secrets.
+/// Writer of values and patterns, which cuts secrets if it has a key.
 struct ExplanationWriter<'a> {
     set: &'a RuleSet,
-    key: &'a DigestKey,
+    key: Option<&'a DigestKey>,
 }
 
 impl ExplanationWriter<'_> {
     fn value(&self, name: &str, value: &str) -> String {
-        self.key.shown(value, self.set.is_secret(name))
+        self.key.map_or_else(|| value.to_owned(), |key| key.shown(value, self.set.is_secret(name)))
     }
 
     fn matches(&self, matches: &Matches) -> Matches {
@@ -78,7 +79,8 @@ impl ExplanationWriter<'_> {
 
     fn rule(&self, explained: &ExplainedRule<'_>) -> Value {
         let rule = explained.rule;
-        let mut json = json!({ "rule": *rule.name, "shadow": rule.shadow, "deny": rule.deny });
+        let owner = rule.owner.as_deref();
+        let mut json = json!({ "rule": *rule.name, "owner": owner, "shadow": rule.shadow, "deny": rule.deny });
         json["applies"] = matches!(explained.result, MatchResult::Applies { .. }).into();
         json["why"] = self.reason(explained).into();
         if let MatchResult::Applies { policy, origin, cost } = &explained.result {
@@ -157,7 +159,7 @@ regions: { eu: { floor: 10% }, us: {} }
 rules: [{ name: all, per: [api_key], quota: 1000/s, scope: global }, { name: own, per: [api_key], quota: 7/s }]
 ";
         let set = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("rules");
-        let of = |set: &RuleSet| explain(set, &DigestKey::default(), &Call::new().with("api_key", "k"));
+        let of = |set: &RuleSet| explain(set, Some(&DigestKey::default()), &Call::new().with("api_key", "k"));
         for (set, allows, floor) in
             [(set.clone(), "1000/s", None), (set.clone().in_region("us"), "1000/s, floor 10", Some(10))]
         {
@@ -184,11 +186,11 @@ lists: { deny: [{ api_key: sk_live_five }] }
 ";
         let set = tollgate_rules::from_yaml("rules.yaml", rules, 1).expect("rules");
         for call in [Call::new(), Call::new().with("api_key", "k"), Call::new().with("api_key", "sk_live_five")] {
-            let text = explain(&set, &DigestKey::default(), &call).to_string();
+            let text = explain(&set, Some(&DigestKey::default()), &call).to_string();
             assert!(!text.contains("sk_live_"), "{text}");
             assert!(text.contains("sk_shown_*") && text.contains("/search/everything"), "{text}");
         }
-        let denied = explain(&set, &DigestKey::default(), &Call::new().with("api_key", "sk_live_five"));
+        let denied = explain(&set, Some(&DigestKey::default()), &Call::new().with("api_key", "sk_live_five"));
         assert!(denied["list_entry"].as_str().is_some_and(|entry| entry.starts_with("api_key=sk_l…")), "{denied}");
     }
 }

@@ -82,7 +82,7 @@ pub use request::jwt::TokenRequirements;
 pub use rules_source::{RulesFileError, RulesSource};
 #[cfg(feature = "rules-file")]
 #[doc(hidden)]
-pub use rules_source::{import_envoy, read_rules};
+pub use rules_source::{RulesFiles, import_envoy, read_rules};
 pub use store::StoreError;
 #[doc(hidden)]
 pub use store::{AnyStore, ChargeStore};

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::bail;
 use tokio::signal::unix::Signal;
 use tokio::task::spawn_blocking;
-use tollgate::read_rules;
+use tollgate::{RuleSet, RulesFileError, read_rules};
 use tollgate_aggregator::regions::{GlobalRules, RegionFeed, RegionRole, RegionRoleSettings};
 use tollgate_aggregator::rule_mirror::RuleCopier;
 use tollgate_aggregator::{
@@ -42,10 +42,10 @@ pub(crate) struct AggregatorArgs {
     /// File with the key of all digests, the same as that of the agents; for --ledger and /api/v1/usage [default: a public key]
     #[arg(long, value_name = "FILE")]
     digest_key_file: Option<PathBuf>,
-    /// Rules that the agents enforce, if they are not published; their widest window decides how much of the log a
-    /// restore reads
-    #[arg(long, value_name = "FILE")]
-    rules: Option<PathBuf>,
+    /// Rules that the agents enforce, if they are not published: a file, or a folder with *.yaml files, once or several
+    /// times; their widest window decides how much of the log a restore reads
+    #[arg(long, value_name = "FILE", value_delimiter = ';')]
+    rules: Vec<PathBuf>,
     /// Address to listen on; port 0 takes any free port
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8090", value_parser = serve::address)]
     http: SocketAddr,
@@ -89,7 +89,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
     let listener = bind(&group, &args.http.into(), "--http").await?;
     let listens_on = listener.address()?.tcp().unwrap_or(args.http);
     let settings = args.settings(&*clock, listens_on);
-    let pinned = args.rules.as_ref().map(|path| read_rules(path, clock.now())).transpose()?;
+    let pinned = read_pinned(&args.rules, &*clock).transpose()?;
     let mirror = args.redis.settings().map(|redis| RuleMirror::new(&redis, clock.clone())).transpose()?;
     let key = args.digest_key_file.as_deref().map(digest_key).transpose()?.unwrap_or_default();
     let limits = args.ledger.limits_in(&args.redis)?.map(|redis| redis.with_digest_key(&key));
@@ -116,7 +116,7 @@ async fn aggregator(args: AggregatorArgs) -> anyhow::Result<Exit> {
         http = url,
         redis = args.redis.shown(),
         kafka = args.kafka.shown(),
-        rules = args.rules.as_ref().map(|path| path.display().to_string()),
+        rules = pinned.as_ref().map(|rules| &*rules.origin),
         "the aggregator is started"
     );
     args.log.announce_address(url);
@@ -169,10 +169,15 @@ impl AggregatorArgs {
     }
 }
 
-/// Reads the file with rules again at each SIGHUP; its windows decide how much of the log the next restore reads.
+/// Reads the rules of the command, if there are any.
+fn read_pinned(paths: &[PathBuf], clock: &dyn Clock) -> Option<Result<RuleSet, RulesFileError>> {
+    (!paths.is_empty()).then(|| read_rules(paths, clock.now()))
+}
+
+/// Reads the files with rules again at each SIGHUP; its windows decide how much of the log the next restore reads.
 fn reload_at(
     mut hang_ups: Signal,
-    rules: Option<PathBuf>,
+    rules: Vec<PathBuf>,
     replay_window: ReplayWindow,
     global_rules: Option<GlobalRules>,
     shown: NewestRules,
@@ -180,14 +185,14 @@ fn reload_at(
 ) {
     tokio::spawn(async move {
         while hang_ups.recv().await.is_some() {
-            match rules.as_ref().map(|path| read_rules(path, clock.now())) {
+            match read_pinned(&rules, &*clock) {
                 Some(Ok(rules)) => {
                     replay_window.cover(&rules);
                     if let Some(global) = &global_rules {
                         global.set(&rules);
                     }
                     shown.set(rules);
-                    tracing::info!("SIGHUP: the file with rules is read again");
+                    tracing::info!("SIGHUP: the rules are read again");
                 }
                 Some(Err(error)) => {
                     tracing::error!(

@@ -1,4 +1,4 @@
-//! Source of a command's rules: `--rules FILE`, `--limit "100/min per ip"`, once or several times, or `--envoy-config DIR`.
+//! Source of a command's rules: `--rules FILE` or `--rules DIR`, `--limit "100/min per ip"`, once or several times, or `--envoy-config DIR`.
 
 use std::path::PathBuf;
 
@@ -64,9 +64,9 @@ pub(crate) fn unknown_descriptor<'r, 'k>(
 
 #[derive(Args)]
 struct LimitFlags {
-    /// Rules to enforce, as YAML
-    #[arg(long, value_name = "FILE")]
-    rules: Option<PathBuf>,
+    /// Rules to enforce, as YAML, or a folder with *.yaml files; repeat the flag for more files, which are one set of rules
+    #[arg(long, value_name = "FILE", value_delimiter = ';')]
+    rules: Vec<PathBuf>,
     /// Rule instead of a file, such as "100/min per ip"; repeat the flag for more rules, or separate them by `;`
     #[arg(long, value_name = "LIMIT", value_delimiter = ';')]
     limit: Vec<String>,
@@ -122,7 +122,7 @@ impl FromArgMatches for Limits {
         let LimitFlags { rules, limit, envoy_config, envoy } = LimitFlags::from_arg_matches(matches)?;
         let of_envoy = |folder| RulesSource::Envoy(folder, envoy.settings());
         let chosen = [
-            ("rules", rules.map(RulesSource::File).map(Self::From)),
+            ("rules", (!rules.is_empty()).then_some(Self::From(RulesSource::Files(rules)))),
             ("limit", (!limit.is_empty()).then_some(Self::Short(limit))),
             ("envoy_config", envoy_config.map(of_envoy).map(Self::From)),
         ];

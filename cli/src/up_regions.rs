@@ -151,9 +151,9 @@ fn rules(limits: &Limits, count: usize, clock: &dyn Clock) -> anyhow::Result<Rul
             short(&[LIMIT_DEFAULT.to_owned()])
         }
         Limits::Short(limits) => short(limits),
-        Limits::From(RulesSource::File(path)) => {
-            let set = read_rules(path, clock.now())?;
-            let shown = path.display();
+        Limits::From(RulesSource::Files(paths)) => {
+            let set = read_rules(paths, clock.now())?;
+            let shown = &set.origin;
             let named = set.regions.len();
             if named != count {
                 let remedy = if named < 2 { String::new() } else { format!("write --regions {named}, or ") };

@@ -50,7 +50,7 @@ pub(crate) async fn explain_call<S: ChargeStore>(
 /// Explains how the rules apply to a call, and for which of them this agent holds an answer.
 async fn respond<S: ChargeStore>(agent: &Agent<S>, call: &Call<'_>) -> Response {
     let engine = agent.engine();
-    let mut explanation = engine.with_rules(|rules| explain(rules, &engine.settings().digest_key, call));
+    let mut explanation = engine.with_rules(|rules| explain(rules, Some(&engine.settings().digest_key), call));
     let (answers, budgets) = (agent.local_answers(call), agent.budgets(call).await);
     for rule in explanation["rules"].as_array_mut().into_iter().flatten() {
         let held = answers.iter().find(|(name, _)| rule["rule"].as_str() == Some(&**name));

@@ -199,12 +199,12 @@ impl<S: ChargeStore> Builder<S> {
 
 #[cfg(feature = "rules-file")]
 impl<S: ChargeStore> Builder<S> {
-    /// Reads the rules from a file and reloads them when it changes. Invalid rules never replace valid ones.
+    /// Reads the rules from a file, or from the `*.yaml` files of a directory, and reloads them when they change. Invalid rules never replace valid ones.
     pub fn rules_file(self, path: impl Into<PathBuf>) -> Self {
-        self.rules_from(RulesSource::File(path.into()))
+        self.rules_from(RulesSource::Files(vec![path.into()]))
     }
 
-    /// Reads the rules from other files, such as a configuration of envoyproxy/ratelimit, and reloads them when they change.
+    /// Reads the rules from several files, or from a configuration of envoyproxy/ratelimit, and reloads them when they change.
     pub fn rules_from(mut self, source: RulesSource) -> Self {
         self.parts.rules_source = Some(source);
         self

@@ -200,7 +200,7 @@ proptest! {
 
     #[test]
     fn the_explained_rules_of_a_request_are_those_that_decide_it((request, set) in request_and_rules()) {
-        let explained = explain(&set, &DigestKey::default(), &set.as_requested(request.named()));
+        let explained = explain(&set, Some(&DigestKey::default()), &set.as_requested(request.named()));
         let applying: Vec<&Value> =
             explained["rules"].as_array().expect("rules").iter().filter(|rule| rule["applies"] == true).collect();
         let names = |is_meant: &dyn Fn(&Value) -> bool| -> Vec<Option<String>> {

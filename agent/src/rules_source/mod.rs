@@ -5,12 +5,13 @@
 
 mod error;
 mod envoy;
+mod folder;
 mod files;
 mod watch;
 mod published;
 
 pub use envoy::import_envoy;
 pub use error::RulesFileError;
-pub use files::{RulesSource, read_rules};
+pub use files::{RulesFiles, RulesSource, read_rules};
 pub(crate) use published::receive_published;
 pub(crate) use watch::reload_on_change;

@@ -45,7 +45,7 @@ fn reload(from: &RulesSource, engine: &Engine, now: Timestamp) {
                 }
                 Err(in_force) => format!(
                     "{}: version {generation} is not newer than {in_force}, which is in force; raise `version:` above it, or restart",
-                    from.path().display()
+                    from.name()
                 ),
             }
         }

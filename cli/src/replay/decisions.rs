@@ -7,7 +7,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tollgate::RulesSource;
 use tollgate_command::exit::Usage;
 
 use crate::limits::Limits;
@@ -22,10 +21,11 @@ pub(super) struct DecisionFile {
 pub(super) fn check_target(decisions: &Path, logs: &[PathBuf], limits: &Limits) -> Result<(), Usage> {
     let Some(target) = facts(decisions, &std::io::stdout()) else { return Ok(()) };
     let rules = match limits {
-        Limits::From(RulesSource::File(path)) => Some(path),
-        _ => None,
+        // Files that cannot be listed are reported where they are read.
+        Limits::From(source) => source.files().unwrap_or_default(),
+        _ => Vec::new(),
     };
-    for read in logs.iter().chain(rules) {
+    for read in logs.iter().chain(&rules) {
         let is_same =
             facts(read, &std::io::stdin()).is_some_and(|read| (read.dev(), read.ino()) == (target.dev(), target.ino()));
         if is_same {

@@ -15,7 +15,7 @@ pub(super) fn text(set: &RuleSet) -> String {
         rows.extend(own(rule).map(|bound| [rule.name.to_string(), bound]));
         let row = |(name, bound)| [format!("  {name}"), bound];
         rows.extend(of_exceptions(rule, exceptions::tiers(rule)).map(row));
-        let mut keys = of_exceptions(rule, exceptions::keys(set, rule)).map(row).collect();
+        let mut keys = of_exceptions(rule, exceptions::keys(rule)).map(row).collect();
         let hidden = exceptions::shorten(&mut keys);
         rows.extend(keys.into_iter().chain(hidden));
     }
@@ -27,8 +27,8 @@ pub(super) fn text(set: &RuleSet) -> String {
 
 /// Returns the bounds of a rule as JSON: that of the rule itself, which has no name, and those of tiers and keys that
 /// differ from it.
-pub(super) fn json(set: &RuleSet, rule: &Rule) -> Vec<Value> {
-    let of_exceptions = of_exceptions(rule, exceptions::tiers(rule).chain(exceptions::keys(set, rule)));
+pub(super) fn json(rule: &Rule) -> Vec<Value> {
+    let of_exceptions = of_exceptions(rule, exceptions::tiers(rule).chain(exceptions::keys(rule)));
     let named = of_exceptions.map(|(name, bound)| (Some(name), bound));
     let all = own(rule).map(|bound| (None, bound)).into_iter().chain(named);
     all.map(|(name, bound)| json!({ "of": name, "text": bound })).collect()

@@ -11,7 +11,6 @@ use tollgate::{Rule, RuleSet, read_rules};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::{Clock, SystemClock};
-use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::Quota;
 use tollgate_rules::display;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
@@ -20,12 +19,12 @@ use super::exceptions::timed_field;
 
 /// Compares the rules that two files enforce
 ///
-/// Two spellings of the same rule are equal. Secret values are shortened. Exit code: 0 both files are valid, 2 one is not.
+/// Two spellings of the same rule are equal. A folder stands for its *.yaml files. Exit code: 0 both files are valid, 2 one is not.
 #[derive(clap::Args)]
 pub(crate) struct DiffArgs {
-    /// The rules in force, as YAML
+    /// The rules in force, as YAML, or a folder
     from: PathBuf,
-    /// The new rules, as YAML
+    /// The new rules, as YAML, or a folder
     to: PathBuf,
     /// Format of the output
     #[arg(long, default_value = "text")]
@@ -34,7 +33,7 @@ pub(crate) struct DiffArgs {
 
 pub(crate) fn run(args: &DiffArgs) -> anyhow::Result<Exit> {
     let now = SystemClock::start().now();
-    let (from, to) = (read_rules(&args.from, now)?, read_rules(&args.to, now)?);
+    let (from, to) = (read_rules(&[&args.from], now)?, read_rules(&[&args.to], now)?);
     let changes = changes(&from, &to);
     match args.format {
         Format::Text if changes.is_empty() => output::say("Both enforce the same.")?,
@@ -80,7 +79,7 @@ fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Difference> {
     let added = to.rules.iter().filter(|rule| find(from, &rule.name).is_none());
     for rule in from.rules.iter().chain(added) {
         let (before, after) = match (find(from, &rule.name), find(to, &rule.name)) {
-            (Some(before), Some(after)) => (of_rule(from, &before), of_rule(to, &after)),
+            (Some(before), Some(after)) => (of_rule(&before), of_rule(&after)),
             (before, after) => (whole(before.as_deref()), whole(after.as_deref())),
         };
         compare(&mut changes, &format!("rule {}", rule.name), &before, &after);
@@ -170,7 +169,7 @@ fn of_set(set: &RuleSet) -> EnforcedFields {
     slot_by.chain(regions).chain(descriptors).chain([deny_status, degraded_remaining]).collect()
 }
 
-fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {
+fn of_rule(rule: &Rule) -> EnforcedFields {
     let mut fields = EnforcedFields::new();
     let mut add = |prefix: &str, shown: Shown| {
         fields.extend(shown.texts.into_iter().map(|(name, text)| (format!("{prefix}{name}"), text)));
@@ -180,10 +179,9 @@ fn of_rule(set: &RuleSet, rule: &Rule) -> EnforcedFields {
     for (tier, policy) in &rule.by_tier {
         add(&format!("tier {tier}: "), Shown::of_policy(rule, policy.as_ref()));
     }
-    let (key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
     for (name, policy) in rule.by_key.iter().collect::<BTreeMap<_, _>>() {
-        add(&format!("key {}: ", key.shown(name, secret)), Shown::of_policy(rule, policy.as_ref()));
+        add(&format!("key {name}: "), Shown::of_policy(rule, policy.as_ref()));
     }
-    fields.extend(rule.timed.iter().map(|exception| timed_field(set, rule, exception)));
+    fields.extend(rule.timed.iter().map(|exception| timed_field(rule, exception)));
     fields
 }

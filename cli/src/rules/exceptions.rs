@@ -1,10 +1,9 @@
 //! Tiers and keys of a rule that have policies of their own, as `tollgate rules validate` names them in its tables of
-//! bounds.
+//! bounds. Who may read the rules may read their keys, so keys are shown as they are.
 
 use std::collections::BTreeMap;
 
-use tollgate_core::counter::DigestKey;
-use tollgate_core::rules::{LimitPolicy, Rule, RuleSet, TimedCallers, TimedException};
+use tollgate_core::rules::{LimitPolicy, Rule, TimedCallers, TimedException};
 use tollgate_rules::display;
 use tollgate_rules::settings::{QUOTA_COLUMN, Shown};
 
@@ -15,13 +14,10 @@ pub(super) fn tiers(rule: &Rule) -> impl Iterator<Item = (String, &LimitPolicy)>
     rule.by_tier.iter().filter_map(|(tier, policy)| Some((format!("tier {tier}"), policy.as_ref()?)))
 }
 
-/// Returns the limited keys of a rule, in their order. A secret key is shortened.
-pub(super) fn keys<'a>(set: &RuleSet, rule: &'a Rule) -> impl Iterator<Item = (String, &'a LimitPolicy)> {
-    let (digest_key, secret) = (DigestKey::default(), rule.per.first().is_some_and(|name| set.is_secret(name)));
+/// Returns the limited keys of a rule, in their order.
+pub(super) fn keys(rule: &Rule) -> impl Iterator<Item = (String, &LimitPolicy)> {
     let sorted: BTreeMap<&str, _> = rule.by_key.iter().map(|(key, policy)| (&**key, policy)).collect();
-    sorted
-        .into_iter()
-        .filter_map(move |(key, policy)| Some((format!("key {}", digest_key.shown(key, secret)), policy.as_ref()?)))
+    sorted.into_iter().filter_map(|(key, policy)| Some((format!("key {key}"), policy.as_ref()?)))
 }
 
 /// Cuts the rows of the keys of a rule to those that a table shows. Returns the row that tells how many are missing, if
@@ -35,11 +31,10 @@ pub(super) fn shorten<const COLUMNS: usize>(keys: &mut Vec<[String; COLUMNS]>) -
     (hidden > 0).then_some(row)
 }
 
-/// Returns the callers of an exception that ends by itself, with its quota and its end. A secret key is shortened.
-pub(super) fn timed_field(set: &RuleSet, rule: &Rule, exception: &TimedException) -> (String, String) {
-    let secret = rule.per.first().is_some_and(|name| set.is_secret(name));
+/// Returns the callers of an exception that ends by itself, with its quota and its end.
+pub(super) fn timed_field(rule: &Rule, exception: &TimedException) -> (String, String) {
     let callers = match &exception.callers {
-        TimedCallers::Key(key) => format!("key {}", DigestKey::default().shown(key, secret)),
+        TimedCallers::Key(key) => format!("key {key}"),
         TimedCallers::Tier(tier) => format!("tier {tier}"),
         TimedCallers::All => "all callers".to_owned(),
     };

@@ -18,7 +18,7 @@ pub(super) fn text(set: &RuleSet, agents: NonZeroU32) -> String {
         let own = rule.policy.as_ref().map(|policy| cells(policy, agents));
         rows.extend(own.as_ref().map(|own| row(rule.name.to_string(), own.clone())));
         rows.extend(exceptions::tiers(rule).map(|(tier, policy)| row(format!("  {tier}"), cells(policy, agents))));
-        let keys = exceptions::keys(set, rule).map(|(key, policy)| (key, cells(policy, agents)));
+        let keys = exceptions::keys(rule).map(|(key, policy)| (key, cells(policy, agents)));
         let differing = keys.filter(|(_, cells)| own.as_ref() != Some(cells));
         let mut keys = differing.map(|(key, cells)| row(format!("  {key}"), cells)).collect();
         let hidden = exceptions::shorten(&mut keys);
@@ -72,9 +72,9 @@ fn deployments(set: &RuleSet) -> String {
 }
 
 /// Returns the bounds of the tiers and keys of a rule as JSON, as far as they differ from that of the rule.
-pub(super) fn exceptions_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) -> Vec<Value> {
+pub(super) fn exceptions_json(rule: &Rule, agents: NonZeroU32) -> Vec<Value> {
     let own = rule.policy.as_ref().map(|policy| json(policy, agents));
-    let all = exceptions::tiers(rule).chain(exceptions::keys(set, rule));
+    let all = exceptions::tiers(rule).chain(exceptions::keys(rule));
     let bounds = all.map(|(name, policy)| (name, json(policy, agents)));
     let differing = bounds.filter(|(_, bound)| own.as_ref() != Some(bound));
     differing.map(|(name, bound)| json!({ "of": name, "outage": bound })).collect()

@@ -15,7 +15,6 @@ use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::{self, Format, table};
 use tollgate_core::call::Call;
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
-use tollgate_core::counter::DigestKey;
 use tollgate_core::rules::TimedEnd;
 use tollgate_rules::display;
 
@@ -27,16 +26,15 @@ const WAIT: Duration = Duration::from_secs(2);
 
 /// Shows the rules that apply to a call, their policies, and the reasons why the others do not apply
 ///
-/// Uses the rules of a running agent, or those of a file. Nothing is counted. Secret values are shortened. Exit code:
-/// 0 done, 2 the rules are not valid, 4 nobody answered.
+/// Uses the rules of a running agent, which shortens secret values, or those of files. Nothing is counted. Exit code: 0 done, 2 the rules are not valid, 4 nobody answered.
 #[derive(clap::Args)]
 pub(crate) struct ShowArgs {
-    /// Descriptors of the call, such as user=u1 endpoint=/search; a rules file may stand before them, as with --rules
+    /// Descriptors of the call, such as user=u1 endpoint=/search; rules files may stand before them, as with --rules
     #[arg(value_name = "[FILE] NAME=VALUE", value_parser = operand)]
     operands: Vec<ShowOperand>,
-    /// The rules, as YAML, instead of those of an agent
+    /// The rules, as YAML, or a folder with *.yaml files, instead of those of an agent; may be repeated
     #[arg(long, value_name = "FILE")]
-    rules: Option<PathBuf>,
+    rules: Vec<PathBuf>,
     /// Agent whose rules are shown; with --admin, the address of its operators
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080", value_parser = NonEmptyStringValueParser::new())]
     agent: String,
@@ -71,21 +69,16 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
             ShowOperand::File(file) => files.push(file),
         }
     }
+    let named = files.len();
     for (name, value) in &args.unverified {
         call.set_unverified(name.into(), value.into());
         unverified.insert(name.clone(), value.as_str().into());
     }
-    if files.len() > 1 {
-        bail!(Usage("several rules files are given; a call is shown under one".to_owned()));
-    }
-    if files.len() + call.descriptors().len() < args.operands.len() + args.unverified.len() {
+    if named + call.descriptors().len() < args.operands.len() + args.unverified.len() {
         bail!(Usage("a descriptor is given twice; a call has one value of each".to_owned()));
     }
-    let explanation = if let Some(file) = files.first().copied().or(args.rules.as_ref()) {
-        let now = SystemClock::start().now();
-        let set = read_rules(file, now)?.in_force_at(now);
-        explain(&set, &DigestKey::default(), &set.as_requested(call))
-    } else {
+    files.extend(&args.rules);
+    let explanation = if files.is_empty() {
         let body = json!({ "descriptors": descriptors, "unverified": unverified, "cost": args.cost });
         let agent = AskedAgent {
             address: &args.agent,
@@ -98,6 +91,10 @@ pub(crate) fn run(args: &ShowArgs) -> anyhow::Result<Exit> {
             return Ok(Exit::Unanswered);
         };
         answer
+    } else {
+        let now = SystemClock::start().now();
+        let set = read_rules(&files, now)?.in_force_at(now);
+        explain(&set, None, &set.as_requested(call))
     };
     output::say_as(args.format, text(&explanation), &explanation)?;
     Ok(Exit::Done)
@@ -124,7 +121,8 @@ fn text(explanation: &Value) -> String {
             (true, false) => "yes",
             (false, _) => "no",
         };
-        [word(&rule["rule"]), applies.to_owned(), word(&rule["allows"]), word(&rule["why"])]
+        let owner = rule["owner"].as_str().map_or_else(String::new, |owner| format!("\n({owner})"));
+        [word(&rule["rule"]) + &owner, applies.to_owned(), word(&rule["allows"]), word(&rule["why"])]
     });
     let rules = table(&["RULE", "APPLIES", "QUOTA", "WHY"], rules);
     let known = if known.is_empty() { String::new() } else { format!("{known}\n\n") };

@@ -1,9 +1,9 @@
-//! `tollgate rules validate`: checks a rules file and shows the rules that it contains.
+//! `tollgate rules validate`: checks rules files and shows the rules that they contain.
 //!
 //! The texts of a limit and the JSON fields come from the table of settings in `tollgate-rules`.
 
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use comfy_table::Table;
 use serde_json::{Value, json};
@@ -22,12 +22,12 @@ use super::{bounds, outage, regions};
 
 /// Shows the rules of a file, or its problems with their lines
 ///
-/// Exit code: 0 valid, 2 not.
+/// Several files, and the *.yaml files of a folder, are one set of rules. Exit code: 0 valid, 2 not.
 #[derive(clap::Args)]
 pub(crate) struct ValidateArgs {
-    /// The rules, as YAML; - is standard input
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// The rules, as YAML, or folders with *.yaml files; - is standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
     /// Number of agents for which the bounds of an outage of Redis are shown
     #[arg(long, value_name = "N", default_value_t = NonZeroU32::new(FLEET_EXPECTED_DEFAULT).expect("it is not 0"))]
     agents: NonZeroU32,
@@ -36,9 +36,10 @@ pub(crate) struct ValidateArgs {
     format: Format,
 }
 
-pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyhow::Result<Exit> {
-    let path = if file.as_os_str() == "-" { Path::new("/dev/stdin") } else { file };
-    let read = read_rules(path, SystemClock::start().now());
+pub(crate) fn run(ValidateArgs { files, agents, format }: &ValidateArgs) -> anyhow::Result<Exit> {
+    let path_of = |file: &PathBuf| if file.as_os_str() == "-" { PathBuf::from("/dev/stdin") } else { file.clone() };
+    let paths: Vec<PathBuf> = files.iter().map(path_of).collect();
+    let read = read_rules(&paths, SystemClock::start().now());
     match (&read, format) {
         (Ok(set), Format::Text) => output::say(text(set, *agents))?,
         (Ok(set), Format::Json) => output::say_json(valid_json(set, *agents))?,
@@ -51,14 +52,15 @@ pub(crate) fn run(ValidateArgs { file, agents, format }: &ValidateArgs) -> anyho
     for warning in &set.warnings {
         output::note(format_args!("warning: {warning}"));
     }
-    output::note(format_args!("{}", summary(file, &set)));
+    output::note(format_args!("{}", summary(files, &set)));
     Ok(Exit::Done)
 }
 
-fn summary(file: &Path, set: &RuleSet) -> String {
+fn summary(files: &[PathBuf], set: &RuleSet) -> String {
+    let names: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
     let count = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let (rules, warnings) = (count(set.rules.len(), "rule"), count(set.warnings.len(), "warning"));
-    format!("{}: valid, {rules}, {warnings}", file.display())
+    format!("{}: valid, {rules}, {warnings}", names.join(", "))
 }
 
 fn text(set: &RuleSet, agents: NonZeroU32) -> String {
@@ -95,7 +97,7 @@ fn rules_table(set: &RuleSet) -> Table {
             rows.push([format!("  tier {tier}"), String::new(), Shown::lines(&[shown]).join("\n")]);
         }
         for exception in &rule.timed {
-            let (callers, quota_and_end) = timed_field(set, rule, exception);
+            let (callers, quota_and_end) = timed_field(rule, exception);
             rows.push([format!("  {callers}"), String::new(), quota_and_end]);
         }
     }
@@ -122,9 +124,9 @@ fn rule_json(set: &RuleSet, rule: &Rule, agents: NonZeroU32) -> Value {
     if rule.deny {
         fields.insert("algorithm".to_owned(), "deny".into());
     }
-    fields.insert("bounds".to_owned(), bounds::json(set, rule).into());
+    fields.insert("bounds".to_owned(), bounds::json(rule).into());
     if rule.scope == Scope::Regional {
-        fields.insert("outage_exceptions".to_owned(), outage::exceptions_json(set, rule, agents).into());
+        fields.insert("outage_exceptions".to_owned(), outage::exceptions_json(rule, agents).into());
     }
     if let Some(policy) = &rule.policy {
         if rule.scope == Scope::Regional {

@@ -13,6 +13,7 @@ pub mod display;
 mod request_values;
 mod bound;
 pub mod settings;
+mod parts;
 mod file;
 mod rule_text;
 mod exception_text;
@@ -25,8 +26,11 @@ use tollgate_core::rules::{Generation, Numbering, RuleSet};
 
 pub use bound::bound;
 pub use exception_text::{ExceptionTarget, ExceptionText};
-pub use file::{OVERRIDES_LEN_MAX, Override, OverrideEffect, from_yaml, json_schema, overrides_text, read_overrides};
+pub use file::{
+    OVERRIDES_LEN_MAX, Override, OverrideEffect, from_parts, from_yaml, json_schema, overrides_text, read_overrides,
+};
 pub use hint::{cut, hint, nearest};
+pub use parts::{RulesPart, parts_text};
 pub use percent::percent_text;
 pub use rule_text::RuleText;
 pub use shorthand::{ShorthandError, from_shorthand};

@@ -5,15 +5,17 @@
 //! `settings` and `file` do, and the imports of foreign files use it as well. The reader takes the events of `saphyr`'s
 //! parser. A derived deserializer was rejected, because it stops at the first error.
 
+mod file_lines;
 #[cfg(test)]
 mod tests;
 
 use std::str::FromStr;
 
-use saphyr::{MarkedYaml, ScanError, YamlData, YamlLoader};
-use saphyr_parser::{Parser, ScalarStyle};
+use saphyr::{MarkedYaml, YamlData};
+use saphyr_parser::ScalarStyle;
 
 use crate::{cut, hint, nearest};
+use file_lines::{FileLines, parse};
 use tollgate_core::rules::problem::Problem;
 
 /// Largest rules file, in bytes.
@@ -28,9 +30,9 @@ pub struct Fields<'y> {
     line: usize,
 }
 
-/// Reader of one file, which collects its problems.
+/// Reader of one file, or of several that belong together, which collects their problems.
 pub struct YamlReader<'f> {
-    file: &'f str,
+    lines: FileLines<'f>,
     /// Errors.
     pub problems: Vec<Problem>,
     /// Warnings: valid parts that are probably not meant.
@@ -73,46 +75,69 @@ impl<'f> YamlReader<'f> {
     /// Creates a reader of a file with this name.
     #[must_use]
     pub fn new(file: &'f str) -> Self {
-        Self { file, problems: Vec::new(), warnings: Vec::new() }
+        Self { lines: FileLines::new(file), problems: Vec::new(), warnings: Vec::new() }
     }
 
-    /// Returns the name of the file.
+    /// Continues with another file. Its lines are numbered after those of the files before it.
+    pub(crate) fn begin_file(&mut self, file: &'f str) {
+        self.lines.add_file(file);
+    }
+
+    /// Returns the name of the last file.
     #[must_use]
     pub fn file(&self) -> &'f str {
-        self.file
+        self.lines.last().0
+    }
+
+    pub(crate) fn place(&self, line: usize) -> String {
+        let (file, line) = self.lines.place(line);
+        format!("{file}:{line}")
+    }
+
+    /// Sorts the problems by their places. Some are found only after the whole text has been read.
+    pub(crate) fn sort(&mut self) {
+        let Self { lines, problems, warnings } = self;
+        problems.sort_by_cached_key(|problem| lines.order(&problem.place));
+        warnings.sort_by_cached_key(|problem| lines.order(&problem.place));
+    }
+
+    /// Returns the place of a line for a message about another one: without the file if both lines are in it.
+    pub(crate) fn place_seen_from(&self, line: usize, from: usize) -> String {
+        let ((file, line), (own, _)) = (self.lines.place(line), self.lines.place(from));
+        if file == own { format!("line {line}") } else { format!("{file}:{line}") }
     }
 
     /// Adds an error.
     pub fn refuse(&mut self, line: usize, text: impl Into<String>) {
-        self.problems.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
+        self.problems.push(Problem { place: self.place(line), text: text.into() });
     }
 
     /// Adds a warning.
     pub fn warn(&mut self, line: usize, text: impl Into<String>) {
-        self.warnings.push(Problem { place: format!("{}:{line}", self.file), text: text.into() });
+        self.warnings.push(Problem { place: self.place(line), text: text.into() });
     }
 
     /// Parses the only document of a text; none, with an error, when there is not exactly one, or when it is too long.
     pub fn document<'y>(&mut self, text: &'y str) -> Option<Node<'y>> {
+        let first_line = self.lines.add_text(text);
         if text.len() > FILE_LEN_MAX {
-            self.refuse(1, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
+            self.refuse(first_line, format!("the file has {} bytes; at most {FILE_LEN_MAX} are read", text.len()));
             return None;
         }
-        let mut loader = YamlLoader::<Node<'y>>::default();
-        loader.early_parse(false);
-        let parsed: Result<(), ScanError> = Parser::new_from_str(text).load(&mut loader, true);
-        if let Some(error) = parsed.err().as_ref().or(loader.error()) {
-            let (reason, remedy) = (error.info(), remedy(error.info()));
-            self.refuse(error.marker().line().max(1), format!("this YAML cannot be read: {reason}; {remedy}"));
-            return None;
-        }
-        let mut documents = loader.into_documents();
+        let mut documents = match parse(text, first_line) {
+            Ok(documents) => documents,
+            Err((line, reason)) => {
+                let remedy = remedy(&reason);
+                self.refuse(line, format!("this YAML cannot be read: {reason}; {remedy}"));
+                return None;
+            }
+        };
         let text = match documents.len() {
             0 => "the file is empty",
             1 => return documents.pop(),
             _ => "the file holds several documents, divided by `---`; write each one into a file of its own",
         };
-        self.refuse(1, text);
+        self.refuse(first_line, text);
         None
     }
 

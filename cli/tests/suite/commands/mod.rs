@@ -9,6 +9,7 @@ mod replay_clients;
 mod rules;
 mod rules_output;
 mod rules_settings;
+mod rules_files;
 mod regions;
 mod up;
 mod tokens;

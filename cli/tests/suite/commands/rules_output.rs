@@ -68,13 +68,13 @@ fn validate_shows_tiers_keys_costs_and_lists() {
 
     Calls that are denied regardless of their count get status 429.
 
-    RULE                 BOUND WHILE REDIS ANSWERS
-    per-key              A counter admits at most 100 in any 1min.
-      tier pro           A counter admits at most 1000 in any 1min.
-      key sk_v…db89192b  A counter admits at most 5000 in any 1min.
-    search               A counter admits at most 30 in any 1min.
-    any                  A counter admits at most 80 in any 1min (60 and a burst
-                         of 20).
+    RULE              BOUND WHILE REDIS ANSWERS
+    per-key           A counter admits at most 100 in any 1min.
+      tier pro        A counter admits at most 1000 in any 1min.
+      key sk_vip_001  A counter admits at most 5000 in any 1min.
+    search            A counter admits at most 30 in any 1min.
+    any               A counter admits at most 80 in any 1min (60 and a burst of
+                      20).
 
     The table shows the most units in a window, and in parentheses those of many
     calls around the edge of a sub-window or of a fixed window. The other bounds
@@ -89,18 +89,15 @@ fn validate_shows_tiers_keys_costs_and_lists() {
     primary that is cut off and still takes writes is the same one: set
     min-replicas-to-write 1.
 
-    RULE                REDIS UP  REDIS LATE  REDIS DOWN         REDIS AND KAFKA
-                                                                 DOWN
-    per-key             100       100         190, and calls of  200
-                                              3 s
-      tier pro          1000      1000        1900, and calls    2000
-                                              of 3 s
-    key sk_v…db89192b   5000      5000        9500, and calls    10000
-                                              of 3 s
-    search              30        30          57, and calls of   60
-                                              3 s
-    any                 80        80          80, and calls of   160
-                                              3 s
+    RULE              REDIS UP  REDIS LATE  REDIS DOWN             REDIS AND KAFKA
+                                                                   DOWN
+    per-key           100       100         190, and calls of 3 s  200
+      tier pro        1000      1000        1900, and calls of 3   2000
+                                            s
+      key sk_vip_001  5000      5000        9500, and calls of 3   10000
+                                            s
+    search            30        30          57, and calls of 3 s   60
+    any               80        80          80, and calls of 3 s   160
 
     Redis without Kafka: no signals, so the last column holds while Redis is down.
     Kafka without Redis: refused, because no rule is `consistency: eventual`.
@@ -134,10 +131,9 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     let call = ["api_key=sk_live_12345", "tier=pro", "endpoint=/search/x", "method=POST"];
     let said = run("show.yaml", &call);
     assert_eq!(said.exit, 0, "{}", said.err);
-    assert!(!said.out.contains("sk_live_12345"), "a secret is cut");
     insta::assert_snapshot!(lines(&said.out), @r"
     DESCRIPTOR  VALUE          STATUS
-    api_key     sk_l…b6c9b01b  verified
+    api_key     sk_live_12345  verified
     tier        pro            verified
     endpoint    /search/x      verified
     method      POST           verified
@@ -154,7 +150,6 @@ fn show_lists_the_applicable_rules_and_the_reasons_against_others() {
     ");
     let said = run("show-json.yaml", &["api_key=sk_vip_001", "--format", "json", "--cost", "3"]);
     let told: serde_json::Value = serde_json::from_str(&said.out).unwrap();
-    assert!(!said.out.contains("sk_vip_001"));
     assert_eq!(told["rules"][0]["origin"]["kind"], "key");
     assert_eq!((&told["rules"][0]["policy"]["units"], &told["rules"][0]["cost"]), (&5_000.into(), &3.into()));
     assert_eq!(told["rules"][1]["applies"], false);
@@ -212,22 +207,22 @@ fn diff_lists_the_changes_of_the_enforced_rules() {
     let said = finish(&mut tollgate(&["rules", "diff", from, to]));
     assert_eq!(said.exit, 0, "{}", said.err);
     insta::assert_snapshot!(lines(&said.out), @r"
-    WHAT          FIELD                 CHANGE                NOTE
-    rule per-key  tier pro: quota       1000/min -> 900/min   lowered
-    rule per-key  key sk_v…db89192b:    5000/min -> 6000/min  raised
+    WHAT          FIELD            CHANGE                      NOTE
+    rule per-key  tier pro: quota  1000/min -> 900/min         lowered
+    rule per-key  key sk_vip_001:  5000/min -> 6000/min        raised
                   quota
-    rule search   quota                 30/min -> 60/min      raised
-    rule any      per                   api_key -> ip         counters start anew
-    rule any      algorithm             token_bucket ->       counts are carried
-                                        sliding_window, 12 x  over
-                                        5 s, conservative
-    rule any      burst                 20 -> (none)
-    rule new                            (none) -> 9/s         added
-    file          slot_by               api_key -> ip         counters start anew
-    lists.deny                          api_key=sk_revoked_*  removed
-                                        -> (none)
-    lists.deny                          (none) ->             added
-                                        api_key=sk_stolen_*
+    rule search   quota            30/min -> 60/min            raised
+    rule any      per              api_key -> ip               counters start anew
+    rule any      algorithm        token_bucket ->             counts are carried
+                                   sliding_window, 12 x 5 s,   over
+                                   conservative
+    rule any      burst            20 -> (none)
+    rule new                       (none) -> 9/s               added
+    file          slot_by          api_key -> ip               counters start anew
+    lists.deny                     api_key=sk_revoked_* ->     removed
+                                   (none)
+    lists.deny                     (none) ->                   added
+                                   api_key=sk_stolen_*
     ");
     let same = finish(&mut tollgate(&["rules", "diff", from, from]));
     assert_eq!((same.exit, same.out.trim_end()), (0, "Both enforce the same."));
@@ -238,7 +233,7 @@ fn diff_lists_the_changes_of_the_enforced_rules() {
     assert_eq!(finish(&mut tollgate(&["rules", "diff", from, "/nowhere.yaml"])).exit, 2);
 }
 
-/// Without a file, the command shows the rules that an agent has in force.
+/// Without a file, the command shows the rules that an agent has in force. The agent cuts secrets, which a file shows.
 #[test]
 fn show_requests_the_rules_in_force_from_an_agent() {
     let path = file("show-agent.yaml", RULES);
@@ -255,7 +250,9 @@ fn show_requests_the_rules_in_force_from_an_agent() {
     assert_eq!(said.exit, 0, "{}", said.err);
     assert!(said.out.contains("100/min") && !said.out.contains("sk_live_1"), "{}", said.out);
     let same = run("show-agent.yaml", &["api_key=sk_live_1", "--unverified", "tier=pro"]);
-    assert_eq!(said.out, same.out);
+    let digest = said.out.split_whitespace().find(|word| word.contains('…')).expect("a secret that is cut");
+    let spaced = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(spaced(&said.out.replace(digest, "sk_live_1")), spaced(&same.out));
     let named = finish(tollgate(&["rules", "show"]).arg(&path).args(["api_key=sk_live_1", "--unverified", "tier=pro"]));
     assert_eq!(named.out, same.out, "{}", named.err);
     let neither = finish(&mut tollgate(&["rules", "show", "nowhere.yaml", "api_key=k"]));
@@ -277,7 +274,7 @@ fn the_bound_of_an_outage_contains_leased_units() {
     }
 }
 
-/// Bounds of keys are shown as far as they differ, at most ten of them as text; the JSON has all. No key is shown whole.
+/// Bounds of keys are shown as far as they differ, at most ten of them as text; the JSON has all.
 #[test]
 fn the_bounds_of_keys_are_shown_as_far_as_they_differ() {
     let keys: Vec<String> = (0..12).map(|key| format!("sk_live_{key:02}: {{ quota: {}/min }}", 500 + key)).collect();
@@ -294,11 +291,7 @@ fn the_bounds_of_keys_are_shown_as_far_as_they_differ() {
     let set: serde_json::Value = serde_json::from_str(&said.out).unwrap();
     let bounds = set["rules"][0]["bounds"].as_array().unwrap();
     assert_eq!((bounds.len(), &bounds[0]["of"]), (13, &serde_json::Value::Null));
-    assert!(
-        !said.out.contains("sk_live_00") && bounds[1]["of"].as_str().unwrap().starts_with("key sk_l"),
-        "{}",
-        said.out
-    );
+    assert_eq!(bounds[1]["of"], "key sk_live_00", "{}", said.out);
 }
 
 /// Keys have bounds of their own during an outage, too, as far as they differ from the rule: by the quota or by other

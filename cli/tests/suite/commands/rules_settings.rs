@@ -91,8 +91,8 @@ fn concurrency_is_shown_in_slots() {
     ");
     let said = finish(&mut tollgate(&["rules", "show", path, "user=u", "--cost", "2"]));
     insta::assert_snapshot!(lines(&said.out), @r"
-    DESCRIPTOR  VALUE       STATUS
-    user        u…398067c9  verified
+    DESCRIPTOR  VALUE  STATUS
+    user        u      verified
 
     RULE     APPLIES  QUOTA                        WHY
     exports  yes      2 slots, each 10min at most  the rule's own; concurrency;

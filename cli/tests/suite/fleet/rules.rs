@@ -10,7 +10,9 @@ const MORE: &str = "rules: [{ name: per-key, per: [api_key], quota: 20/h, consis
 lists: { deny: [{ api_key: sk_revoked_* }] }";
 
 fn publish(text: &str, to: &[&str]) -> (i32, String, String) {
-    let path = file(&format!("published-{}.yaml", std::process::id()), text);
+    // Tests of one process publish at the same time.
+    let name = format!("published-{}-{:?}.yaml", std::process::id(), std::thread::current().id());
+    let path = file(&name, text);
     let said = finish(tollgate(&["rules", "publish", path.to_str().unwrap()]).args(to));
     (said.exit, said.out, said.err)
 }
@@ -93,6 +95,44 @@ fn a_fleet_without_kafka_is_published_to_through_redis() {
     assert_eq!(check(&mut agent.client(), "k1").source, "store");
     assert_eq!(publish(MORE, &["--redis", &redis]).0, 0);
     wait_for_generation(&agent, 2);
+}
+
+/// F7: the files of a directory are one publication, whose problems name the file, and which can be published again.
+#[test]
+fn a_directory_is_published_as_one_generation() {
+    let fleet = Fleet::start("published-parts", FEW);
+    let redis = fleet.redis.url();
+    let name = format!("parts-{}", std::process::id());
+    let rule =
+        |name: &str, settings: &str| format!("rules: [{{ name: {name}, per: [api_key], quota: 10/h{settings} }}]\n");
+    let keys = ", keys: { sk_live_one: { quota: 20/h } }";
+    file(&format!("{name}/a.yaml"), &format!("owner: Team A\n{}", rule("a", keys)));
+    let folder = file(&format!("{name}/b.yaml"), &rule("b", "")).parent().expect("a folder").to_owned();
+    let run = |args: &[&str]| finish(tollgate(args).args(["--redis", &redis]));
+    let path = folder.to_str().expect("a path");
+    let said = run(&["rules", "publish", path]);
+    assert!(said.exit == 0 && said.out.ends_with(": published as generation 1\n"), "{}{}", said.out, said.err);
+    let agent = Member::start(["agent", "--redis", &redis, "--http", "127.0.0.1:0"].map(str::to_owned).to_vec());
+    wait_for_generation(&agent, 1);
+    let told = agent.client().get("/explain", &[("x-api-key", "k")]).json();
+    assert_eq!((&told["rules"][0]["owner"], &told["rules"][1]["rule"]), (&"Team A".into(), &"b".into()));
+    let got = run(&["rules", "get"]);
+    let expected =
+        format!("--- # file: a.yaml\nowner: Team A\n{}--- # file: b.yaml\n{}", rule("a", keys), rule("b", ""));
+    assert_eq!(got.out, expected);
+    let again = file(&format!("{name}-again.yaml"), &got.out);
+    let said = run(&["rules", "publish", again.to_str().expect("a path"), "--dry-run"]);
+    assert_eq!((said.exit, said.out.contains("No difference to generation 1")), (0, true), "{}{}", said.out, said.err);
+    let history = run(&["rules", "history", "--format", "json"]);
+    assert!(history.out.contains(&format!("\"file\":\"{name}\"")), "{}", history.out);
+    // The difference is of rules that the publisher may read.
+    file(&format!("{name}/a.yaml"), &rule("a", &keys.replace("20/h", "30/h")));
+    let said = run(&["rules", "publish", path, "--dry-run"]);
+    assert!(said.exit == 3 && said.out.contains("key sk_live_one"), "{}{}", said.out, said.err);
+    file(&format!("{name}/b.yaml"), &rule("a", ""));
+    let said = run(&["rules", "publish", path]);
+    let refusal = format!("{path}/b.yaml:1: a rule named `a` stands in {path}/a.yaml:1, too; rename one\n");
+    assert_eq!((said.exit, said.err), (2, refusal));
 }
 
 /// Rules were published to Redis alone, and now they come from Kafka, whose generations begin anew: the remedy that is

@@ -124,7 +124,7 @@ fn a_hang_up_does_not_end_an_aggregator() {
     let mut aggregator = fleet.aggregator("counting");
     let mut log = aggregator.log();
     aggregator.signal("HUP");
-    log.find(|line| line.contains("SIGHUP: the file with rules is read again")).expect("it is logged");
+    log.find(|line| line.contains("SIGHUP: the rules are read again")).expect("it is logged");
     std::fs::write(&fleet.rules, "rules: [").expect("the file can be written");
     aggregator.signal("HUP");
     log.find(|line| line.contains("SIGHUP: the rules stay as they were")).expect("it is logged");

@@ -24,6 +24,8 @@ type PoliciesByTier = Vec<(Arc<str>, Option<LimitPolicy>)>;
 pub struct Rule {
     /// Name, unique in the set.
     pub name: Arc<str>,
+    /// Owner of the file of the rule, such as a team.
+    pub owner: Option<Arc<str>>,
     /// Group of rules of which only the narrowest applies.
     pub group: Option<Arc<str>>,
     /// Conditions that must all hold.

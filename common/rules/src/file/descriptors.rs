@@ -47,16 +47,14 @@ pub(super) fn schema() -> Value {
 }
 
 /// Reads the declared descriptors, and adds the default descriptors that are not declared.
-pub(super) fn read_descriptors(reader: &mut YamlReader<'_>, node: &Node<'_>) -> Vec<DescriptorSpec> {
+pub(super) fn read_descriptors(reader: &mut YamlReader<'_>, declared: &[(&str, &Node<'_>)]) -> Vec<DescriptorSpec> {
     let mut specs = Vec::new();
-    let fields = reader.mapping(node, "`descriptors`");
-    for (name, node) in fields.iter() {
+    for (name, node) in declared {
         specs.extend(read_descriptor(reader, name, node));
     }
-    let missing: Vec<_> =
-        DescriptorSpec::defaults().into_iter().filter(|spec| fields.get(&spec.name).is_none()).collect();
-    specs.extend(missing);
-    for (name, node) in fields.iter() {
+    let is_missing = |spec: &DescriptorSpec| declared.iter().all(|(name, _)| **name != *spec.name);
+    specs.extend(DescriptorSpec::defaults().into_iter().filter(is_missing));
+    for (name, node) in declared {
         check_map(reader, name, line_of(node), &specs);
     }
     specs

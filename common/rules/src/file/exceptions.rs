@@ -60,8 +60,13 @@ impl Exception {
 /// Reads `name: settings` lines.
 pub(super) fn read_exceptions(reader: &mut YamlReader<'_>, node: Option<&Node<'_>>, what: &str) -> Vec<Exception> {
     let Some(node) = node else { return Vec::new() };
-    let entries = reader.mapping(node, what);
-    let read = |(name, node): (&str, _)| {
+    let entries: Vec<_> = reader.mapping(node, what).iter().collect();
+    read_named(reader, &entries)
+}
+
+/// Reads settings with their names.
+pub(super) fn read_named(reader: &mut YamlReader<'_>, entries: &[(&str, &Node<'_>)]) -> Vec<Exception> {
+    let read = |(name, node): &(&str, &Node<'_>)| {
         let fields = Level::Exception.read(reader, node);
         Exception::read(reader, name, &fields, line_of(node))
     };

@@ -22,9 +22,9 @@ fn entries() -> Value {
     json!({ "type": "array", "items": reference("matches") })
 }
 
-pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec]) -> Lists {
+/// Adds the entries of one file.
+pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[DescriptorSpec], lists: &mut Lists) {
     let fields = reader.fields(node, "`lists`", &names(&LISTS));
-    let mut lists = Lists::default();
     for (line, entry) in read_entries(reader, fields.get("allow"), "allow", known) {
         if entry.is_empty() {
             let text = "an empty entry allows every call, so nothing is limited; write whom it means, or remove it";
@@ -45,7 +45,6 @@ pub(super) fn read_lists(reader: &mut YamlReader<'_>, node: &Node<'_>, known: &[
         }
         lists.deny.push(entry);
     }
-    lists
 }
 
 fn read_entries(

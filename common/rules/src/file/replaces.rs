@@ -75,9 +75,9 @@ fn warn_never_applies(reader: &mut YamlReader<'_>, rules: &RulesWithLines, known
             continue;
         };
         let (name, (other, other_line)) = (&rule.name, &rules[*other]);
-        let other = &other.name;
+        let (other, place) = (&other.name, reader.place_seen_from(*other_line, *line));
         let text = format!(
-            "`{name}` never applies: `{other}` in line {other_line} matches every call that `{name}` matches, and {reason}"
+            "`{name}` never applies: `{other}` in {place} matches every call that `{name}` matches, and {reason}"
         );
         reader.warn(*line, text);
     }

@@ -47,6 +47,7 @@ pub(super) fn read_rule(reader: &mut YamlReader<'_>, node: &Node<'_>, context: &
     let mut rule = if deny { Rule::default() } else { context.rule_defaults.clone() };
     (rule.matches, rule.deny, rule.shadow) = (matches, deny, context.rule_defaults.shadow);
     rule.own_answer.clone_from(&context.rule_defaults.own_answer);
+    rule.owner.clone_from(&context.rule_defaults.owner);
     let level = if deny { Level::DenyingRule } else { Level::Rule };
     read_rule_values(reader, &fields, level, known, &mut rule);
     if deny {

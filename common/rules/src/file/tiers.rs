@@ -1,4 +1,4 @@
-//! Parts of the file that apply to every rule, and the checks that callers can be in a tier.
+//! Parts of the files that apply to their rules, and the checks that callers can be in a tier.
 
 use super::exceptions::Exception;
 use super::overrides::FileOverrides;
@@ -9,11 +9,13 @@ use crate::yaml::YamlReader;
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, TIER};
 
-/// Parts of the file that apply to every rule.
+/// Parts of the files that apply to every rule, and those of the file whose rules are read.
+#[derive(Default)]
 pub(super) struct FileContext {
     pub(super) descriptors: Vec<DescriptorSpec>,
+    /// Settings of the rules of this file.
     pub(super) defaults: Layer,
-    /// Rule with the defaults of a rule itself.
+    /// Rule of this file with the defaults of a rule itself.
     pub(super) rule_defaults: Rule,
     /// Settings of each tier, below those of the rules.
     pub(super) tiers: Vec<Exception>,

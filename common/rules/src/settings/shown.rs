@@ -3,17 +3,20 @@
 use serde_json::Value;
 use tollgate_core::rules::{LimitPolicy, Quota, Rule};
 
-use super::show::{QUOTA_COLUMN, Shown};
+use super::show::{MORE_COLUMN, QUOTA_COLUMN, Shown};
 use super::table::TABLE;
 
 impl Shown {
-    /// Shows the settings of a rule itself.
+    /// Shows the settings of a rule itself, and the owner of its file.
     #[must_use]
     pub fn of_rule(rule: &Rule) -> Self {
         let mut shown = Self::default();
         for setting in &TABLE {
             (setting.of_rule)(rule, &mut shown);
         }
+        let owner = rule.owner.as_deref();
+        shown.json("owner", owner);
+        shown.named(MORE_COLUMN, "owner", owner.map(str::to_owned));
         shown
     }
 

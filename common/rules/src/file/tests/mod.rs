@@ -10,6 +10,7 @@ mod regions;
 mod never_matches;
 mod own_answers;
 mod overrides;
+mod several_files;
 mod without_effect;
 
 use super::super::*;

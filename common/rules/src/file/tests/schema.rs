@@ -158,7 +158,6 @@ fn a_value_of_another_form_is_refused() {
         must_not_validate(&yaml);
     }
     for yaml in [
-        "{}",
         "rules: [{ name: a, quota: 1/s }]",
         "rules: [{ per: [ip], quota: 1/s }]",
         "rules: [{ name: 'a,b', per: [ip], quota: 1/s }]",
@@ -166,6 +165,8 @@ fn a_value_of_another_form_is_refused() {
         "rules: []\ndescriptors: { a: { header: a, query: b } }",
         "rules: []\ndescriptors: { a: { of: ip } }",
         "rules: []\ndeny_status: 404",
+        "rules: []\nowner: \"two\\nlines\"",
+        "rules: []\nowner: []",
         "rules: []\nregions: { eu: { floor: 10 } }",
     ] {
         refusal(yaml);
