@@ -7,7 +7,7 @@ use tollgate_core::rules::RuleSet;
 use tollgate_core::rules::problem::Problem;
 use tollgate_files::{FileError, read_text};
 use tollgate_rules::import::EnvoySettings;
-use tollgate_rules::{FILE_LEN_MAX, RulesPart};
+use tollgate_rules::{FILE_LEN_MAX, NamedText};
 
 use super::envoy;
 use super::error::RulesFileError;
@@ -30,7 +30,7 @@ pub struct RulesFiles {
     /// Name for display: the paths that were given.
     pub name: String,
     /// The files in their order, each with its path.
-    pub parts: Vec<RulesPart>,
+    pub parts: Vec<NamedText>,
     /// Warnings of files in directories that are not read.
     pub warnings: Vec<Problem>,
 }
@@ -104,7 +104,7 @@ impl RulesFiles {
             files.warnings.append(&mut folder.warnings);
             for file in folder.files {
                 let text = read_text(&file, FILE_LEN_MAX)?;
-                files.parts.push(RulesPart { name: file.display().to_string(), text });
+                files.parts.push(NamedText { name: file.display().to_string(), text });
             }
         }
         Ok(files)

@@ -50,7 +50,9 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
             let names: HashSet<_> = parts.iter().map(|part| file_name(Path::new(&part.name))).collect();
             // Two files of one name keep their paths, so that a problem names the right one.
             if names.len() == parts.len() {
-                parts.iter_mut().for_each(|part| part.name = file_name(Path::new(&part.name)));
+                for part in &mut *parts {
+                    part.name = file_name(Path::new(&part.name));
+                }
             }
             parts_text(parts)
         }

@@ -30,7 +30,7 @@ pub use file::{
     OVERRIDES_LEN_MAX, Override, OverrideEffect, from_parts, from_yaml, json_schema, overrides_text, read_overrides,
 };
 pub use hint::{cut, hint, nearest};
-pub use parts::{RulesPart, parts_text};
+pub use parts::{NamedText, parts_text};
 pub use percent::percent_text;
 pub use rule_text::RuleText;
 pub use shorthand::{ShorthandError, from_shorthand};

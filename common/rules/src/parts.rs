@@ -7,9 +7,9 @@
 const MARK: &str = "--- # file: ";
 const NEXT: &str = "\n--- # file: ";
 
-/// One of the files that together hold the rules.
+/// Text of one of the files that together hold the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RulesPart {
+pub struct NamedText {
     /// Name of the file, for messages.
     pub name: String,
     /// Content of the file.
@@ -18,7 +18,7 @@ pub struct RulesPart {
 
 /// Returns files as one text.
 #[must_use]
-pub fn parts_text(parts: &[RulesPart]) -> String {
+pub fn parts_text(parts: &[NamedText]) -> String {
     let files = parts.iter().flat_map(|part| split(&part.name, &part.text));
     let text = |(name, text): (&str, &str)| {
         let name: String = name.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn files_become_one_text_and_files_again() {
-        let part = |name: &str, text: &str| RulesPart { name: name.to_owned(), text: text.to_owned() };
+        let part = |name: &str, text: &str| NamedText { name: name.to_owned(), text: text.to_owned() };
         let parts = [part("a.yaml", "---\nrules: []"), part("empty.yaml", ""), part("b.yaml", "version: 2\n")];
         let text = parts_text(&parts);
         let expected = "--- # file: a.yaml\n---\nrules: []\n--- # file: empty.yaml\n--- # file: b.yaml\nversion: 2\n";

@@ -15,7 +15,7 @@ use saphyr::{MarkedYaml, YamlData};
 use saphyr_parser::ScalarStyle;
 
 use crate::{cut, hint, nearest};
-use file_lines::{FileLines, parse};
+use file_lines::{FileOrder, parse};
 use tollgate_core::rules::problem::Problem;
 
 /// Largest rules file, in bytes.
@@ -32,7 +32,7 @@ pub struct Fields<'y> {
 
 /// Reader of one file, or of several that belong together, which collects their problems.
 pub struct YamlReader<'f> {
-    lines: FileLines<'f>,
+    lines: FileOrder<'f>,
     /// Errors.
     pub problems: Vec<Problem>,
     /// Warnings: valid parts that are probably not meant.
@@ -75,7 +75,7 @@ impl<'f> YamlReader<'f> {
     /// Creates a reader of a file with this name.
     #[must_use]
     pub fn new(file: &'f str) -> Self {
-        Self { lines: FileLines::new(file), problems: Vec::new(), warnings: Vec::new() }
+        Self { lines: FileOrder::new(file), problems: Vec::new(), warnings: Vec::new() }
     }
 
     /// Continues with another file. Its lines are numbered after those of the files before it.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::parts::{RulesPart, split};
+use crate::parts::{NamedText, split};
 use crate::schema::{Key, map_of, names, object, reference, text, whole, with_required};
 use crate::settings::{Layer, Level, read_rule_values, warn_undeclared};
 use crate::yaml::{FILE_LEN_MAX, Node, YamlReader, line_of};
@@ -107,7 +107,7 @@ pub fn from_yaml(file: &str, text: &str, loaded: Generation) -> Result<RuleSet, 
 ///
 /// # Errors
 /// As [`from_yaml`], and keys or names that stand in two files.
-pub fn from_parts(origin: &str, parts: &[RulesPart], loaded: Generation) -> Result<RuleSet, Problems> {
+pub fn from_parts(origin: &str, parts: &[NamedText], loaded: Generation) -> Result<RuleSet, Problems> {
     let files: Vec<_> = parts.iter().flat_map(|part| split(&part.name, &part.text)).collect();
     from_files(origin, &files, "", loaded)
 }

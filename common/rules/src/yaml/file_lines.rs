@@ -1,14 +1,12 @@
-//! Lines of several files, numbered as if the files stood one below the other.
+//! The order of several files, whose lines are numbered as if the files stood one below the other.
 //!
 //! So a line alone tells its file, and a check between two rules needs no more than their lines.
 
-use saphyr::{ScanError, YamlLoader};
+use saphyr::{MarkedYaml, ScanError, YamlLoader};
 use saphyr_parser::{Event, Marker, Parser, Span, SpannedEventReceiver};
 
-use super::Node;
-
 /// Names of files, and the number of lines before each.
-pub(super) struct FileLines<'f> {
+pub(super) struct FileOrder<'f> {
     files: Vec<(&'f str, usize)>,
     /// Lines of all files.
     len: usize,
@@ -16,12 +14,12 @@ pub(super) struct FileLines<'f> {
 
 /// Loader of a file whose lines are numbered after those of the files before it.
 struct LoaderFrom<'l, 'y> {
-    loader: &'l mut YamlLoader<'y, Node<'y>>,
+    loader: &'l mut YamlLoader<'y, MarkedYaml<'y>>,
     /// Number of lines of the files before it.
     before: usize,
 }
 
-impl<'f> FileLines<'f> {
+impl<'f> FileOrder<'f> {
     pub(super) fn new(file: &'f str) -> Self {
         Self { files: vec![(file, 0)], len: 0 }
     }
@@ -61,7 +59,7 @@ impl<'f> FileLines<'f> {
 ///
 /// # Errors
 /// Returns the line and the reason of the parser.
-pub(super) fn parse(text: &str, first_line: usize) -> Result<Vec<Node<'_>>, (usize, String)> {
+pub(super) fn parse(text: &str, first_line: usize) -> Result<Vec<MarkedYaml<'_>>, (usize, String)> {
     let mut loader = YamlLoader::default();
     loader.early_parse(false);
     let mut numbered = LoaderFrom { loader: &mut loader, before: first_line - 1 };

@@ -1,7 +1,7 @@
 //! Rules in several files: what is merged, what stands in one file only, and the places of problems.
 
 use super::*;
-use crate::{RulesPart, parts_text};
+use crate::{NamedText, parts_text};
 use tollgate_core::messages::rules::Published;
 
 const COMMON: &str = "version: 7
@@ -22,8 +22,8 @@ lists: { deny: [{ user: worse }] }
 ";
 
 fn read(files: &[(&str, &str)]) -> Result<RuleSet, Vec<String>> {
-    let part = |(name, text): &(&str, &str)| RulesPart { name: (*name).to_owned(), text: (*text).to_owned() };
-    let parts: Vec<RulesPart> = files.iter().map(part).collect();
+    let part = |(name, text): &(&str, &str)| NamedText { name: (*name).to_owned(), text: (*text).to_owned() };
+    let parts: Vec<NamedText> = files.iter().map(part).collect();
     let read = crate::from_parts("rules", &parts, 1);
     let texts = |error: Problems| error.problems.iter().map(ToString::to_string).collect();
     read.map_err(texts)
@@ -117,8 +117,8 @@ fn files_together_have_the_cap_of_one() {
 
 #[test]
 fn a_published_text_of_several_files_has_the_places_of_the_files() {
-    let part = |name: &str, text: &str| RulesPart { name: name.to_owned(), text: text.to_owned() };
-    let publish = |files: &[RulesPart]| crate::read_published(&Published::new("rules", parts_text(files)), 4);
+    let part = |name: &str, text: &str| NamedText { name: name.to_owned(), text: text.to_owned() };
+    let publish = |files: &[NamedText]| crate::read_published(&Published::new("rules", parts_text(files)), 4);
     let set = publish(&[part("a.yaml", COMMON), part("b.yaml", SEARCH)]).expect("valid");
     assert_eq!((set.rules.len(), set.generation, &*set.origin), (1, 4, "rules, published"));
     let error = publish(&[part("a.yaml", COMMON), part("b.yaml", "\nrules:\n- { name: b }")]).expect_err("no `per`");
