@@ -26,6 +26,7 @@ pub(crate) struct Volume {
     pub(crate) target: String,
     /// Path on this machine; `None` for a volume that Docker manages.
     pub(crate) file: Option<PathBuf>,
+    pub(crate) is_read_only: bool,
 }
 
 /// `ADDRESS:PUBLISHED:INSIDE`
@@ -70,6 +71,19 @@ impl Compose {
             order.push(next);
         }
     }
+
+    /// Returns what `docker compose up` starts for these services: each one after its dependencies.
+    pub(crate) fn with_dependencies(&self, names: &[&str]) -> Vec<Service<'_>> {
+        let mut wanted: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
+        let mut order = self.start_order();
+        for service in order.iter().rev() {
+            if wanted.contains(service.name) {
+                wanted.extend(service.depends_on().into_iter().map(|(other, _)| other));
+            }
+        }
+        order.retain(|service| wanted.contains(service.name));
+        order
+    }
 }
 
 impl Service<'_> {
@@ -81,9 +95,9 @@ impl Service<'_> {
         self.list("command")
     }
 
-    /// Returns true if the service replaces the image's entry point.
-    pub(crate) fn has_entrypoint(&self) -> bool {
-        !self.value["entrypoint"].is_null()
+    /// Returns the entry point by which the service replaces that of the image; empty if it keeps it.
+    pub(crate) fn entrypoint(&self) -> Vec<String> {
+        self.list("entrypoint")
     }
 
     pub(crate) fn is_of_this_image(&self) -> bool {
@@ -137,7 +151,7 @@ impl Service<'_> {
             let mut parts = volume.split(':').map(str::to_owned);
             let (source, target) = (parts.next().unwrap(), parts.next().unwrap());
             let file = source.strip_prefix("./").map(|path| self.root.join(path));
-            Volume { source, target, file }
+            Volume { source, target, file, is_read_only: parts.next().is_some_and(|mode| mode == "ro") }
         });
         volumes.collect()
     }

@@ -1,8 +1,8 @@
 //! Tests of the deployment in containers that need no container engine.
 //!
 //! They read docker-compose.yml and deploy/Dockerfile and compare them with the binary and the sources. Then they run the
-//! same commands as processes, with the same environment, beside a real Redis and a real Kafka. They do not show that the
-//! image builds, nor how the images of Redis and Kafka start.
+//! same commands as processes, with the same environment, beside a real Redis, a real Redis Cluster and a real Kafka. They do
+//! not show that the image builds, nor how the images of others start.
 
 pub(crate) mod file;
 mod image;
@@ -24,6 +24,10 @@ const AGENTS: [(&str, u16); 2] = [("agent-1", 8180), ("agent-2", 8280)];
 const AGGREGATOR: u16 = 8090;
 /// Prometheus and Grafana, with the profile `dashboards`.
 const DASHBOARDS: [(&str, u16); 2] = [("prometheus", 9090), ("grafana", 3000)];
+/// Agents on the Redis Cluster, with the profile `cluster`.
+const CLUSTER_AGENTS: [(&str, u16); 2] = [("cluster-agent-1", 8380), ("cluster-agent-2", 8480)];
+/// Other services with the profile `cluster`.
+const CLUSTER: [&str; 5] = ["certificates", "cluster", "redis-1", "redis-2", "redis-3"];
 /// Quota of each key in rules.yaml, and the cost of one call of the test.
 const QUOTA: u64 = 100;
 const COST: u64 = 10;
@@ -51,10 +55,15 @@ fn every_reference_in_the_compose_file_resolves() {
         let name = service.name;
         assert!(is_pinned(&service.text("image")), "{name}: {}", service.text("image"));
         let is_of_dashboards = DASHBOARDS.iter().any(|(of_dashboards, _)| *of_dashboards == name);
-        assert_eq!(service.profiles(), if is_of_dashboards { vec!["dashboards"] } else { vec![] }, "{name}");
+        let of_cluster = CLUSTER_AGENTS.iter().map(|(agent, _)| agent).chain(&CLUSTER);
+        let is_of_cluster = of_cluster.into_iter().any(|of_cluster| *of_cluster == name);
+        let profiles = [("dashboards", is_of_dashboards), ("cluster", is_of_cluster)];
+        let profiles: Vec<&str> = profiles.iter().filter(|(_, is_of)| *is_of).map(|(profile, _)| *profile).collect();
+        assert_eq!(service.profiles(), profiles, "{name}");
         for (other, condition) in service.depends_on() {
             let other = compose.service(&other);
-            assert!(other.profiles().is_empty(), "{name} waits for {}, which may not start", other.name);
+            let starts = other.profiles().is_empty() || other.profiles() == service.profiles();
+            assert!(starts, "{name} waits for {}, which may not start", other.name);
             let needed = if other.ends() { "service_completed_successfully" } else { "service_healthy" };
             assert_eq!(condition, needed, "{name} waits for {}", other.name);
             assert_eq!(
@@ -74,11 +83,13 @@ fn every_reference_in_the_compose_file_resolves() {
             assert_eq!(Some(port.inside), service.listens_on(), "{name}");
         }
     }
-    let named = AGENTS.iter().chain(&DASHBOARDS).map(|(_, port)| *port);
+    let named = AGENTS.iter().chain(&DASHBOARDS).chain(&CLUSTER_AGENTS).map(|(_, port)| *port);
     let expected: BTreeSet<u16> = named.chain([AGGREGATOR]).collect();
     assert_eq!(published, expected);
-    let agents = compose.service("agent-1").environment()["TOLLGATE_AGENTS_EXPECTED"].clone();
-    assert_eq!(agents, AGENTS.len().to_string());
+    for agents in [AGENTS, CLUSTER_AGENTS] {
+        let number = compose.service(agents[0].0).environment()["TOLLGATE_AGENTS_EXPECTED"].clone();
+        assert_eq!(number, agents.len().to_string());
+    }
 }
 
 #[test]
@@ -133,8 +144,8 @@ fn the_image_is_built_from_existing_sources_and_has_neither_root_nor_a_shell() {
     let builds: Vec<_> = compose.services().iter().filter_map(file::Service::dockerfile).collect();
     assert_eq!(builds, [image::DOCKERFILE], "several builds of the same image name conflict");
     for service in compose.services().iter().filter(|service| service.is_of_this_image()) {
-        assert!(!service.has_entrypoint(), "{}: the image has one program", service.name);
-        let writable = |volume: &file::Volume| volume.file.is_some() || of_user.contains(&&*volume.target);
+        assert!(service.entrypoint().is_empty(), "{}: the image has one program", service.name);
+        let writable = |volume: &file::Volume| volume.is_read_only || of_user.contains(&&*volume.target);
         assert!(service.volumes().iter().all(writable), "{} cannot write its volumes", service.name);
         assert!(service.listens_on().is_none_or(|port| exposed.contains(&port)), "{}", service.name);
     }
@@ -147,18 +158,14 @@ fn the_image_is_built_from_existing_sources_and_has_neither_root_nor_a_shell() {
 /// B2, B6, D8, D9: one key has one quota at both agents, and the aggregator counts its calls.
 #[test]
 fn the_agents_of_the_compose_file_share_one_limit() {
-    let stack = Stack::start(&Compose::read(&root()));
+    let stack = Stack::start(&Compose::read(&root()), &["agent-1", "agent-2", "aggregator"]);
     let mut agents = AGENTS.map(|(_, port)| stack.client(port));
     for (agent, (name, _)) in agents.iter_mut().zip(AGENTS) {
         assert_eq!(agent.get("/readyz", &[]).status, 200);
         let answer = agent.check("k1");
         assert_eq!((answer.status, answer.header("x-gateway-node")), (200, name));
     }
-    let mut attempts = 0..;
-    let key = wait_for("the store to answer all calls within their deadline", || {
-        let key = format!("k{:03}", attempts.next().unwrap());
-        spend(&mut agents, &key).then_some(key)
-    });
+    let key = spend_once(&mut agents, "k");
     let mut aggregator = stack.client(AGGREGATOR);
     let counter = wait_for("the aggregator to count what was admitted", || {
         let counters = aggregator.get(&format!("/counters?rule=per-key&label={key}"), &[]).json();
@@ -170,6 +177,44 @@ fn the_agents_of_the_compose_file_share_one_limit() {
             assert!(!log.contains(warning), "{name}: {log}");
         }
     }
+}
+
+/// B7, N8: the profile `cluster` needs no service but the digest key. Its certificates, its nodes and the command that joins them make
+/// a Redis Cluster, on which one key has one quota at both agents. A second start keeps the certificates and the cluster.
+#[test]
+fn the_agents_of_the_profile_cluster_share_one_limit_over_tls() {
+    let compose = Compose::read(&root());
+    let names = CLUSTER_AGENTS.map(|(name, _)| name);
+    let without_profile = compose.with_dependencies(&names).into_iter().filter(|service| service.profiles().is_empty());
+    assert_eq!(without_profile.map(|service| service.name).collect::<Vec<_>>(), ["key"]);
+    let mut stack = Stack::start(&compose, &names);
+    let mut agents = CLUSTER_AGENTS.map(|(_, port)| stack.client(port));
+    for (agent, (name, _)) in agents.iter_mut().zip(CLUSTER_AGENTS) {
+        assert_eq!(agent.check("k1").header("x-gateway-node"), name);
+        wait_for("decisions of all primaries", || {
+            let health = agent.get("/healthz", &[]).json();
+            let nodes = health["redis"].as_array().filter(|nodes| nodes.len() == 3)?;
+            let are_up = nodes.iter().all(|node| node["connected"] == true);
+            (are_up && health["status"] == "ok").then_some(())
+        });
+    }
+    spend_once(&mut agents, "first");
+    stack.work_again();
+    spend_once(&mut agents, "second");
+    for (name, log) in stack.stop() {
+        for warning in ["maxmemory-policy", "a key that everyone knows", "no --redis", "ClusterDown"] {
+            assert!(!log.contains(warning), "{name}: {log}");
+        }
+    }
+}
+
+/// Spends the quota of a new key with this beginning at both agents in turn, and returns the key.
+fn spend_once(agents: &mut [Client; 2], beginning: &str) -> String {
+    let mut attempts = 0..;
+    wait_for("the store to answer all calls within their deadline", || {
+        let key = format!("{beginning}{:03}", attempts.next().unwrap());
+        spend(agents, &key).then_some(key)
+    })
 }
 
 /// Spends a quota at both agents in turn. Returns true if the store decided all calls; panics if it decided wrongly.

@@ -1,7 +1,7 @@
 //! Runs the services of docker-compose.yml as processes, in dependency order.
 //!
 //! Each process gets the command and the environment of its service. Paths and addresses inside the container are replaced
-//! by paths and addresses of this machine.
+//! by paths and addresses of this machine; all nodes of the cluster have the name `localhost`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,8 +19,22 @@ const KAFKA: &str = "kafka:9092";
 
 pub(crate) struct Stack {
     running: Vec<Running>,
-    _redis: Redis,
-    _kafka: Kafka,
+    /// Commands of the services that end after their work.
+    work: Vec<Work>,
+    _servers: Servers,
+}
+
+struct Work {
+    name: String,
+    tries: u32,
+    command: Command,
+}
+
+/// Servers in place of the images of others.
+#[derive(Default)]
+struct Servers {
+    redis: Vec<Redis>,
+    kafka: Vec<Kafka>,
 }
 
 struct Running {
@@ -33,23 +47,40 @@ struct Running {
 struct Replacements(Vec<(String, String)>);
 
 impl Stack {
-    /// Starts all services and waits until they are healthy.
-    pub(crate) fn start(compose: &Compose) -> Self {
-        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compose");
+    /// Starts these services and those that they need, and waits until they are healthy.
+    pub(crate) fn start(compose: &Compose, names: &[&str]) -> Self {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("compose").join(names[0]);
         let _ = fs::remove_dir_all(&folder);
-        let (redis, kafka) = (redis(compose.service("redis")), kafka(compose.service("kafka")));
-        let servers = [(REDIS.to_owned(), format!("127.0.0.1:{}", redis.port())), (KAFKA.to_owned(), kafka.brokers())];
+        let services = compose.with_dependencies(names);
+        let mut addresses: Vec<(String, String)> = Vec::new();
+        for node in services.iter().filter(|service| is_node(**service)) {
+            addresses.push((format!("{}:6379", node.name), format!("localhost:{}", free_port())));
+            addresses.push((node.name.to_owned(), "localhost".to_owned()));
+        }
         let (mut running, mut healths) = (Vec::new(), Vec::new());
-        for service in compose.start_order().into_iter().filter(Service::is_of_this_image) {
-            let table = Replacements::of(service, &servers, &folder);
-            let mut command = table.command(service, &service.command());
+        let (mut work, mut servers) = (Vec::new(), Servers::default());
+        for service in services {
+            let table = Replacements::of(service, &addresses, &folder);
             if let Some(tries) = service.tries() {
-                work(service.name, tries, &mut command);
-                continue;
+                let command = table.command(service, &service.command());
+                work.push(Work { name: service.name.to_owned(), tries, command });
+                work.last_mut().expect("work").run();
+            } else if service.is_of_this_image() {
+                let mut command = table.command(service, &service.command());
+                let published = service.ports().iter().map(|port| port.published).collect();
+                running.push(Running { name: service.name.to_owned(), published, up: Up::of(&mut command) });
+                healths.push((service, table));
+            } else if is_node(service) {
+                servers.redis.push(node(service, &table));
+            } else if service.name == "redis" {
+                let redis = redis(service);
+                addresses.push((REDIS.to_owned(), format!("127.0.0.1:{}", redis.port())));
+                servers.redis.push(redis);
+            } else {
+                let kafka = kafka(service);
+                addresses.push((KAFKA.to_owned(), kafka.brokers()));
+                servers.kafka.push(kafka);
             }
-            let published = service.ports().iter().map(|port| port.published).collect();
-            running.push(Running { name: service.name.to_owned(), published, up: Up::of(&mut command) });
-            healths.push((service, table));
         }
         for (service, table) in healths {
             let health = service.health().expect("a service that keeps running has a health check");
@@ -59,7 +90,12 @@ impl Stack {
                 health.output().unwrap().status.success().then_some(())
             });
         }
-        Self { running, _redis: redis, _kafka: kafka }
+        Self { running, work, _servers: servers }
+    }
+
+    /// Runs the services that ended once more, as another `docker compose up` does.
+    pub(crate) fn work_again(&mut self) {
+        self.work.iter_mut().for_each(Work::run);
     }
 
     /// Connects to the service with this published port.
@@ -76,6 +112,19 @@ impl Stack {
             (name, log)
         });
         ends.collect()
+    }
+}
+
+impl Work {
+    /// Runs the command until it succeeds.
+    fn run(&mut self) {
+        let mut error = String::new();
+        let done = (0..self.tries).any(|_| {
+            let finished = finish(&mut self.command);
+            error = finished.out + &finished.err;
+            finished.exit == 0
+        });
+        assert!(done, "{}: {error}", self.name);
     }
 }
 
@@ -100,31 +149,55 @@ impl Replacements {
         self.0.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there, here))
     }
 
-    /// Binary with these arguments in a service's container, to run on this machine.
-    fn command(&self, service: Service<'_>, args: &[String]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
-        command.args(args.iter().map(|word| self.apply(word))).env_clear().env("PATH", PATH);
+    /// Command of a service's container, to run on this machine: its words follow the entry point of the service or image.
+    fn command(&self, service: Service<'_>, words: &[String]) -> Command {
+        let of_image = service.is_of_this_image().then(|| env!("CARGO_BIN_EXE_tollgate").to_owned());
+        let entry = of_image.into_iter().chain(service.entrypoint());
+        let mut words = entry.chain(words.iter().map(|word| self.apply(word)));
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).env_clear().env("PATH", PATH);
         command.envs(service.environment().iter().map(|(name, value)| (name, self.apply(value))));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
 
-/// Runs a command until it succeeds, at most `tries` times.
-fn work(name: &str, tries: u32, command: &mut Command) {
-    let mut error = String::new();
-    let done = (0..tries).any(|_| {
-        let finished = finish(command);
-        error = finished.err;
-        finished.exit == 0
-    });
-    assert!(done, "{name}: {error}");
-}
-
 fn redis(service: Service<'_>) -> Redis {
     let command = service.command();
     assert_eq!(command[0], "redis-server");
     Redis::start_with(&command[1..].iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+/// Returns true for a node of the cluster.
+fn is_node(service: Service<'_>) -> bool {
+    service.command().contains(&"--cluster-announce-hostname".to_owned())
+}
+
+/// Starts a node of the cluster with the command of its service and with copies of its files, and asks for its health. It has
+/// another port without TLS, by which it shows that it is ready.
+fn node(service: Service<'_>, table: &Replacements) -> Redis {
+    let port = free_port();
+    let address = table.apply(&format!("{}:6379", service.name));
+    let of_tls = address.rsplit(':').next().unwrap();
+    let started = Redis::launch(port, |folder| {
+        let here = |text: &str| table.apply(text).replace(&service.text("working_dir"), folder.to_str().unwrap());
+        let mut command: Vec<String> = service.command().iter().map(|word| table.apply(word)).collect();
+        for word in command.iter_mut().filter(|word| Path::new(word.as_str()).is_file()) {
+            let copy = folder.join(Path::new(word.as_str()).file_name().unwrap());
+            fs::write(&copy, here(&fs::read_to_string(&*word)?))?;
+            copy.to_str().unwrap().clone_into(word);
+        }
+        let (port, bus) = (port.to_string(), free_port().to_string());
+        let of_machine = ["--port", &port, "--tls-port", of_tls, "--cluster-port", &bus];
+        command.extend(of_machine.map(ToOwned::to_owned));
+        Ok(command)
+    });
+    let started = started.unwrap_or_else(|error| panic!("{error}"));
+    let mut health = service.health().expect("a health check");
+    health.splice(1..1, ["-p", of_tls].map(ToOwned::to_owned));
+    let health = finish(&mut table.command(service, &health));
+    assert_eq!(health.exit, 0, "{}: {}", service.name, health.err);
+    started
 }
 
 /// Starts Kafka with the settings of its service, except paths and addresses. The image turns each variable into a property.
