@@ -116,12 +116,15 @@ mod tests {
 
     use super::*;
 
+    /// Time in which Kafka makes its first topics on a busy machine.
+    const START_WAIT: Duration = Duration::from_mins(1);
+
     /// F7, capped: the last publications are kept, and what had no effect is deleted with the older ones.
     #[test]
     fn the_last_publications_are_kept_and_older_ones_are_deleted() {
         let kafka = Kafka::start();
         let settings = || KafkaSettings::new(&kafka.brokers()).partitioned(1);
-        let open = || KafkaRules::open(settings(), true, |bus| Ok(bus.prepare(KAFKA_WAIT)?)).expect("Kafka");
+        let open = || KafkaRules::open(settings(), true, |bus| Ok(bus.prepare(START_WAIT)?)).expect("Kafka");
         let of = |number: usize, replaces| Published { replaces, ..Published::new(number.to_string(), "rules: []") };
         let (mut one, mut other) = (open(), open());
         let mut newest = None;

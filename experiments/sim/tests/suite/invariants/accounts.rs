@@ -13,6 +13,8 @@ pub(crate) struct Accounts {
     pub(crate) changed: BTreeSet<CounterId>,
     /// Units by counter and instant that were charged late and stand for no call, where the agent may lease.
     pub(crate) spare: HashMap<(CounterId, Timestamp), i64>,
+    /// Units of settlements without a decision.
+    pub(crate) unnamed: HashMap<CounterId, i64>,
     /// Counters of slots whose release failed, or that were given back: it is not known if the slot is free.
     pub(crate) uncertain: BTreeSet<CounterId>,
 }
