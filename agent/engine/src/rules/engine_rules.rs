@@ -95,7 +95,7 @@ impl EngineRules {
         if !rules.may_replace(active.written()) {
             return Err(active.set.generation);
         }
-        let rules = rules.lowered_after(&active.set, at);
+        let rules = rules.lowered_after(active.written(), at);
         self.in_force.store(ActiveRules::new(rules, at, self.reports.metrics()).after(&active));
         self.accepted_ms.store(now.as_ms(), Ordering::Relaxed);
         *self.rejection.lock() = None;

@@ -10,7 +10,8 @@ use crate::clock::Timestamp;
 
 #[doc(hidden)]
 impl RuleSet {
-    /// Returns these rules with the quotas of those before until the next edge, where a rule asks for it and its quota is lower.
+    /// Returns these rules with the quotas of those before until the next edge, where a rule asks for it and its quota is lower. The
+    /// rules before are those that were written: an override ends at its own end, and a quota without it is no lower one.
     #[must_use]
     pub fn lowered_after(mut self, before: &Self, now: Timestamp) -> Self {
         for rule in self.rules.iter_mut().filter(|rule| rule.lowers_at_edge) {
@@ -39,7 +40,8 @@ impl Rule {
                 TimedException { callers, policy: Some(policy), by_tier: Vec::new(), end }
             }));
         };
-        keep(TimedCallers::All, before.policy, self.policy);
+        let kept_before = before.timed.iter().find(|timed| timed.callers == TimedCallers::All && timed.end.until > now);
+        keep(TimedCallers::All, kept_before.map_or(before.policy, |timed| timed.policy), self.policy);
         for (tier, after) in &self.by_tier {
             let known = before.by_tier.iter().find(|(known, _)| known == tier);
             keep(TimedCallers::Tier(tier.clone()), known.map_or(before.policy, |(_, policy)| *policy), *after);
@@ -77,15 +79,23 @@ mod tests {
             let rule = &set.rules[0];
             [rule.policy, rule.by_tier[0].1].map(|policy| policy.expect("a policy").quota.to_string())
         };
-        let before = set("100/min", "200/min", true).in_force_at(at(90_000));
+        let before = set("100/min", "200/min", true);
         let lowered = set("10/min", "300/min", true).lowered_after(&before, at(90_000));
         assert_eq!(quotas(&lowered.in_force_at(at(119_999))), ["100/min", "300/min"]);
         assert_eq!(quotas(&lowered.in_force_at(at(120_000))), ["10/min", "300/min"]);
         assert!(lowered.is_equivalent(&set("10/min", "300/min", true)), "it was written so");
-        let again = set("5/min", "300/min", true).lowered_after(&lowered.in_force_at(at(100_000)), at(100_000));
+        let again = set("5/min", "300/min", true).lowered_after(&lowered, at(100_000));
         assert_eq!(quotas(&again.in_force_at(at(119_999))), ["100/min", "300/min"], "the quota in force is kept");
         let at_once = set("10/min", "20/min", false).lowered_after(&before, at(90_000));
         assert_eq!(quotas(&at_once.in_force_at(at(90_000))), ["10/min", "20/min"]);
+        let mut with_override = set("100/min", "200/min", true);
+        let end = TimedEnd { until: at(100_000), reason: "sale".into() };
+        let policy = Some(LimitPolicy::of("900/min".parse().expect("a quota")));
+        let gold = TimedException { callers: TimedCallers::Tier("gold".into()), policy, by_tier: Vec::new(), end };
+        Arc::make_mut(&mut with_override.rules[0]).timed.push(gold);
+        let again = with_override.clone().lowered_after(&with_override, at(95_000));
+        assert_eq!(quotas(&again.in_force_at(at(99_999))), ["100/min", "900/min"]);
+        assert_eq!(quotas(&again.in_force_at(at(100_000))), ["100/min", "200/min"], "an override ends at its own end");
         let tier = set("100/min", "20/min", true).lowered_after(&before, at(90_000));
         assert_eq!(quotas(&tier.in_force_at(at(90_000))), ["100/min", "200/min"]);
     }
