@@ -25,7 +25,8 @@ pub(crate) fn layer(command: Command, args: &[OsString]) -> anyhow::Result<(ArgM
         Some(file) => with_defaults(command, file),
         None => command,
     };
-    let matches = command_line::parse(command, args, |error| refused_value(error, args, file.as_ref()))?;
+    let explain = |error: &clap::Error| refused_value(error, args, file.as_ref()).or_else(|| conflict(error, args));
+    let matches = command_line::parse(command, args, explain)?;
     Ok((matches, file))
 }
 
@@ -91,6 +92,35 @@ fn refused_value(error: &clap::Error, args: &[OsString], file: Option<&ConfigFil
         return Some(format!("{place}: a value of `{name}` cannot be used{reason}"));
     }
     Some(format!("{}: `{name}` cannot be `{value}`{reason}", place?))
+}
+
+/// Returns the error of flags that exclude each other, if variables give some of them.
+fn conflict(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    if error.kind() != ErrorKind::ArgumentConflict {
+        return None;
+    }
+    let flags = [ContextKind::InvalidArg, ContextKind::PriorArg].into_iter().filter_map(|kind| error.get(kind));
+    let flags = flags.flat_map(|flags| match flags {
+        ContextValue::String(flag) => std::slice::from_ref(flag),
+        ContextValue::Strings(flags) => flags,
+        _ => &[],
+    });
+    let name = |flag: &str| flag.trim_start_matches("--").split([' ', '=']).next().map(key);
+    let (mut variables, mut written) = (Vec::new(), Vec::new());
+    for flag in flags {
+        match in_variable(&name(flag)?, args) {
+            Some(variable) => variables.push(variable),
+            None => written.push(flag.split(' ').next().unwrap_or_default().to_owned()),
+        }
+    }
+    let remedy = format!("run `unset {}`", variables.join(" "));
+    let variables = variables.join(" and ");
+    match &written[..] {
+        _ if variables.is_empty() => None,
+        [] => Some(format!("{variables} exclude each other; keep one of them, or {remedy}")),
+        [flag] => Some(format!("{flag} excludes {variables} of the environment; {remedy}")),
+        _ => None,
+    }
 }
 
 /// Returns the variable that gives the value of a flag, if the command line does not.

@@ -35,11 +35,7 @@ pub(crate) struct OverrideArgs {
     #[arg(long = "rule", value_name = "NAME")]
     of_rules: Vec<String>,
     #[command(flatten)]
-    until: UntilArgs,
-    #[command(flatten)]
-    change: ChangeArgs,
-    #[command(flatten)]
-    place: PublishedArgs,
+    timed: TimedChangeArgs,
 }
 
 /// Denies callers until a time, whatever they have used
@@ -76,15 +72,12 @@ struct EntryArgs {
     #[arg(value_name = "NAME=VALUE", value_parser = descriptor, required = true)]
     values: Vec<(String, String)>,
     #[command(flatten)]
-    until: UntilArgs,
-    #[command(flatten)]
-    change: ChangeArgs,
-    #[command(flatten)]
-    place: PublishedArgs,
+    timed: TimedChangeArgs,
 }
 
+/// The end of an override, and its publication.
 #[derive(clap::Args)]
-struct UntilArgs {
+struct TimedChangeArgs {
     /// Time until the end, such as 30min, 1h or 7d
     #[arg(long = "for", value_name = "DURATION", value_parser = duration_ms, conflicts_with = "remove", required_unless_present_any = ["remove", "until"])]
     for_ms: Option<u64>,
@@ -97,12 +90,16 @@ struct UntilArgs {
     /// End it now
     #[arg(long)]
     remove: bool,
+    #[command(flatten)]
+    change: ChangeArgs,
+    #[command(flatten)]
+    place: PublishedArgs,
 }
 
 pub(crate) fn override_quota(args: &OverrideArgs) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let now = clock.now();
-    let mut place = args.place.open(clock, true)?;
+    let mut place = args.timed.place.open(clock, true)?;
     let (name, value) = &args.caller;
     let set = place.find(None)?.rules()?;
     let is_tier = name == TIER;
@@ -114,7 +111,7 @@ pub(crate) fn override_quota(args: &OverrideArgs) -> anyhow::Result<Exit> {
         })
         .collect();
     let what = format!("override of {name}={value}");
-    change(&mut place, now, &what, &effects, &args.until, &args.change)
+    change(&mut place, now, &what, &effects, &args.timed)
 }
 
 pub(crate) fn deny(args: &DenyArgs) -> anyhow::Result<Exit> {
@@ -147,12 +144,12 @@ pub(crate) fn list(args: &OverridesArgs) -> anyhow::Result<Exit> {
 fn list_entry(args: &EntryArgs, denies: bool) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let now = clock.now();
-    let mut place = args.place.open(clock, true)?;
+    let mut place = args.timed.place.open(clock, true)?;
     place.find(None)?;
     let effect = OverrideEffect::Listed { denies, values: args.values.clone() };
     let values: Vec<_> = args.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
     let what = format!("lists.{} {}", if denies { "deny" } else { "allow" }, values.join(" "));
-    change(&mut place, now, &what, &[effect], &args.until, &args.change)
+    change(&mut place, now, &what, &[effect], &args.timed)
 }
 
 /// Publishes the rules in force with these overrides in place of those of the same callers; those that have ended are left out.
@@ -161,16 +158,15 @@ fn change(
     now: Timestamp,
     what: &str,
     effects: &[OverrideEffect],
-    until: &UntilArgs,
-    change: &ChangeArgs,
+    timed: &TimedChangeArgs,
 ) -> anyhow::Result<Exit> {
     let mut overrides = in_force(place, now)?;
     let known = overrides.len();
     overrides.retain(|known| !effects.iter().any(|effect| is_same_place(effect, &known.effect)));
-    if until.remove && overrides.len() == known {
+    if timed.remove && overrides.len() == known {
         bail!("there is no {what} in force; `tollgate rules overrides` lists those that are");
     }
-    if let Some(end) = until.end(now) {
+    if let Some(end) = timed.end(now) {
         if end.until <= now {
             bail!(Usage(format!("{} is over; write a later end", utc(end.until))));
         }
@@ -184,9 +180,9 @@ fn change(
     let Published { name, text, .. } = place.find(None)?.published.clone();
     let published = Published { name, text, overrides: overrides_text(&overrides), ..Published::default() };
     let rules = read_published(&published, 0).map_err(|problems| anyhow!(Usage(problems.to_string())))?;
-    let done = if until.remove { "removed: " } else { "" };
-    let reason = until.reason.clone().unwrap_or_default();
-    change.publish(place, what, (rules, published), &format!("{done}{}{}", kind(effects), separated(&reason)))
+    let done = if timed.remove { "removed: " } else { "" };
+    let reason = timed.reason.clone().unwrap_or_default();
+    timed.change.publish(place, what, (rules, published), &format!("{done}{}{}", kind(effects), separated(&reason)))
 }
 
 /// Returns the kind of overrides and their rules, for the history, without the callers.
@@ -275,7 +271,7 @@ fn override_json(Override { effect, end }: &Override) -> Value {
     json!({ "rule": rule, "callers": callers, "quota": quota, "until_ms": end.until.as_ms(), "reason": *end.reason })
 }
 
-impl UntilArgs {
+impl TimedChangeArgs {
     /// Returns the end; none if the override is removed.
     fn end(&self, now: Timestamp) -> Option<TimedEnd> {
         let until = self.until.or(self.for_ms.map(|ms| now.plus_ms(ms)))?;

@@ -182,7 +182,7 @@ pub(super) fn report(args: &ReportArgs) -> anyhow::Result<Exit> {
     let page = crate::report::write(&args.out, &results, live.as_ref())?;
     say(page.display())?;
     let mut exit = Exit::Done;
-    for broken in live.iter().filter_map(|live| live.failure.as_ref()).flat_map(|failure| &failure.broken) {
+    for broken in live.iter().filter_map(|live| live.failure.as_ref()).flat_map(|failure| &failure.run.broken) {
         note(format_args!("failing servers: {broken}"));
         exit = Exit::Failed;
     }

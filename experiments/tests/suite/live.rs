@@ -213,7 +213,7 @@ fn keeps_the_bounds(rows: &[Value]) {
             let printed = row[format!("{rule}_printed")].as_f64().filter(|_| number("worst_ms") > STALLED_MS);
             assert!(number(rule) <= bound.max(printed.unwrap_or_default()), "{row}");
         }
-        let most = 10.0 * number("openings").max(1.0);
+        let most = number("denied_bound");
         assert!(number("strict_denied") <= most && number("bounded_denied") <= most, "{row}");
         for rule in ["strict", "bounded"] {
             let simulated = row["simulated"][rule][1].as_f64().expect("a range");

@@ -81,6 +81,23 @@ fn a_refused_value_of_a_variable_is_reported_with_its_name() {
     insta::assert_snapshot!(refuse("NO_COLOR", "1", &["--redis", "host:hunter2@"]), @"error: --redis: a value of `redis` cannot be used: not the address of a Redis (it is not a URL); write redis://[[user]:password@]host[:port][,host][/db], rediss:// for TLS, redis+sentinel://host,host/NAME, redis+cluster://host,host, or redis+unix:///path");
 }
 
+/// Flags that exclude each other are named as variables if they are, with a remedy that works.
+#[test]
+fn a_variable_that_excludes_a_flag_is_named() {
+    let run = |variables: &[(&str, &str)], args: &[&str]| {
+        let said = finish(tollgate(args).envs(variables.iter().copied()));
+        (said.exit, said.err.lines().find(|line| line.starts_with("error:")).unwrap_or_default().to_owned())
+    };
+    let regions = ["up", "--regions", "3", "--http", "192.0.2.1:8080"];
+    let fleet = [("TOLLGATE_REDIS", "redis://10.0.0.5"), ("TOLLGATE_KAFKA", "broker:9092")];
+    let told = "error: --regions excludes TOLLGATE_REDIS and TOLLGATE_KAFKA of the environment; run `unset TOLLGATE_REDIS TOLLGATE_KAFKA`";
+    assert_eq!(run(&fleet, &regions), (2, told.to_owned()));
+    let (_, told) = run(&[], &regions);
+    assert!(told.contains("192.0.2.1"), "without them, it goes on to listen: {told}");
+    let (exit, told) = run(&[], &["up", "--regions", "3", "--redis", "redis://10.0.0.5"]);
+    assert!(exit == 2 && told.contains("'--regions <N>' cannot be used with"), "{told}");
+}
+
 #[test]
 fn a_password_is_refused_on_a_command_line_and_never_shown() {
     let url = "redis://:hunter2@10.0.0.5:6379";

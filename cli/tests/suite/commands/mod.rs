@@ -21,7 +21,6 @@ mod metrics;
 mod flood;
 mod crowd;
 pub(crate) mod cookbook;
-mod tour;
 mod import;
 mod stop;
 mod log;

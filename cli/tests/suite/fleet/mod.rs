@@ -15,6 +15,7 @@ mod dead_letters;
 mod rules;
 mod rule_origins;
 mod operators_week;
+mod tour;
 mod stopped;
 mod starting;
 mod rejected_records;

@@ -98,8 +98,12 @@ mod tests {
         };
         for (fleet, runs) in simulated(&history).iter().enumerate() {
             for strike in &history.strikes {
-                let bounds =
-                    FaultBounds::of(strike.fault, RedisDeployment::Single, history.has_kafka[fleet], Duration::ZERO);
+                let bounds = FaultBounds::of(
+                    (strike.fault, RedisDeployment::Single),
+                    history.has_kafka[fleet],
+                    Duration::ZERO,
+                    0,
+                );
                 let most = bounds.callers.admitted(0);
                 for measured in runs.iter().map(|run| run.measure(strike, fleet)) {
                     assert!(measured.calls > 2_000 && measured.strict > 90 && measured.bounded > 90, "{measured:?}");

@@ -9,9 +9,9 @@ use tollgate_sim::figures::{count, plain_table, wrapped};
 
 use super::deployment::RedisDeployment;
 use super::faults::AdmittedBounds;
-use super::history::{History, Measured, Strike};
-use super::judgement::{FaultBounds, QuotaBounds, latency_bound, ms};
-use super::load;
+use super::history::History;
+use super::judged::{FaultFigures, JudgedFault, RunFigures};
+use super::quota_bounds::QuotaBounds;
 use super::settings::{AGENTS, QUOTA, SHARED_QUOTA, WIDTH_MS};
 
 /// Results of all faults of a cluster, or of Sentinels.
@@ -21,31 +21,17 @@ pub struct FailOverReport {
     pub redis: &'static str,
     /// Results by fault and fleet.
     pub rows: Vec<FailOverRow>,
-    /// Calls per second of both fleets.
-    pub rate: u32,
-    /// Greatest lateness of a bare timer in this run, in ms.
-    pub timer_late_ms: f64,
-    /// Greatest delay of a call after its due instant, which is not part of its latency, in ms.
-    pub sent_late_ms: f64,
-    /// Largest latency of a call, in ms: its deadline and the lateness of the timer.
-    pub latency_bound_ms: f64,
-    /// Bounds that were not kept; none if all is well.
-    pub broken: Vec<String>,
+    /// Figures of the run.
+    #[serde(flatten)]
+    pub run: RunFigures,
 }
 
 /// Result of one fault at one fleet.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailOverRow {
-    /// Name of the fault.
-    pub fault: &'static str,
-    /// True for the fleet with Kafka.
-    pub kafka: bool,
-    /// Calls from the beginning of the fault until a second after its end.
-    pub calls: u64,
-    /// Longest latency, in ms.
-    pub worst_ms: f64,
-    /// 99th percentile of the latency, in ms.
-    pub p99_ms: f64,
+    /// Figures that all deployments have.
+    #[serde(flatten)]
+    pub figures: FaultFigures,
     /// Units of one caller under `strict`.
     pub strict: WindowUnits,
     /// Units of one caller under `bounded`.
@@ -54,20 +40,8 @@ pub struct FailOverRow {
     pub strict_shared: WindowUnits,
     /// Units of two callers that share a quota under `bounded`.
     pub bounded_shared: WindowUnits,
-    /// Denied calls of honest callers under `strict`.
-    pub strict_denied: u64,
-    /// Denied calls of honest callers under `bounded`.
-    pub bounded_denied: u64,
-    /// Denied calls of honest callers after a retry at each agent.
-    pub retries_denied: u64,
-    /// Openings of the breakers.
-    pub openings: u64,
     /// Seconds from the beginning of the fault until a replica had taken over; none if none does.
     pub elected_s: Option<f64>,
-    /// Seconds from the election, or the return of the server, until all agents use Redis, and all callers get its decisions.
-    pub recovery_s: f64,
-    /// Names of the columns whose bound was not kept.
-    broken: Vec<&'static str>,
 }
 
 /// Units in the fullest window of a quota, until the next fault.
@@ -96,34 +70,19 @@ impl fmt::Display for WindowUnits {
 }
 
 impl FailOverRow {
-    fn new(
-        strike: &Strike,
-        deployment: RedisDeployment,
-        kafka: bool,
-        measured: &Measured,
-        bounds: &FaultBounds,
-    ) -> Self {
-        let (fault, openings) = (strike.fault, measured.openings);
+    fn new(judged: JudgedFault<'_>, deployment: RedisDeployment) -> Self {
+        let JudgedFault { strike, measured, bounds, figures, .. } = judged;
+        let openings = measured.openings;
         let of_caller = |units, rule| WindowUnits::of(QUOTA, units, &bounds.callers, openings, rule);
         let of_shared = |units, rule| WindowUnits::of(SHARED_QUOTA, units, &bounds.shared, openings, rule);
         let elected = Duration::from_millis(strike.end_ms - strike.begin_ms);
         Self {
-            fault: fault.name(),
-            kafka,
-            calls: measured.calls,
-            worst_ms: ms(measured.worst),
-            p99_ms: ms(measured.p99),
+            figures,
             strict: of_caller(measured.strict, |bounds| bounds.strict),
             bounded: of_caller(measured.bounded, |bounds| bounds.bounded),
             strict_shared: of_shared(measured.strict_shared, |bounds| bounds.strict),
             bounded_shared: of_shared(measured.bounded_shared, |bounds| bounds.bounded),
-            strict_denied: measured.strict_denied,
-            bounded_denied: measured.bounded_denied,
-            retries_denied: measured.retries_denied,
-            openings,
-            elected_s: fault.fails_over(deployment).then_some(elected.as_secs_f64()),
-            recovery_s: bounds.recovery_of(measured).as_secs_f64(),
-            broken: Vec::new(),
+            elected_s: strike.fault.fails_over(deployment).then_some(elected.as_secs_f64()),
         }
     }
 }
@@ -131,57 +90,37 @@ impl FailOverRow {
 impl FailOverReport {
     /// Judges a run whose bare timer was so late.
     pub(super) fn of(history: &History<'_>, deployment: RedisDeployment, timer_late: Duration) -> Self {
-        let (mut rows, mut broken) = (Vec::new(), Vec::new());
-        for strike in &history.strikes {
-            for (number, has_kafka) in history.has_kafka.iter().copied().enumerate() {
-                let bounds = FaultBounds::of(strike.fault, deployment, has_kafka, timer_late);
-                let measured = history.measure(strike, number);
-                let of_row = bounds.broken_by(&measured);
-                let fleet = if has_kafka { "with Kafka" } else { "without Kafka" };
-                broken.extend(of_row.iter().map(|of_row| format!("{}, {fleet}: {}", strike.fault.name(), of_row.text)));
-                let row = FailOverRow::new(strike, deployment, has_kafka, &measured, &bounds);
-                rows.push(FailOverRow { broken: of_row.into_iter().map(|of_row| of_row.column).collect(), ..row });
-            }
-        }
-        Self {
-            redis: deployment.name(),
-            rows,
-            rate: load::rate(history.callers),
-            timer_late_ms: ms(timer_late),
-            sent_late_ms: ms(history.answers.iter().map(|answer| answer.late).max().unwrap_or_default()),
-            latency_bound_ms: ms(latency_bound(timer_late)),
-            broken,
-        }
+        let (run, judged) = RunFigures::of(history, deployment, timer_late);
+        let rows = judged.into_iter().map(|judged| FailOverRow::new(judged, deployment)).collect();
+        Self { redis: deployment.name(), rows, run }
     }
 }
 
 impl fmt::Display for FailOverReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { redis, rate, timer_late_ms, sent_late_ms, latency_bound_ms, .. } = self;
-        writeln!(f, "{redis}, TLS: {} calls/s at two fleets of {AGENTS} agents\n", count((*rate).into()))?;
+        let Self { redis, run, .. } = self;
+        writeln!(f, "{redis}, TLS: {} calls/s at two fleets of {AGENTS} agents\n", count(run.rate.into()))?;
         let header = ["fault", "Kafka", "worst", "strict", "bounded", "strict+", "bounded+", "denied", "back"];
         let mut table = plain_table(&header, 2);
         for row in &self.rows {
-            let mark = |column: &str, text: String| {
-                Cell::new(if row.broken.contains(&column) { format!("!{text}") } else { text })
-            };
+            let figures = &row.figures;
             table.add_row([
-                Cell::new(row.fault),
-                Cell::new(if row.kafka { "yes" } else { "no" }),
-                mark("worst", format!("{:.0}", row.worst_ms)),
-                mark("strict", row.strict.to_string()),
-                mark("bounded", row.bounded.to_string()),
-                mark("strict_shared", row.strict_shared.to_string()),
-                mark("bounded_shared", row.bounded_shared.to_string()),
-                mark("denied", format!("{}/{}", row.strict_denied, row.bounded_denied)),
-                mark("back", format!("{:.2}", row.recovery_s)),
+                Cell::new(figures.fault),
+                Cell::new(figures.fleet()),
+                figures.cell("worst", format_args!("{:.0}", figures.worst_ms)),
+                figures.cell("strict", row.strict),
+                figures.cell("bounded", row.bounded),
+                figures.cell("strict_shared", row.strict_shared),
+                figures.cell("bounded_shared", row.bounded_shared),
+                figures.cell("denied", format_args!("{}/{}", figures.strict_denied, figures.bounded_denied)),
+                figures.cell("back", format_args!("{:.2}", figures.recovery_s)),
             ]);
         }
         writeln!(f, "{table}\n")?;
         let elections: Vec<String> = self
             .rows
             .iter()
-            .filter(|row| row.kafka)
+            .filter(|row| row.figures.kafka)
             .filter_map(|row| Some(format!("{:.1} s", row.elected_s?)))
             .collect();
         let elections = if elections.is_empty() {
@@ -194,14 +133,7 @@ impl fmt::Display for FailOverReport {
             WIDTH_MS / 1_000
         );
         writeln!(f, "{}\n", wrapped(&legend))?;
-        let timers = format!(
-            "A bare timer was up to {timer_late_ms:.1} ms late, so a call may take {latency_bound_ms:.1} ms. Calls were made up to {sent_late_ms:.1} ms after their due instants."
-        );
-        writeln!(f, "{}\n", wrapped(&timers))?;
-        if self.broken.is_empty() {
-            return write!(f, "{redis}: all bounds are kept");
-        }
-        writeln!(f, "{redis}: {} bounds are BROKEN:", self.broken.len())?;
-        self.broken.iter().try_for_each(|broken| writeln!(f, "  {broken}"))
+        run.write_lateness(f)?;
+        run.write_judgement(f, &format!("{redis}: "))
     }
 }

@@ -1,32 +1,29 @@
 //! Judgement of one fault at one fleet: the bounds that hold there, and those that the measured figures break.
-//!
-//! A store that is away has two bounds of admissions: the one of this traffic, and the one that `rules validate` prints for
-//! any traffic. The second is computed by the same function that prints it.
 
 use std::time::Duration;
 
-use tollgate::Rule;
-use tollgate_core::messages::signals::FRESH_MS;
-use tollgate_core::rules::{DEADLINE_MS_DEFAULT, LimitPolicy, OutageBound};
+use tollgate_core::rules::DEADLINE_MS_DEFAULT;
 
 use super::deployment::RedisDeployment;
-use super::faults::{AdmittedBounds, ServerFault};
+use super::faults::ServerFault;
 use super::history::Measured;
 use super::limiting::Limiting;
 use super::load::{BURST_RATE, STEADY_RATE};
-use super::settings::FLEET_SIZE;
+use super::quota_bounds::{QuotaBounds, units_of};
 
-/// Time from a call to its signal, which bounds what a caller gets from lost counters; generous for a busy machine.
-const SIGNAL_LAG: Duration = Duration::from_millis(250);
 const RECOVERY_MAX: Duration = Duration::from_secs(1);
 /// Maximum time from the end of an election until all agents and callers use the store.
 const FAIL_OVER_RECOVERY_MAX: Duration = Duration::from_secs(5);
-/// Denied calls of honest callers under `strict` for each opening of a breaker.
+/// Time in which a breaker opens: five deadlines. Meanwhile `strict` denies.
+const OPENING: Duration = Duration::from_millis(5 * DEADLINE_MS_DEFAULT);
+/// Denied calls of honest callers under a rule for each opening of a breaker, beside those that arrive while it opens.
 const DENIED_PER_OPENING: u64 = 10;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FaultBounds {
     latency: Duration,
+    /// Denied calls of honest callers under a rule for each opening of a breaker.
+    denied: u64,
     pub(super) callers: QuotaBounds,
     /// Bounds of a quota that two callers share.
     pub(super) shared: QuotaBounds,
@@ -34,18 +31,6 @@ pub(super) struct FaultBounds {
     recovery: Option<Duration>,
     /// True if a replica takes over. Then the recovery is that of the callers, too.
     fails_over: bool,
-}
-
-/// Bounds of the admissions of one quota.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct QuotaBounds {
-    /// Bounds while no breaker opens.
-    answered: AdmittedBounds,
-    /// Bounds once a breaker has opened, because all answers are late or the machine is busy: signals or `on_failure` decide until
-    /// the store answers in time again.
-    unanswered: AdmittedBounds,
-    /// Bounds that `rules validate` prints for an outage; none if the store answers, or has lost its data.
-    pub(super) printed: Option<AdmittedBounds>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,49 +41,32 @@ pub(super) struct BrokenBound {
     pub(super) text: String,
 }
 
-impl QuotaBounds {
-    /// Returns the bounds in a deployment, of rules by the consistency, whose callers ask for so many units per second. If a replica takes
-    /// over, it may lack a quota: the bound of `more_per_fail_over` that `rules validate` prints.
-    fn of(
-        (fault, deployment): (ServerFault, RedisDeployment),
-        has_kafka: bool,
-        rule: fn(Limiting) -> Rule,
-        rate: u32,
-    ) -> Self {
-        let [strict, bounded] = Limiting::ALL.map(rule);
-        let quota = strict.policy.as_ref().map_or(0, LimitPolicy::most_in_window);
-        let lost = if fault.fails_over(deployment) { quota } else { 0 };
-        let printed = || AdmittedBounds {
-            strict: printed(&strict, has_kafka, rate),
-            bounded: printed(&bounded, has_kafka, rate),
-        };
-        let answered = fault.bounds(quota, has_kafka, units_of(rate, SIGNAL_LAG));
-        Self {
-            answered: answered.plus(lost),
-            unanswered: answered.or_outage(quota, has_kafka).plus(lost),
-            printed: fault.is_outage().then(|| printed().plus(lost)),
-        }
-    }
-
-    /// Returns the bounds of admissions in a run with so many openings of breakers.
-    pub(super) fn admitted(&self, openings: u64) -> AdmittedBounds {
-        if openings == 0 { self.answered } else { self.unanswered }
-    }
-}
-
 impl FaultBounds {
-    /// Returns the bounds of a fault in a run whose bare timer was so late.
-    pub(super) fn of(fault: ServerFault, deployment: RedisDeployment, has_kafka: bool, timer_late: Duration) -> Self {
-        let at = (fault, deployment);
+    /// Returns the bounds of a fault in a run whose bare timer was so late, and in which honest callers make so many calls per second
+    /// under one rule at one agent.
+    pub(super) fn of(
+        at: (ServerFault, RedisDeployment),
+        has_kafka: bool,
+        timer_late: Duration,
+        honest_rate: u32,
+    ) -> Self {
+        let (fault, deployment) = at;
         let fails_over = fault.fails_over(deployment);
         let recovery = if fails_over { FAIL_OVER_RECOVERY_MAX } else { RECOVERY_MAX };
         Self {
             latency: latency_bound(timer_late),
+            denied: DENIED_PER_OPENING + units_of(honest_rate, OPENING),
             callers: QuotaBounds::of(at, has_kafka, Limiting::rule, BURST_RATE),
             shared: QuotaBounds::of(at, has_kafka, Limiting::shared_rule, STEADY_RATE + BURST_RATE),
             recovery: (!fault.is_of_bus()).then_some(recovery),
             fails_over,
         }
+    }
+
+    /// Returns the largest number of denied calls of honest callers under a rule, in a run with so many openings of breakers.
+    pub(super) fn denied(&self, openings: u64) -> u64 {
+        // An agent may lose the store between two looks at its state.
+        self.denied * openings.max(1)
     }
 
     /// Returns the recovery that is judged.
@@ -130,8 +98,7 @@ impl FaultBounds {
                 expect(rule, units <= most, text);
             }
         }
-        // An agent may lose the store between two looks at its state.
-        let most = DENIED_PER_OPENING * measured.openings.max(1);
+        let most = self.denied(measured.openings);
         for (rule, denied) in [("strict", strict_denied), ("bounded", bounded_denied)] {
             expect("denied", denied <= most, format!("`{rule}` denied {denied} honest calls; at most {most}"));
         }
@@ -151,20 +118,6 @@ pub(super) fn latency_bound(timer_late: Duration) -> Duration {
     Duration::from_millis(DEADLINE_MS_DEFAULT) + timer_late
 }
 
-/// Returns the bound of an outage that is printed for a rule of this traffic. By signals, calls pass beside it while the
-/// signals of two agents differ.
-fn printed(rule: &Rule, has_kafka: bool, rate: u32) -> u64 {
-    let policy = rule.policy.as_ref().expect("the rule limits");
-    let OutageBound { by_signals, alone } = OutageBound::of(policy, FLEET_SIZE);
-    let calls = units_of(rate, Duration::from_millis(FRESH_MS));
-    if has_kafka { by_signals.saturating_add(calls) } else { alone.unwrap_or(u64::MAX) }
-}
-
-/// Returns the units that so many calls per second ask for in this time.
-fn units_of(rate: u32, time: Duration) -> u64 {
-    u64::try_from(time.as_millis() * u128::from(rate) / 1_000).unwrap_or(u64::MAX)
-}
-
 /// Returns ms, rounded to a tenth.
 pub(super) fn ms(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 10_000.0).round() / 10.0
@@ -172,6 +125,7 @@ pub(super) fn ms(duration: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::faults::AdmittedBounds;
     use super::*;
 
     const KEPT: Measured = Measured {
@@ -228,7 +182,7 @@ mod tests {
         for (fault, has_kafka, change, column) in cases {
             let mut measured = KEPT;
             change(&mut measured);
-            let broken = FaultBounds::of(fault, RedisDeployment::Single, has_kafka, Duration::from_millis(1))
+            let broken = FaultBounds::of((fault, RedisDeployment::Single), has_kafka, Duration::from_millis(1), 0)
                 .broken_by(&measured);
             let columns: Vec<_> = broken.iter().map(|broken| broken.column).collect();
             assert_eq!(columns, Vec::from_iter(column), "{fault:?} {has_kafka}: {broken:?}");
@@ -240,7 +194,7 @@ mod tests {
     fn an_outage_is_held_to_the_printed_bound() {
         for fault in ServerFault::all().iter().filter(|fault| fault.is_outage()) {
             for (has_kafka, printed) in [(true, 526), (false, 199)] {
-                let bounds = FaultBounds::of(*fault, RedisDeployment::Single, has_kafka, Duration::ZERO);
+                let bounds = FaultBounds::of((*fault, RedisDeployment::Single), has_kafka, Duration::ZERO, 0);
                 let AdmittedBounds { strict, bounded } = bounds.callers.printed.expect("the store is away");
                 assert_eq!((strict, bounded), (printed, printed), "{fault:?}");
                 let AdmittedBounds { strict, bounded } = bounds.callers.admitted(1);
@@ -251,6 +205,16 @@ mod tests {
             }
         }
     }
+
+    /// A breaker opens within five deadlines, and `strict` denies meanwhile.
+    #[test]
+    fn the_bound_of_denials_grows_with_the_calls_in_which_a_breaker_opens() {
+        let bounds = |honest_rate| {
+            FaultBounds::of((ServerFault::Kill, RedisDeployment::Cluster), true, Duration::ZERO, honest_rate)
+        };
+        assert_eq!([0, 18, 183].map(|rate| bounds(rate).denied(3)), [30, 33, 69]);
+    }
+
     /// D6, I8: if a replica takes over, the bounds of one Redis hold with one quota more, and 5 s from the election. If none does, they hold
     /// as they are.
     #[test]
@@ -282,7 +246,7 @@ mod tests {
             for deployment in [RedisDeployment::Cluster, RedisDeployment::Sentinel] {
                 let mut measured = KEPT;
                 change(&mut measured);
-                let bounds = FaultBounds::of(fault, deployment, has_kafka, Duration::from_millis(1));
+                let bounds = FaultBounds::of((fault, deployment), has_kafka, Duration::from_millis(1), 0);
                 let broken = bounds.broken_by(&measured);
                 let told: Vec<_> = broken.iter().map(|broken| broken.column).collect();
                 assert_eq!(told, columns, "{fault:?} {has_kafka} {deployment:?}: {broken:?}");

@@ -16,7 +16,7 @@ use tollgate_core::clock::Stopwatch;
 
 use super::fleet::FaultedFleet;
 use super::limiting::{CallMix, Limiting};
-use super::settings::AGENTS;
+use super::settings::{AGENTS, FLEET_SIZE};
 
 /// Calls per second of each demand while it lasts; multiples of the number of agents, so that each agent gets the same number.
 const HONEST_RATE: u32 = 9;
@@ -170,6 +170,14 @@ pub(super) fn callers(fleets: usize, mix: CallMix, rate: u32) -> Vec<FaultedCall
 /// Returns the calls per second of all callers.
 pub(super) fn rate(callers: &[FaultedCaller]) -> u32 {
     callers.iter().map(|caller| caller.rate(0)).sum()
+}
+
+/// Returns the calls per second of the honest callers of one rule at one agent.
+pub(super) fn honest_rate(callers: &[FaultedCaller]) -> u32 {
+    let is_of_rule = |caller: &&FaultedCaller| {
+        caller.is_honest() && caller.limiting == callers[0].limiting && caller.fleet == callers[0].fleet
+    };
+    HONEST_RATE * u32::try_from(callers.iter().filter(is_of_rule).count()).unwrap_or(u32::MAX) / FLEET_SIZE
 }
 
 impl FailureLoad {

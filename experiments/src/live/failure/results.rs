@@ -23,8 +23,8 @@ impl FailureResults {
     /// Returns true if no bound is broken.
     #[must_use]
     pub fn are_kept(&self) -> bool {
-        let single = self.single.iter().map(|report| &report.broken);
-        single.chain(self.fail_overs.iter().map(|report| &report.broken)).all(Vec::is_empty)
+        let single = self.single.iter().map(|report| &report.run.broken);
+        single.chain(self.fail_overs.iter().map(|report| &report.run.broken)).all(Vec::is_empty)
     }
 
     /// Returns the results as JSON, with the version and the seeds of the simulation.

@@ -4,8 +4,9 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 pub(super) const QUOTA: u64 = 100;
-/// Quota of the tenant of the callers of a fleet and rule, in the same window. At 3,000 calls/s, they use up to 3,300 units of it.
-pub(super) const TENANT_QUOTA: u64 = 4_000;
+/// Quota of the tenant of the callers of a fleet and rule, in the same window. At 3,000 calls/s they use up to 3,300 units, and an agent's
+/// part has room for all of them.
+pub(super) const TENANT_QUOTA: u64 = 40_000;
 /// Quota that two abusers share, and that of a rule in shadow, which denies nobody, in the same window.
 pub(super) const SHARED_QUOTA: u64 = 150;
 pub(super) const WATCHED_QUOTA: u64 = 20;
