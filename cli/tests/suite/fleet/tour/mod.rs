@@ -75,7 +75,9 @@ fn the_documents_are_followed_as_they_stand() {
             answer.as_object()?.values().any(|of| of.as_array().is_some_and(|rows| !rows.is_empty())).then_some(())
         });
     }
-    PAGES.iter().for_each(|(name, page)| follow(&mut newcomer, name, page));
+    for (name, page) in PAGES {
+        follow(&mut newcomer, name, page);
+    }
     assert_eq!(agent.check("k1").json()["rule"], "lists.deny", "the last page has put k1 on the deny list");
     newcomer.end_what_runs();
 }
