@@ -4,7 +4,6 @@
 mod cluster;
 mod logins;
 #[cfg(feature = "kafka-tls")]
-#[cfg(feature = "kafka-tls")]
 mod rights;
 #[cfg(feature = "kafka-tls")]
 mod tls;

@@ -100,7 +100,7 @@ impl SecuredKafka {
 /// Returns the commands that a text has between grave accents.
 fn commands(text: &str) -> Vec<String> {
     let parts = text.split('`').skip(1).step_by(2);
-    parts.filter(|part| part.starts_with("kafka-acls.sh")).map(str::to_owned).collect()
+    parts.filter(|part| part.starts_with("kafka-")).map(str::to_owned).collect()
 }
 
 #[test]
@@ -174,6 +174,16 @@ fn each_role_works_with_its_least_rights_and_names_those_that_are_taken_away() {
         wait_until_usable(process);
     }
     counted(call(3));
+
+    // A topic with a wrong setting is changed by the login of an operator.
+    let setting = "--entity-type topics --entity-name calls --alter --add-config message.timestamp.type";
+    secured.run(&format!("kafka-configs.sh {tools} {setting}=CreateTime"));
+    let second = secured.start_process("agent", "agent", &["--node", "second"]);
+    let changes = commands(&wait_for_fault(&second, &["`calls`", "message.timestamp.type=CreateTime"]));
+    assert_eq!(changes, [format!("kafka-configs.sh {tools} {setting}=LogAppendTime")]);
+    secured.run(&changes[0]);
+    wait_for_kafka(&second);
+    drop(second);
 
     // A password that is replaced. Calls of the time without it are counted as well.
     secured.set_password("agent", "second");

@@ -14,13 +14,13 @@ super.users=User:ANONYMOUS
 ";
 
 /// Writes the file that a broker reads: key and certificate of this name.
-fn write_store(certificates: &Certificates, listener: &str, name: &str) {
+pub(super) fn write_store(certificates: &Certificates, listener: &str, name: &str) {
     let text = |kind: &str| std::fs::read_to_string(certificates.path(&format!("{name}.{kind}"))).expect("a file");
     certificates.write(&format!("{listener}.store"), &format!("{}{}", text("key"), text("pem")));
 }
 
 /// Returns the lines of a listener with TLS, whose file has the name of the listener.
-fn properties(certificates: &Certificates, listener: &str, asks_clients: &str) -> String {
+pub(super) fn properties(certificates: &Certificates, listener: &str, asks_clients: &str) -> String {
     let (store, ca) = (certificates.text(&format!("{listener}.store")), certificates.text("ca.pem"));
     let name = format!("listener.name.{listener}.ssl");
     format!(

@@ -15,7 +15,16 @@ impl KafkaSettings {
 
     /// Returns the flags by which Kafka's commands reach the brokers. An operator keeps the own login in a file.
     pub(super) fn tool_flags(&self) -> String {
-        let login = if self.access.is_used() { " --command-config admin.properties" } else { "" };
+        self.flags_with("--command-config")
+    }
+
+    /// Returns the same flags for the command that writes records.
+    pub(super) fn producer_flags(&self) -> String {
+        self.flags_with("--producer.config")
+    }
+
+    fn flags_with(&self, login: &str) -> String {
+        let login = if self.access.is_used() { format!(" {login} admin.properties") } else { String::new() };
         format!("--bootstrap-server {}{login}", self.brokers)
     }
 

@@ -16,6 +16,7 @@ use rdkafka::error::{KafkaError as Native, RDKafkaErrorCode as Code};
 use super::access_fault::{AccessFault, AccessFaults};
 use super::errors::remedy;
 use super::rejections::Rejections;
+use super::settings::KafkaSettings;
 use super::unsent::UnsentRecords;
 use crate::BusError;
 use tollgate_core::clock::Stopwatch;
@@ -29,6 +30,8 @@ struct ContextInner {
     /// Name of the client in log lines: `writer`, or `reader of calls`.
     client: String,
     brokers: String,
+    /// Flags by which Kafka's commands reach the brokers.
+    tool_flags: String,
     /// True if changes of the connection are logged above `debug`; one client per process does so.
     logs_connection: bool,
     started: Stopwatch,
@@ -48,10 +51,10 @@ struct ConnectionState {
 
 impl KafkaContext {
     /// Creates the state of a client that shares the faults of the access with the other clients of its bus.
-    pub(super) fn new(client: String, brokers: &str, logs_connection: bool, faults: AccessFaults) -> Self {
-        let (brokers, started) = (brokers.to_owned(), Stopwatch::start());
+    pub(super) fn new(client: String, settings: &KafkaSettings, logs_connection: bool, faults: AccessFaults) -> Self {
+        let (brokers, tool_flags, started) = (settings.brokers.clone(), settings.tool_flags(), Stopwatch::start());
         let (unsent, state) = (UnsentRecords::default(), Mutex::default());
-        Self(Arc::new(ContextInner { client, brokers, logs_connection, started, faults, unsent, state }))
+        Self(Arc::new(ContextInner { client, brokers, tool_flags, logs_connection, started, faults, unsent, state }))
     }
 
     /// Returns the records that a replaced producer has not sent.
@@ -88,7 +91,7 @@ impl KafkaContext {
 
     /// Returns the error of a topic that rejects records.
     pub(super) fn rejection(&self) -> Option<BusError> {
-        self.0.state.lock().rejections.error(self.0.started.elapsed(), &self.0.brokers)
+        self.0.state.lock().rejections.error(self.0.started.elapsed(), &self.0.tool_flags)
     }
 
     /// Logs a failure other than a lost connection, once per topic, error code and connection.

@@ -65,8 +65,9 @@ impl Layout {
             Self::Unreadable => Err(BusError::refused(
                 format!("the layout record in the topic `{topic}` is not one of Tollgate's"),
                 format!(
-                    "write it again: `echo '{LAYOUT_KEY}:{FORM}{}' | kafka-console-producer.sh --bootstrap-server {} --topic {topic} --property parse.key=true --property key.separator=:`",
-                    settings.partitions, settings.brokers
+                    "write it again: `echo '{LAYOUT_KEY}:{FORM}{}' | kafka-console-producer.sh {} --topic {topic} --property parse.key=true --property key.separator=:`",
+                    settings.partitions,
+                    settings.producer_flags()
                 ),
             )),
         }
@@ -77,8 +78,7 @@ impl Layout {
 pub(super) fn read(settings: &KafkaSettings, wait: Duration) -> Result<Layout, BusError> {
     let waited = Stopwatch::start();
     let unreachable = |reason: &str| settings.unreachable(format!("{reason} while reading the layout record"));
-    let context =
-        KafkaContext::new("reader of the layout record".into(), &settings.brokers, false, AccessFaults::default());
+    let context = KafkaContext::new("reader of the layout record".into(), settings, false, AccessFaults::default());
     let mut config = settings.consumer(false)?;
     config.set("enable.partition.eof", "true");
     let consumer: BaseConsumer<KafkaContext> = config.create_with_context(context).map_err(contradictory)?;

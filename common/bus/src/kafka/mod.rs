@@ -69,7 +69,7 @@ impl KafkaBus {
     /// Returns an error if a setting cannot be used.
     pub fn new(settings: KafkaSettings) -> Result<Self, BusError> {
         settings.validate()?;
-        let context = KafkaContext::new("writer".into(), &settings.brokers, true, AccessFaults::default());
+        let context = KafkaContext::new("writer".into(), &settings, true, AccessFaults::default());
         let producer = ProducerHandle::new(&settings.producer()?, context)?;
         let shared = Arc::new(KafkaShared::new(settings, producer)?);
         if !shared.settings.settings.is_empty() {

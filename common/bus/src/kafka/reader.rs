@@ -230,7 +230,7 @@ impl LogReader for KafkaReader {
 
 fn consumer(shared: &KafkaShared, topic: Topic, is_fixed: bool) -> Result<BaseConsumer<KafkaContext>, BusError> {
     let (name, faults) = (format!("reader of {}", topic.as_str()), shared.producer.context.faults().clone());
-    let context = KafkaContext::new(name, &shared.settings.brokers, false, faults);
+    let context = KafkaContext::new(name, &shared.settings, false, faults);
     shared.settings.consumer(is_fixed)?.create_with_context(context).map_err(contradictory)
 }
 

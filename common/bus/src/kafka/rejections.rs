@@ -43,12 +43,14 @@ impl Rejections {
     }
 
     /// Returns the error of the first topic that rejects records.
-    pub(super) fn error(&mut self, now: Duration, brokers: &str) -> Option<BusError> {
+    ///
+    /// `tool_flags` are those by which Kafka's commands reach the brokers.
+    pub(super) fn error(&mut self, now: Duration, tool_flags: &str) -> Option<BusError> {
         self.0.retain(|topic| !topic.accepts || now.saturating_sub(topic.rejected_at) < QUIET_MIN);
         let RejectingTopic { name, code, .. } = self.0.first()?;
         let change = |setting| {
             format!(
-                "`kafka-configs.sh --bootstrap-server {brokers} --entity-type topics --entity-name {name} --alter --add-config {setting}`"
+                "`kafka-configs.sh {tool_flags} --entity-type topics --entity-name {name} --alter --add-config {setting}`"
             )
         };
         let remedy = match code {
@@ -68,7 +70,7 @@ impl Rejections {
 mod tests {
     use super::*;
 
-    const BROKERS: &str = "kafka:9092";
+    const TOOL_FLAGS: &str = "--bootstrap-server kafka:9092";
 
     fn at(s: u64) -> Duration {
         Duration::from_secs(s)
@@ -77,7 +79,7 @@ mod tests {
     #[test]
     fn a_topic_rejects_until_it_has_accepted_a_record_and_rejected_none_for_five_seconds() {
         let mut rejections = Rejections::default();
-        let rejects = |rejections: &mut Rejections, s| rejections.error(at(s), BROKERS).is_some();
+        let rejects = |rejections: &mut Rejections, s| rejections.error(at(s), TOOL_FLAGS).is_some();
         rejections.accepted("calls");
         assert!(!rejects(&mut rejections, 1));
         rejections.rejected(at(1), "calls", Code::InvalidRecord);
@@ -104,7 +106,7 @@ mod tests {
         ] {
             let mut rejections = Rejections::default();
             rejections.rejected(at(0), "calls", code);
-            let error = rejections.error(at(0), BROKERS).expect("it rejects").to_string();
+            let error = rejections.error(at(0), TOOL_FLAGS).expect("it rejects").to_string();
             for part in ["the topic `calls` rejects records", reason, remedy] {
                 assert!(error.contains(part), "{part}: {error}");
             }
@@ -116,7 +118,7 @@ mod tests {
         for code in [Code::PurgeQueue, Code::PurgeInflight, Code::Fatal] {
             let mut rejections = Rejections::default();
             rejections.rejected(at(0), "calls", code);
-            assert_eq!(rejections.error(at(0), BROKERS), None, "{code}");
+            assert_eq!(rejections.error(at(0), TOOL_FLAGS), None, "{code}");
         }
     }
 }

@@ -240,8 +240,8 @@ impl TopicAdmin<'_> {
         Err(BusError::refused(
             format!("the topic `{name}` has {found} partitions and should have {wanted}"),
             format!(
-                "delete it: `kafka-topics.sh --bootstrap-server {} --delete --topic {name}`; Tollgate creates it again within seconds; {afterwards}",
-                self.settings.brokers
+                "delete it: `kafka-topics.sh {} --delete --topic {name}`; Tollgate creates it again within seconds; {afterwards}",
+                self.settings.tool_flags()
             ),
         ))
     }
@@ -264,8 +264,8 @@ impl TopicAdmin<'_> {
                     return Err(BusError::refused(
                         format!("the topic `{name}` has {setting}={value}, {consequence}"),
                         format!(
-                            "change it: `kafka-configs.sh --bootstrap-server {} --entity-type topics --entity-name {name} --alter --add-config {setting}={wanted}`",
-                            self.settings.brokers
+                            "change it: `kafka-configs.sh {} --entity-type topics --entity-name {name} --alter --add-config {setting}={wanted}`",
+                            self.settings.tool_flags()
                         ),
                     ));
                 }
