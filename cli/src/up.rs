@@ -54,7 +54,7 @@ const LOST_BY_REGIONS: [&str; 13] = [
 pub(crate) struct UpArgs {
     #[command(flatten)]
     pub(crate) agent: AgentArgs,
-    /// Number of regions in this process that share the quotas, each in memory, with HTTP on the next port
+    /// Number of regions in this process that share the quotas, each in memory, with HTTP 100 ports after the one before
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=8), conflicts_with_all = LOST_BY_REGIONS)]
     regions: Option<u8>,
     /// Time of one way between a region and the ledger, which is in the first one; with --regions

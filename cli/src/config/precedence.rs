@@ -10,8 +10,23 @@ use tollgate_command::{command_line, secret};
 
 use super::file::ConfigFile;
 
-/// The commands whose flags are keys of the file; `publish` is one of `rules`.
-const CONFIGURED: [&str; 6] = ["agent", "aggregator", "up", "demo", "ready", "publish"];
+/// The commands whose flags are keys of the file; those of published rules are below `rules`.
+const CONFIGURED: [&str; 14] = [
+    "agent",
+    "aggregator",
+    "up",
+    "demo",
+    "ready",
+    "publish",
+    "get",
+    "history",
+    "rollback",
+    "status",
+    "override",
+    "overrides",
+    "deny",
+    "allow",
+];
 const FLAG: &str = "--config";
 
 /// Parses a command line and the settings file that it or the environment names.

@@ -33,7 +33,7 @@ pub use fleet_registry::FleetRegistry;
 pub use keys::{counter_key, floor_key, key_claim_key, limit_key};
 pub use link::RedisLink;
 pub use region_limits::{KEY_CLAIM, RegionLimits, read_limit};
-pub use rule_mirror::RuleMirror;
+pub use rule_mirror::{MirrorOutcome, RuleMirror};
 pub use script::Script;
 pub use settings::{CONNECT_TIMEOUT_DEFAULT, HashSlots, PREFIX_DEFAULT, RedisSettings};
 pub use witness::{RaisedNumber, Witnesses};

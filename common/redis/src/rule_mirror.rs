@@ -26,6 +26,17 @@ const HISTORY_BYTES_MAX: usize = 8 << 20;
 /// Fields of a publication.
 const FIELDS: [&str; 6] = ["name", "text", "overrides", "author", "comment", "at"];
 
+/// Outcome of a publication in Redis, with the generation that is stored then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MirrorOutcome {
+    /// The rules are published.
+    Published(Generation),
+    /// Other rules are stored than those that these replace.
+    Overtaken(Generation),
+    /// The stored rules are copied from Kafka, whose next publication agents would take for an older one.
+    CopiedFromKafka(Generation),
+}
+
 /// The published rules in Redis.
 pub struct RuleMirror {
     link: RedisLink,
@@ -81,13 +92,17 @@ impl RuleMirror {
         Ok(self.store(Some(generation), at, &Published { replaces: None, ..published.clone() }).await?.0)
     }
 
-    /// Publishes rules as the next generation; connects first if need be. Returns the generation that is stored then, and
-    /// false if it is another publication than the one that these rules replace: nothing is changed then.
+    /// Publishes rules as the next generation; connects first if need be.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
-    pub async fn publish(&self, published: &Published) -> Result<(Generation, bool), StoreError> {
-        self.store(None, None, published).await
+    pub async fn publish(&self, published: &Published) -> Result<MirrorOutcome, StoreError> {
+        let (stored, outcome) = self.store(None, None, published).await?;
+        Ok(match outcome {
+            1 => MirrorOutcome::Published(stored),
+            2 => MirrorOutcome::CopiedFromKafka(stored),
+            _ => MirrorOutcome::Overtaken(stored),
+        })
     }
 
     async fn store(
@@ -95,7 +110,7 @@ impl RuleMirror {
         generation: Option<Generation>,
         at: Option<Timestamp>,
         published: &Published,
-    ) -> Result<(Generation, bool), StoreError> {
+    ) -> Result<(Generation, u8), StoreError> {
         let connection = self.link.awaited(&self.key.name).await?;
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let (generation, replaces, at) =
@@ -103,13 +118,13 @@ impl RuleMirror {
         let (kept, bytes) = (HISTORY_LEN_MAX.to_string(), HISTORY_BYTES_MAX.to_string());
         let Published { name, text, overrides, author, comment, .. } = published;
         let args = [&*generation, &replaces, &at, &kept, &bytes, name, text, overrides, author, comment];
-        let (stored, is_taken): (Generation, u8) = connection.run_at(&self.key, &self.publish, &args).await?;
+        let (stored, outcome): (Generation, u8) = connection.run_at(&self.key, &self.publish, &args).await?;
         // Agents that are not told read the rules a little later.
         let args = [stored.to_string(), GONE_AFTER_MS.to_string()];
         if let Ok(registry) = self.link.awaited(&self.registry.name).await {
             let _: Result<(), StoreError> = registry.run_at(&self.registry, &self.tell, &args).await;
         }
-        Ok((stored, is_taken == 1))
+        Ok((stored, outcome))
     }
 
     /// The published rules and their generation, if there are any.
@@ -168,7 +183,7 @@ mod tests {
         Published::new(name, format!("rules: [] # {name}"))
     }
 
-    /// F7, F8: rules travel through Redis too, and older ones never replace newer ones.
+    /// F7, F8: rules travel through Redis too, and older ones never replace newer ones. Rules that are copied from Kafka are not replaced.
     #[tokio::test]
     async fn a_newer_generation_is_never_replaced_by_an_older_one() {
         let redis = Redis::start();
@@ -178,12 +193,15 @@ mod tests {
         assert_eq!(other.read().await, Err(StoreError::Unreachable), "no request waits for a connection");
         assert_eq!(other.link.awaited("k").await.map(|_| ()), Ok(()));
         assert_eq!(other.read().await, Ok(None));
-        assert_eq!(one.publish(&published("a")).await, Ok((1, true)));
+        assert_eq!(one.publish(&published("a")).await, Ok(MirrorOutcome::Published(1)));
         assert_eq!(one.copy(7, None, &published("b")).await, Ok(7));
         assert_eq!(one.copy(3, None, &published("old")).await, Ok(7));
         assert_eq!(one.copy(7, None, &published("same")).await, Ok(7));
         assert_eq!(other.read().await, Ok(Some((7, published("b")))));
-        assert_eq!(other.publish(&published("c")).await, Ok((8, true)));
+        assert_eq!(other.publish(&published("c")).await, Ok(MirrorOutcome::CopiedFromKafka(7)));
+        assert_eq!(other.read().await, Ok(Some((7, published("b")))));
+        assert_eq!(redis.command("HDEL mirror:rules copied"), ":1");
+        assert_eq!(other.publish(&published("c")).await, Ok(MirrorOutcome::Published(8)));
         assert_eq!(redis.command("PTTL mirror:rules"), ":-1", "rules do not expire");
     }
 
@@ -202,7 +220,7 @@ mod tests {
             (mirror.read().await, mirror.read().await),
             (Err(StoreError::Unreadable), Err(StoreError::Unreadable))
         );
-        assert_eq!(mirror.publish(&published("a")).await, Ok((1, true)));
+        assert_eq!(mirror.publish(&published("a")).await, Ok(MirrorOutcome::Published(1)));
         assert_eq!(mirror.read().await, Ok(Some((1, published("a")))));
     }
 
@@ -221,11 +239,11 @@ mod tests {
         };
         for number in 1..=HISTORY_LEN_MAX as u64 + 3 {
             let publication = Published { replaces: (number > 1).then_some(number - 1), ..of(number) };
-            assert_eq!(mirror.publish(&publication).await, Ok((number, true)));
+            assert_eq!(mirror.publish(&publication).await, Ok(MirrorOutcome::Published(number)));
         }
         let newest = HISTORY_LEN_MAX as u64 + 3;
         let late = Published { replaces: Some(newest - 1), ..of(99) };
-        assert_eq!(mirror.publish(&late).await, Ok((newest, false)));
+        assert_eq!(mirror.publish(&late).await, Ok(MirrorOutcome::Overtaken(newest)));
         let history = mirror.history().await.expect("a history");
         let kept: Vec<_> = history.iter().map(|(generation, _, published)| (*generation, published.clone())).collect();
         assert_eq!(kept, (4..=newest).map(|number| (number, of(number))).collect::<Vec<_>>());
@@ -235,7 +253,7 @@ mod tests {
         assert_eq!(fields, format!(":{}", 8 + (HISTORY_LEN_MAX - 1) * FIELDS.len()), "older ones are removed");
         let long = |name| Published::new(name, "x".repeat(HISTORY_BYTES_MAX / 3 + 1));
         for name in ["a", "b", "c", "d"] {
-            assert!(mirror.publish(&long(name)).await.is_ok_and(|(_, is_taken)| is_taken));
+            assert!(matches!(mirror.publish(&long(name)).await, Ok(MirrorOutcome::Published(_))));
         }
         let history = mirror.history().await.expect("a history");
         assert_eq!(history.len(), 3, "long ones are fewer");

@@ -12,7 +12,7 @@ use tollgate_core::clock::Clock;
 use tollgate_core::counter::StoreError;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
-use tollgate_redis::RuleMirror;
+use tollgate_redis::{MirrorOutcome, RuleMirror};
 
 use super::kafka_log::KafkaRules;
 use super::publication::{KeptPublication, utc};
@@ -107,12 +107,18 @@ impl PublishedRules {
             return Ok(generation);
         }
         let mirror = self.mirror.as_ref().context("there is no place for rules")?;
-        let (generation, is_taken) = self.runtime.block_on(to_redis(mirror, &published))?;
-        if !is_taken {
-            self.kept = self.runtime.block_on(from_redis(mirror))?;
-            bail!(overtaken(self.kept.last()));
+        match self.runtime.block_on(to_redis(mirror, &published))? {
+            MirrorOutcome::Published(generation) => Ok(generation),
+            MirrorOutcome::Overtaken(_) => {
+                self.kept = self.runtime.block_on(from_redis(mirror))?;
+                bail!(overtaken(self.kept.last()))
+            }
+            MirrorOutcome::CopiedFromKafka(generation) => bail!(
+                "the rules in {} are a copy of generation {generation} on Kafka, so rules that are published to Redis alone would hide the next ones on Kafka; give --kafka BROKERS, too; if this fleet has given Kafka up, run `redis-cli HDEL {} copied` first",
+                mirror.address(),
+                mirror.key()
+            ),
         }
-        Ok(generation)
     }
 }
 
@@ -131,7 +137,7 @@ async fn from_redis(mirror: &RuleMirror) -> anyhow::Result<Vec<KeptPublication>>
     Ok(history.into_iter().map(kept).collect())
 }
 
-async fn to_redis(mirror: &RuleMirror, published: &Published) -> anyhow::Result<(Generation, bool)> {
+async fn to_redis(mirror: &RuleMirror, published: &Published) -> anyhow::Result<MirrorOutcome> {
     let stored = timeout(REDIS_WAIT, mirror.publish(published)).await.unwrap_or(Err(StoreError::TimedOut));
     stored.with_context(|| format!("{} did not take the rules", mirror.address()))
 }

@@ -119,6 +119,17 @@ fn an_operators_week() {
     wait_for_generation(&[&offline], newest);
     assert_eq!(limit(&offline, "k-later"), (Some(10), true), "it comes back with the newest rules");
     assert!(!limit(&offline, "abuser").1, "and with the overrides");
+    kafka_given_up(&fleet, &monday, &agents);
+}
+
+/// Rules in Redis that are a copy of those on Kafka are replaced only once the copy is declared the original.
+fn kafka_given_up(fleet: &Fleet, rules: &str, agents: &[&Member; 2]) {
+    let alone = Operator(["--redis", &fleet.redis.url()].map(str::to_owned).to_vec());
+    let Told { exit, err, .. } = alone.run(&["publish", rules]);
+    assert!(exit == 1 && err.contains("are a copy of generation"), "{exit} {err}");
+    let remedy = err.split('`').nth(1).and_then(|command| command.strip_prefix("redis-cli ")).expect("a command");
+    assert_eq!(fleet.redis.command(remedy), ":1", "{err}");
+    wait_for_generation(agents, alone.publish(&["publish", rules]));
 }
 
 fn canary_by_shadow(operator: &Operator, agents: &[&Member; 2]) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::connection::RedisConnection;
-use crate::rule_mirror::RuleMirror;
+use crate::rule_mirror::{MirrorOutcome, RuleMirror};
 
 async fn registry_on(redis: &Redis) -> FleetRegistry {
     registry_with(redis, RedisSettings::new(&redis.url())).await
@@ -207,7 +207,7 @@ async fn an_answer_tells_the_published_generation() {
     let settings = RedisSettings::new(&redis.url()).prefixed("fleet:");
     let mirror = RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
     let published = Published::new("a", "b");
-    assert_eq!(mirror.publish(&published).await, Ok((1, true)), "before the first agent");
+    assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(1)), "before the first agent");
     assert_ne!(redis.command("PTTL fleet:agents"), ":-1");
     let registry = registry_on(&redis).await;
     let told = async || registry.announce("one", None).await.map(|set| (set.published, set.agents.len()));
@@ -217,13 +217,13 @@ async fn an_answer_tells_the_published_generation() {
     assert_eq!(told().await, Ok((Some(9), 1)));
     // The rules were deleted, and are numbered anew.
     assert_eq!(redis.command("DEL fleet:rules"), ":1");
-    assert_eq!(mirror.publish(&published).await, Ok((1, true)));
+    assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(1)));
     assert_eq!(told().await, Ok((Some(1), 1)));
     assert_eq!(redis.command("DEL fleet:agents"), ":1");
     assert_eq!(told().await, Ok((None, 1)));
     assert_eq!(redis.command("DEL fleet:agents"), ":1");
     assert_eq!(redis.command("SET fleet:agents junk"), "+OK");
-    assert_eq!(mirror.publish(&published).await, Ok((2, true)), "the rules are stored all the same");
+    assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(2)), "the rules are stored all the same");
 }
 
 /// I8: agents learn that others digest callers by another key, until those are gone.

@@ -41,6 +41,7 @@ fn the_documents_are_followed_as_they_stand() {
         ("http://10.0.0.7", "http://127.0.0.1".to_owned()),
         (" FILE", " rules.yaml".to_owned()),
         ("OLD NEW", "rules.yaml rules.yaml".to_owned()),
+        (" GENERATION", " 1".to_owned()),
     ];
     let mut newcomer = Newcomer::arrive(&replaced);
     newcomer.write("access.log", &LOG_LINE.repeat(70));
