@@ -18,7 +18,7 @@ Formats, found for each line:
   Envoy, HAProxy    the default format of Envoy, that of Istio, and `option httplog`
   AWS               application, classic and network load balancers (there, connections)
   columns           CloudFront and IIS, after a line `#Fields:`
-  calls             {\"time\": RFC 3339, or s to ns, \"descriptors\": {\"api_key\": \"k1\"}, \"cost\": 1}
+  calls             {\"time\": RFC 3339 or a number, \"descriptors\": {\"api_key\": \"k1\"}, \"cost\": 1}
   around a line     gzip, syslog, journalctl, docker, docker-compose, kubectl, CRI, log shippers
 
 Others are refused with the command that converts them, such as `zstdcat FILE | tollgate replay -`.
