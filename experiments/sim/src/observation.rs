@@ -101,6 +101,8 @@ pub enum Observation<'c> {
     AgentsSaved(usize, AgentIds),
     /// An agent wrote a notice to its log.
     Notified(usize, Notice),
+    /// An agent announces itself in the store.
+    Announces(usize, Timestamp),
     /// An agent sends a request of a probe to the store.
     ProbeSent {
         /// The agent.

@@ -122,6 +122,7 @@ impl<'c> AgentLife<'c> {
                 self.request(env, primary, StoreCommand::Ping, ping, as_ms(deadline));
             }
             MaintenanceRequest::Announce(_) => {
+                env.observe(Observation::Announces(self.index, env.now()));
                 let (only, announce) = (PrimaryIndex::ONLY, StoreCommand::Announce);
                 self.request(env, only, announce, SimRequest::Announce, as_ms(UNATTENDED_DEADLINE));
             }

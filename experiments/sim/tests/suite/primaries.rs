@@ -37,6 +37,8 @@ struct Fleet {
     admitted: Admissions,
     answers: Vec<(Call<'static>, Decision)>,
     notices: usize,
+    /// Instants of the last two announcements of each agent.
+    announced: BTreeMap<usize, [Timestamp; 2]>,
 }
 
 impl Admissions {
@@ -57,7 +59,8 @@ impl Fleet {
         let settings = SimSettings { seed, further_primaries, faults, ..SimSettings::fleet(START, agents) };
         let sim = Simulation::new(settings, &rules);
         let rng = Rng::with_seed(seed);
-        let mut fleet = Self { sim, rng, admitted: Admissions::default(), answers: Vec::new(), notices: 0 };
+        let (admitted, announced) = (Admissions::default(), BTreeMap::new());
+        let mut fleet = Self { sim, rng, admitted, answers: Vec::new(), notices: 0, announced };
         fleet.pass(3_000);
         fleet.answers.clear();
         fleet
@@ -65,6 +68,7 @@ impl Fleet {
 
     fn pass(&mut self, ms: u64) {
         self.sim.run_until(self.sim.now().plus_ms(ms));
+        let mut announcing = Vec::new();
         for observation in self.sim.observations() {
             match observation {
                 Observation::Answered(answered) => {
@@ -79,9 +83,19 @@ impl Fleet {
                     self.answers.push((call, decision));
                 }
                 Observation::Notified(..) => self.notices += 1,
+                Observation::Announces(agent, at) => announcing.push((agent, at)),
                 _ => {}
             }
         }
+        announcing.into_iter().for_each(|(agent, at)| self.announces(agent, at));
+    }
+
+    /// Checks that an agent announces itself at most twice in a second, also while the primary that takes it is lost: announcements
+    /// that fail at once would otherwise take the whole processor.
+    fn announces(&mut self, agent: usize, now: Timestamp) {
+        let [before, last] = self.announced.get(&agent).copied().unwrap_or([Timestamp::from_ms(0); 2]);
+        assert!(now.ms_since(before) >= 900, "agent {agent} announces itself at {before:?}, {last:?} and {now:?}");
+        self.announced.insert(agent, [last, now]);
     }
 
     /// Lets calls of a few users on a few routes come for a while, with this mean distance, some of them with an id.
