@@ -3,8 +3,9 @@
 //! an agent can start while neither store nor bus is available. Counts are not part of it; they are in the store and in
 //! the log.
 
-use std::fs;
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
@@ -134,13 +135,19 @@ impl StateDir {
     /// Writes the file under another name first and then renames it, so that it is always complete.
     fn write(&self, state: &SavedState) -> io::Result<()> {
         let draft = self.folder.join(format!("{FILE}.draft"));
-        fs::write(&draft, serde_json::to_vec_pretty(&StateFile { version: VERSION, state })?)?;
+        let _ = fs::remove_file(&draft);
+        // The rules may name callers by their keys.
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        file.write_all(&serde_json::to_vec_pretty(&StateFile { version: VERSION, state })?)?;
+        drop(file);
         fs::rename(draft, self.folder.join(FILE))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -155,6 +162,7 @@ mod tests {
         StateDir::open(&folder).unwrap().change(|state| *state = saved.clone());
         assert_eq!(StateDir::open(&folder).unwrap().saved(), saved);
         let file: serde_json::Value = serde_json::from_slice(&fs::read(folder.join(FILE)).unwrap()).unwrap();
+        assert_eq!(fs::metadata(folder.join(FILE)).unwrap().permissions().mode() & 0o777, 0o600);
         let rules = serde_json::json!({ "generation": 7, "name": "r.yaml", "text": "rules: []" });
         assert_eq!(file, serde_json::json!({ "version": 1, "other_agents": ["a", "b"], "rules": rules }));
         fs::write(folder.join(FILE), "{").unwrap();

@@ -359,7 +359,7 @@ const since = (minutes) => `last ${minutes} min${view.range ? ", since the start
 
 // Returns the state of an agent's rules in words.
 const rulesState = ({ rules_state: state, rules_refusal: reason }) =>
-  ({ refused: `refused: ${reason}`, own: "not published" })[state] ?? state;
+  ({ refused: `refused: ${reason}`, own: "not published", ahead: "ahead of the published ones" })[state] ?? state;
 
 // Marks the numbers of a caller whose first calls may be in `(others)`.
 const atLeast = (column) => ({ ...column, show: (row, body) => (row.missing_max ? "≥ " : "") + column.show(row, body) });
@@ -434,7 +434,7 @@ function createPanels() {
     caption: ({ newest_generation: newest }) => (newest == null ? "" : `Newest published rules: generation ${newest}. `) + "Counts of the last minute.",
     columns: [text("agent", "Agent"), text("region", "Region"), age("seen_ms", "Seen, ago"), bad(text("store", "Redis"), (row) => row.store === "down"),
       number("generation", "Generation", undefined, (value) => value ?? "–"),
-      bad(words("rules_state", "Rules", rulesState), (row) => ["behind", "refused"].includes(row.rules_state)),
+      bad(words("rules_state", "Rules", rulesState), (row) => ["behind", "refused", "ahead"].includes(row.rules_state)),
       text("emergency", "Emergency", (row) => row.seen_ms && (row.emergency ?? "off")), lastMinute(admitted), lastMinute(denied), decidedBy,
       number("clock_offset_ms", "Clock offset", undefined, duration),
       number("dropped_rows", "Dropped rows")],

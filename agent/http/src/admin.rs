@@ -72,7 +72,9 @@ pub(crate) async fn metrics<S: ChargeStore>(State(agent): State<Agent<S>>, heade
 /// Returns the parts that fail, with the reasons. A certificate fails once it has ended.
 fn problems<S: ChargeStore>(agent: &Agent<S>, certificate: Option<&CertificateWarning>) -> Vec<Value> {
     let engine = agent.engine();
-    let redis = engine.is_degraded().then(|| {
+    // A server that refuses writes answers pings, so calls ask it again and again.
+    let refusal = || agent.store_servers().into_iter().find(|server| server.is_connected && server.trouble.is_some());
+    let redis = (engine.is_degraded() || refusal().is_some()).then(|| {
         let trouble = agent.store_servers().into_iter().find_map(|server| server.trouble);
         let why =
             trouble.unwrap_or_else(|| "it does not answer in time; remedy: check its load and the network".to_owned());

@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use axum::extract::{ConnectInfo, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use http::header::{AUTHORIZATION, FORWARDED, HeaderMap, ORIGIN};
+use http::header::{AUTHORIZATION, FORWARDED, HeaderMap, HeaderName, ORIGIN, VIA};
 use http::request::Parts;
 use http::{Method, StatusCode};
 use tollgate_listen::Peer;
@@ -20,8 +20,9 @@ use crate::problem_details::ProblemDetails;
 pub const TOKEN_LEN_MIN: usize = 16;
 /// Scheme of the header with the token, which clients write in any case (RFC 9110, 11.1).
 const SCHEME: &[u8] = b"bearer ";
-/// Header by which a proxy tells for whom it asks.
-const X_FORWARDED_FOR: &str = "x-forwarded-for";
+/// Headers that a proxy adds.
+const OF_PROXIES: [HeaderName; 4] =
+    [FORWARDED, VIA, HeaderName::from_static("x-forwarded-for"), HeaderName::from_static("x-real-ip")];
 /// Path of corrections of a cost.
 pub(crate) const SETTLE_PATH: &str = "/settle";
 /// Path of slots that are given back.
@@ -109,7 +110,7 @@ fn is_of_operator(request: &Parts, token: Option<&OperatorToken>) -> bool {
         return true;
     }
     let is_local = request.extensions.get::<ConnectInfo<Peer>>().is_some_and(|ConnectInfo(peer)| peer.is_local());
-    let is_passed_on = request.headers.contains_key(X_FORWARDED_FOR) || request.headers.contains_key(FORWARDED);
+    let is_passed_on = OF_PROXIES.iter().any(|name| request.headers.contains_key(name));
     is_local && !request.headers.contains_key(ORIGIN) && (!is_passed_on || OF_GATEWAYS.contains(&request.uri.path()))
 }
 
@@ -157,6 +158,8 @@ mod tests {
             // A gateway may pass on the headers of its client.
             ("/settle", here, &[("x-forwarded-for", "192.0.2.1")], true),
             (EMERGENCY, here, &[("x-forwarded-for", "192.0.2.1")], false),
+            (RESET_PATH, here, &[("x-real-ip", "192.0.2.1")], false),
+            (RESET_PATH, here, &[("via", "1.1 proxy")], false),
             (EMERGENCY, there, right, true),
             (RESET_PATH, here, &[("forwarded", "for=192.0.2.1")], false),
             (RESET_PATH, here, &[], true),

@@ -1,22 +1,14 @@
 //! `tollgate rules status`: the generation that each agent enforces, by the heartbeats of the agents.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format, table};
-use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::agent_rules::AgentRules;
-use tollgate_core::messages::presence::{GAP_MS_MAX, Presence, Role};
-use tollgate_wire::Record;
+use tollgate_core::messages::presence::{GAP_MS_MAX, Presence};
 
-use super::published::{KafkaRules, PublishedArgs};
-
-const POLL_WAIT: Duration = Duration::from_millis(200);
-const RECORDS_MAX: usize = 10_000;
+use super::published::{PublishedArgs, heard_agents};
 
 /// Shows which agents enforce the newest published rules, and why the others do not
 ///
@@ -34,7 +26,7 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     let rules = args.place.open_kafka()?;
     let newest = rules.publications().last().map(|kept| kept.generation);
-    let agents = heard_agents(&rules);
+    let agents = heard_agents(rules.bus(), Duration::from_millis(GAP_MS_MAX));
     let states: Vec<(&Presence, AgentRules<'_>)> = agents
         .values()
         .map(|presence| (presence, AgentRules::of(presence.generation, &presence.rules_refusal, newest)))
@@ -54,27 +46,11 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     Ok(if some_lag { Exit::Failed } else { Exit::Done })
 }
 
-/// Returns the newest heartbeat of each agent that is heard for as long as a live one is silent at most.
-fn heard_agents(rules: &KafkaRules) -> BTreeMap<Arc<str>, Presence> {
-    let mut reader = rules.bus().reader(Topic::Presence, &[0], ReadFrom::Next);
-    let (mut agents, listened) = (BTreeMap::new(), Stopwatch::start());
-    while listened.elapsed() < Duration::from_millis(GAP_MS_MAX) {
-        for record in reader.poll(POLL_WAIT, RECORDS_MAX) {
-            let Ok(presence) = Presence::decode(&record.payload) else { continue };
-            if presence.leaving {
-                agents.remove(&presence.id);
-            } else if presence.role == Role::Agent {
-                agents.insert(presence.id.clone(), presence);
-            }
-        }
-    }
-    agents
-}
-
 fn state_text(rules: AgentRules<'_>) -> String {
     match rules {
         AgentRules::Refused(reason) => format!("refused: {reason}"),
         AgentRules::Own => "rules of its own".to_owned(),
+        AgentRules::Ahead => "ahead: publish again, which continues above it; or a file with a `version`".to_owned(),
         rules => rules.as_str().to_owned(),
     }
 }

@@ -11,7 +11,7 @@ use tollgate_core::clock::{Clock, Timestamp};
 use tollgate_core::counter::StoreError;
 use tollgate_core::messages::presence::GONE_AFTER_MS;
 use tollgate_core::messages::rules::{HISTORY_LEN_MAX, Published};
-use tollgate_core::rules::Generation;
+use tollgate_core::rules::{Generation, Numbering};
 
 use crate::address::RedisAddressError;
 use crate::fleet_registry::registry_key;
@@ -92,7 +92,8 @@ impl RuleMirror {
         Ok(self.store(Some(generation), at, &Published { replaces: None, ..published.clone() }).await?.0)
     }
 
-    /// Publishes rules as the next generation; connects first if need be.
+    /// Publishes rules as the next generation; connects first if need be. It is above that of each live agent, which would ignore it
+    /// otherwise if Redis has lost the publications.
     ///
     /// # Errors
     /// When Redis does not answer, or refuses.
@@ -111,13 +112,15 @@ impl RuleMirror {
         at: Option<Timestamp>,
         published: &Published,
     ) -> Result<(Generation, u8), StoreError> {
+        let of_agents = if generation.is_none() { self.generation_of_agents().await } else { 0 };
         let connection = self.link.awaited(&self.key.name).await?;
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let (generation, replaces, at) =
             (number(generation), number(published.replaces), number(at.map(Timestamp::as_ms)));
-        let (kept, bytes) = (HISTORY_LEN_MAX.to_string(), HISTORY_BYTES_MAX.to_string());
+        let (kept, bytes, of_agents) =
+            (HISTORY_LEN_MAX.to_string(), HISTORY_BYTES_MAX.to_string(), of_agents.to_string());
         let Published { name, text, overrides, author, comment, .. } = published;
-        let args = [&*generation, &replaces, &at, &kept, &bytes, name, text, overrides, author, comment];
+        let args = [&*generation, &replaces, &at, &kept, &bytes, name, text, overrides, author, comment, &of_agents];
         let (stored, outcome): (Generation, u8) = connection.run_at(&self.key, &self.publish, &args).await?;
         // Agents that are not told read the rules a little later.
         let args = [stored.to_string(), GONE_AFTER_MS.to_string()];
@@ -125,6 +128,15 @@ impl RuleMirror {
             let _: Result<(), StoreError> = registry.run_at(&self.registry, &self.tell, &args).await;
         }
         Ok((stored, outcome))
+    }
+
+    /// Returns the newest generation of published rules that live agents have announced; 0 if none is known.
+    async fn generation_of_agents(&self) -> Generation {
+        let announced = Cmd::zscore(&self.registry.name, format!("\0rules {}", Numbering::Publication.as_str()));
+        let Ok(registry) = self.link.awaited(&self.registry.name).await else { return 0 };
+        // An entry holds 1 more than the generation, so that its score is negative.
+        let score: Option<i64> = registry.request_at(&self.registry, &announced).await.unwrap_or_default();
+        score.map_or(0, i64::unsigned_abs).saturating_sub(1)
     }
 
     /// The published rules and their generation, if there are any.

@@ -6,17 +6,25 @@ use anyhow::bail;
 use tollgate_bus::kafka::{KafkaBus, KafkaReader, KafkaSettings, KafkaWriter};
 use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
+use tollgate_core::messages::agent_rules::is_publication;
 use tollgate_core::messages::rules::{HISTORY_LEN_MAX, PublicationOrder, Published};
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::rules::Generation;
 use tollgate_wire::Record;
 
+use super::heard_agents::heard_agents;
 use super::publication::KeptPublication;
 
 /// Time that Kafka has to acknowledge, and to be read to its end.
 const KAFKA_WAIT: Duration = Duration::from_secs(5);
 const POLL_WAIT: Duration = Duration::from_millis(200);
 const RECORDS_MAX: usize = 100;
+/// Time for which the first publication of a topic listens to agents, which send a heartbeat each second.
+const FIRST_WAIT: Duration = Duration::from_millis(1_500);
+/// Length in bytes that librdkafka sends by default, less what it adds.
+const LENGTH_MAX: usize = 990_000;
+/// Maximum number of generations that are skipped.
+const SKIPPED_MAX: u64 = 100_000;
 
 /// The topic `rules`, read up to its end.
 pub(in super::super) struct KafkaRules {
@@ -61,18 +69,58 @@ impl KafkaRules {
         self.kept[old..].iter().map(|(publication, _)| publication)
     }
 
-    /// Appends a publication. Returns its generation; none if another one came before it, so that it has no effect.
-    pub(super) fn publish(&mut self, published: &Published) -> anyhow::Result<Option<Generation>> {
+    /// Appends a publication, whose generation is above `known`. Returns its generation; none if another one came before it, so
+    /// that it has no effect.
+    pub(super) fn publish(
+        &mut self,
+        published: &Published,
+        known: Option<Generation>,
+    ) -> anyhow::Result<Option<Generation>> {
         let mut log = self.bus.writer(Topic::Rules);
-        log.append(0, published.encode(), 0)?;
+        // The topic was made anew, perhaps. Agents would ignore a generation that is not above theirs.
+        let known = if self.kept.is_empty() { known.max(self.generation_of_agents()) } else { known };
+        self.skip(&mut log, known)?;
+        let record = published.encode();
+        let length = record.len();
+        log.append(0, record, 0)?;
         log.flush(KAFKA_WAIT);
         let Some(offset) = log.reports().into_iter().find_map(|report| report.offset) else {
+            if length > LENGTH_MAX {
+                bail!(
+                    "Kafka did not take the rules: they have {length} bytes with their overrides, and it takes 1000000 by default; those in force stay in force; raise `max.message.bytes` of the topic `rules` and give --kafka-set message.max.bytes={}, or shorten the rules",
+                    2 * length
+                );
+            }
             bail!("Kafka did not take the rules within {} s; those in force stay in force", KAFKA_WAIT.as_secs());
         };
         self.read_to(offset + 1)?;
         let is_valid = self.publications().any(|publication| publication.generation == offset);
         self.forget_old(&mut log);
         Ok(is_valid.then_some(offset))
+    }
+
+    /// Returns the newest generation of published rules in the heartbeats of a second and a half; none if there is none.
+    fn generation_of_agents(&self) -> Option<Generation> {
+        let agents = heard_agents(&self.bus, FIRST_WAIT);
+        agents.values().map(|agent| agent.generation).filter(|generation| is_publication(*generation)).max()
+    }
+
+    /// Appends deletions of nothing, until the next record is above a generation.
+    fn skip(&mut self, log: &mut KafkaWriter, known: Option<Generation>) -> anyhow::Result<()> {
+        let next = self.reader.next(0).unwrap_or_default();
+        let missing = known.map_or(0, |known| (known + 1).saturating_sub(next));
+        if missing > SKIPPED_MAX {
+            bail!(
+                "agents or Redis have rules of generation {}, and the topic `rules` begins at {next}: it was made anew, or the rules are those of another fleet; delete the key of the rules in Redis, and restart the agents without their state directories",
+                known.unwrap_or_default()
+            );
+        }
+        for number in 0..missing {
+            log.forget(0, number.to_be_bytes().to_vec())?;
+        }
+        log.flush(KAFKA_WAIT);
+        drop(log.reports());
+        Ok(())
     }
 
     /// Deletes what is no longer kept: first the records without effect, which a reader that finds one first would follow.
@@ -129,11 +177,11 @@ mod tests {
         let (mut one, mut other) = (open(), open());
         let mut newest = None;
         for number in 0..HISTORY_LEN_MAX + 3 {
-            newest = one.publish(&of(number, newest)).expect("Kafka");
+            newest = one.publish(&of(number, newest), None).expect("Kafka");
             assert!(newest.is_some(), "{number}");
         }
         assert_eq!(
-            other.publish(&of(99, newest.map(|newest| newest - 1))).expect("Kafka"),
+            other.publish(&of(99, newest.map(|newest| newest - 1)), None).expect("Kafka"),
             None,
             "it was made for other rules"
         );
@@ -141,5 +189,7 @@ mod tests {
         let last: Vec<String> = (3..HISTORY_LEN_MAX + 3).map(|number| number.to_string()).collect();
         assert_eq!((names(&one), names(&other)), (last.clone(), last.clone()));
         assert_eq!(names(&open()), last);
+        let above = newest.map(|newest| newest + 20);
+        assert_eq!(open().publish(&of(100, newest), above).expect("Kafka"), above.map(|above| above + 1));
     }
 }

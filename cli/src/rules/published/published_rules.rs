@@ -98,7 +98,8 @@ impl PublishedRules {
         let replaces = self.in_force().map(|kept| kept.generation);
         let published = Published { replaces, ..published };
         if let Some(kafka) = &mut self.kafka {
-            let generation = kafka.publish(&published)?;
+            let in_redis = self.mirror.as_ref().and_then(|mirror| self.runtime.block_on(newest_in_redis(mirror)));
+            let generation = kafka.publish(&published, in_redis)?;
             self.kept = kafka.publications().cloned().collect();
             let Some(generation) = generation else { bail!(overtaken(self.kept.last())) };
             if let Some(mirror) = &self.mirror {
@@ -135,6 +136,12 @@ async fn from_redis(mirror: &RuleMirror) -> anyhow::Result<Vec<KeptPublication>>
     let history = history.with_context(|| format!("{} did not give the published rules", mirror.address()))?;
     let kept = |(generation, at, published)| KeptPublication { generation, at, published };
     Ok(history.into_iter().map(kept).collect())
+}
+
+/// Returns the generation of the rules in Redis, if it answers. Without an answer, the copy tells the fault.
+async fn newest_in_redis(mirror: &RuleMirror) -> Option<Generation> {
+    let history = timeout(REDIS_WAIT, mirror.history()).await.ok()?.ok()?;
+    history.last().map(|(generation, ..)| *generation)
 }
 
 async fn to_redis(mirror: &RuleMirror, published: &Published) -> anyhow::Result<MirrorOutcome> {

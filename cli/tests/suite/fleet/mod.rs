@@ -15,6 +15,7 @@ mod dead_letters;
 mod rules;
 mod rule_origins;
 mod operators_week;
+mod lost_publications;
 mod tour;
 mod stopped;
 mod starting;

@@ -92,3 +92,24 @@ fn a_server_that_evicts_is_warned_of() {
     quiet.signal("TERM");
     assert!(!log.rest().iter().any(|line| line.contains("evicts")));
 }
+
+/// A full Redis answers pings and refuses charges: the health names it while calls are refused, and the printed remedy ends it.
+#[test]
+fn a_full_redis_is_a_problem_while_it_refuses_charges() {
+    let redis = Redis::start_with(&["--maxmemory-policy", "noeviction"]);
+    let agent = agent(&redis.url(), &[]);
+    wait_for_store(&agent);
+    assert_eq!(redis.command("CONFIG SET maxmemory 1"), "+OK");
+    let health = || agent.client().get("/healthz", &[]).json();
+    for number in 0..10 {
+        agent.client().check(&format!("sk_{number}"));
+        let health = health();
+        let why = health["problems"][0]["why"].as_str().unwrap_or_default();
+        assert!(health["status"] == "degraded" && why.contains("maxmemory"), "{health}");
+    }
+    assert_eq!(redis.command("CONFIG SET maxmemory 0"), "+OK");
+    wait_for("health", || {
+        agent.client().check("sk_later");
+        (health()["status"] == "ok").then_some(())
+    });
+}

@@ -13,8 +13,19 @@ pub enum AgentRules<'a> {
     Behind,
     /// Those before newer ones that the agent refused, for this reason.
     Refused(&'a str),
-    /// Rules that are not published, such as those of a file.
+    /// A generation above the newest published one, as after a loss of the publications, or by the `version` of a file.
+    Ahead,
+    /// Rules that are not published, such as those of a file, whose generation is a time.
     Own,
+}
+
+/// Smallest generation that is taken for a time in ms: 1973. No log has so many publications.
+const TIME_MIN: Generation = 100_000_000_000;
+
+/// Returns true if a generation may be that of a publication: it is no time.
+#[must_use]
+pub const fn is_publication(generation: Generation) -> bool {
+    generation > 0 && generation < TIME_MIN
 }
 
 impl<'a> AgentRules<'a> {
@@ -27,6 +38,7 @@ impl<'a> AgentRules<'a> {
         match generation.cmp(&newest.unwrap_or_default()) {
             Ordering::Less => Self::Behind,
             Ordering::Equal => Self::Newest,
+            Ordering::Greater if is_publication(generation) => Self::Ahead,
             Ordering::Greater => Self::Own,
         }
     }
@@ -34,7 +46,7 @@ impl<'a> AgentRules<'a> {
     /// Returns true if the agent does not enforce the published rules that it should.
     #[must_use]
     pub const fn lag(self) -> bool {
-        matches!(self, Self::Behind | Self::Refused(_))
+        matches!(self, Self::Behind | Self::Refused(_) | Self::Ahead)
     }
 
     /// Returns the name in answers.
@@ -44,6 +56,7 @@ impl<'a> AgentRules<'a> {
             Self::Newest => "newest",
             Self::Behind => "behind",
             Self::Refused(_) => "refused",
+            Self::Ahead => "ahead",
             Self::Own => "own",
         }
     }
@@ -61,12 +74,14 @@ mod tests {
 
     /// The generation of a file's rules is a time in ms, which is greater than that of any publication.
     #[test]
-    fn older_rules_and_refused_ones_lag_and_those_of_a_file_do_not() {
+    fn rules_that_are_older_refused_or_of_a_lost_log_lag_and_those_of_a_file_do_not() {
         let loaded_at = 1_795_801_067_209;
         let cases = [
             (7, "", Some(7), "newest", false),
             (6, "", Some(7), "behind", true),
             (6, "an unknown setting", Some(7), "refused", true),
+            (8, "", Some(7), "ahead", true),
+            (8, "", None, "ahead", true),
             (loaded_at, "", Some(7), "own", false),
             (loaded_at, "", None, "own", false),
         ];

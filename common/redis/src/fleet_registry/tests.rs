@@ -226,6 +226,23 @@ async fn an_answer_tells_the_published_generation() {
     assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(2)), "the rules are stored all the same");
 }
 
+/// F7: after a loss of the publications, the next one is above the generation that a live agent enforces, which would ignore it otherwise.
+#[tokio::test]
+async fn a_publication_after_a_loss_is_above_that_of_the_agents() {
+    let redis = Redis::start();
+    let settings = RedisSettings::new(&redis.url()).prefixed("fleet:");
+    let mirror = RuleMirror::new(&settings, Arc::new(SystemClock::start())).expect("an address");
+    let registry = registry_on(&redis).await;
+    let published = Published::new("a", "b");
+    assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(1)));
+    assert_eq!(redis.command("FLUSHALL"), "+OK");
+    let rules = |numbering, generation| Some(AnnouncedRules { numbering, generation, order: generation, rank: 0 });
+    registry.announce("file", rules(Numbering::LoadTime, 1_795_801_067_209)).await.expect("Redis answers");
+    registry.announce("one", rules(Numbering::Publication, 4)).await.expect("Redis answers");
+    assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(5)));
+    assert_eq!(mirror.publish(&published).await, Ok(MirrorOutcome::Published(6)));
+}
+
 /// I8: agents learn that others digest callers by another key, until those are gone.
 #[tokio::test]
 async fn an_answer_tells_of_other_digest_keys() {

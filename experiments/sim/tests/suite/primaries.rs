@@ -87,7 +87,9 @@ impl Fleet {
                 _ => {}
             }
         }
-        announcing.into_iter().for_each(|(agent, at)| self.announces(agent, at));
+        for (agent, at) in announcing {
+            self.announces(agent, at);
+        }
     }
 
     /// Checks that an agent announces itself at most twice in a second, also while the primary that takes it is lost: announcements
