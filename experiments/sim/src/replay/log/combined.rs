@@ -14,6 +14,12 @@ use super::token::{LogToken, is_absent, quoted, tokens, unescape};
 
 /// Names of the addresses at the beginning of a line, in order.
 const ADDRESSES: [&str; 3] = ["first", "second", "third"];
+/// Names of the lists in quotes at the end of a line, in order. The first is taken for that of the proxies.
+const LISTS: [(&str, AddressKind); 3] = [
+    ("x_forwarded_for", AddressKind::Forwarded),
+    ("second_list", AddressKind::Header),
+    ("third_list", AddressKind::Header),
+];
 const BLANKS: [char; 2] = [' ', '\t'];
 
 pub(super) fn parse(line: &str) -> Result<LogCall<'_>, String> {
@@ -118,11 +124,11 @@ fn parse_tail<'a>(rest: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
     call.status = (!is_absent(status)).then(|| status.into());
     let mut quoted = tokens.filter(|token| token.is_quoted).skip(1);
     call.user_agent = quoted.next().and_then(LogToken::value);
-    if let Some(list) = quoted.find(|token| address::ip_list(token.text).is_some()) {
-        // Without an address before it, the list may be that of the servers behind.
-        let is_known = call.addresses.iter().any(|field| field.kind == AddressKind::Client);
-        let kind = if is_known { AddressKind::Forwarded } else { AddressKind::Other };
-        call.add_address(kind, "x_forwarded_for", list.text);
+    // Without an address before it, the list may be that of the servers behind.
+    let is_known = call.addresses.iter().any(|field| field.kind == AddressKind::Client);
+    let lists = quoted.filter(|token| address::ip_list(token.text).is_some());
+    for (list, (name, kind)) in lists.zip(LISTS) {
+        call.add_address(if is_known { kind } else { AddressKind::Other }, name, list.text);
     }
     Ok(())
 }
@@ -211,6 +217,7 @@ mod tests {
             (r#""203.0.113.7""#, Some("203.0.113.7")),
             (r#""203.0.113.7, 10.0.0.1""#, Some("203.0.113.7, 10.0.0.1")),
             (r#""-""#, None),
+            (r#""-" "203.0.113.7""#, Some("203.0.113.7")),
             (r"345 0.012 [default-web-80] 10.244.1.7:8080 512", None),
             (r#"12 "web@docker" "http://10.0.0.5:80" 3ms"#, None),
         ] {
@@ -218,6 +225,10 @@ mod tests {
             let read = parse(&line).unwrap();
             assert_eq!(read.addresses.get(1).map(|field| &*field.text), expected, "{tail}");
         }
+        let line = format!(r#"10.0.0.3 - - [18/Nov/2024:16:55:01 +0000] {TAIL} "1.1.1.1" "203.0.113.7""#);
+        let read = parse(&line).unwrap();
+        let lists = read.addresses.iter().skip(1).map(|field| (&*field.name, &*field.text));
+        assert_eq!(lists.collect::<Vec<_>>(), [("x_forwarded_for", "1.1.1.1"), ("second_list", "203.0.113.7")]);
     }
 
     /// A time-out or a TLS handshake on a plain port is a call of that client, too.
