@@ -186,6 +186,23 @@ fn an_ipv6_address_is_one_client_in_any_form() {
     assert_eq!(clients(&done), ["2001:db8::/64"]);
 }
 
+/// ingress-nginx writes a list of proxies in brackets, which is no user.
+#[test]
+fn an_address_in_brackets_is_never_the_user() {
+    let line = |head: &str| format!("{head} [18/Nov/2024:16:55:00 +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \"x\"\n");
+    let args = ["--limit", "60/min per ip", "--decisions", "-"];
+    for (name, head) in [("list", "10.0.0.3 - [203.0.113.7]"), ("user", "10.0.0.3 - [203.0.113.7] ann")] {
+        assert_eq!(clients(&replay(&format!("brackets-{name}"), &line(head), &args)), ["203.0.113.7"]);
+    }
+    for (name, head, said) in [
+        ("two", "203.0.113.7 - [1.2.3.4]", "203.0.113.7 and 1.2.3.4 may be the client"),
+        ("after-user", "203.0.113.7 - ann [1.2.3.4]", "has an address in place of the user"),
+    ] {
+        let done = replay(&format!("brackets-{name}"), &line(head), &args);
+        assert!(done.exit == 1 && done.err.contains(said), "{}", done.err);
+    }
+}
+
 /// `--show` tells how a log is read, needs no limit, and replays nothing.
 #[test]
 fn show_prints_the_format_and_three_calls() {

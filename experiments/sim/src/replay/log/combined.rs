@@ -83,8 +83,8 @@ fn parse_head<'a>(head: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
         call.add_address(AddressKind::Client, name, from[..from.len() - rest.len()].trim().trim_matches(['"', ',']));
     }
     // An ingress repeats the address, or the list of proxies, in brackets.
-    if let Some((list, after)) = rest.strip_prefix("- [").and_then(|rest| rest.split_once("] - "))
-        && address::ip_list(list).is_some()
+    if let Some((list, after)) = rest.strip_prefix("- [").and_then(|rest| rest.split_once(']'))
+        && (address::ip_list(list).is_some() || address::is_unknown(list))
     {
         call.add_address(AddressKind::Forwarded, "x_forwarded_for", list);
         rest = after.trim_start();
@@ -106,7 +106,7 @@ fn parse_head<'a>(head: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
     if address::ip_list(user).is_some() {
         // A list of proxies in place of the user.
         call.add_address(AddressKind::Client, "user", user);
-    } else if user.split(BLANKS).any(is_address) {
+    } else if user.split(BLANKS).any(|part| is_address(part.trim_matches(['[', ']', ',']))) {
         return Err(format!("`{}` before the time has an address in place of the user", excerpt(head.trim())));
     } else {
         call.user = (!is_absent(user)).then(|| unescape(user));
@@ -204,6 +204,10 @@ mod tests {
             ("- 10.0.0.3 - -", "second=10.0.0.3", None),
             ("203.0.113.7 - [203.0.113.7] - ann", "first=203.0.113.7 x_forwarded_for=203.0.113.7", Some("ann")),
             ("10.0.0.3 - [203.0.113.7, 10.0.0.3] - -", "first=10.0.0.3 x_forwarded_for=203.0.113.7, 10.0.0.3", None),
+            ("10.0.0.3 - [203.0.113.7]", "first=10.0.0.3 x_forwarded_for=203.0.113.7", None),
+            ("10.0.0.3 - [203.0.113.7] ann", "first=10.0.0.3 x_forwarded_for=203.0.113.7", Some("ann")),
+            ("10.0.0.3 - [2001:db8::1]", "first=10.0.0.3 x_forwarded_for=2001:db8::1", None),
+            ("203.0.113.7 - [-] - ann", "first=203.0.113.7", Some("ann")),
             ("10.0.0.3 - 203.0.113.7", "first=10.0.0.3 user=203.0.113.7", None),
             ("- - -", "", None),
         ] {
@@ -265,6 +269,10 @@ mod tests {
             (
                 "10.0.0.9 - 1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
                 "`10.0.0.9 - 1.1.1.1 - -` before the time has an address in place of the user",
+            ),
+            (
+                "1.1.1.1 - ann [9.9.9.9] [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
+                "`1.1.1.1 - ann [9.9.9.9]` before the time has an address in place of the user",
             ),
         ] {
             assert_eq!(parse(line).err().as_deref(), Some(why), "{line}");
