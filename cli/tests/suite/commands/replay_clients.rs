@@ -186,6 +186,23 @@ fn an_ipv6_address_is_one_client_in_any_form() {
     assert_eq!(clients(&done), ["2001:db8::/64"]);
 }
 
+/// HAProxy writes no brackets around an IPv6 address, so its port looks like a part of it.
+#[test]
+fn an_ipv6_client_of_haproxy_is_read_without_its_port() {
+    let rest = r#"[18/Nov/2024:16:55:00.482] https~ web/srv1 0/0/2/10/12 200 5 - - ---- 1/1/0/0/0 0/0 "GET /a HTTP/1.1""#;
+    for (name, client, expected) in [
+        ("mapped", "::ffff:203.0.113.7:27088", "203.0.113.7"),
+        ("plain", "2001:db8::5:27088", "2001:db8::/64"),
+        ("short-port", "2001:db8:0:7:1:2:3:4:443", "2001:db8:0:7::/64"),
+    ] {
+        for (form, prefix) in [("bare", ""), ("syslog", "Nov 18 16:55:00 lb1 haproxy[42886]: ")] {
+            let log = format!("{prefix}{client} {rest}\n");
+            let args = ["--limit", "60/min per ip", "--decisions", "-"];
+            assert_eq!(clients(&replay(&format!("haproxy-{name}-{form}"), &log, &args)), [expected]);
+        }
+    }
+}
+
 /// ingress-nginx writes a list of proxies in brackets, which is no user.
 #[test]
 fn an_address_in_brackets_is_never_the_user() {
