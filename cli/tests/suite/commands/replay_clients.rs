@@ -234,3 +234,13 @@ fn show_prints_the_format_and_three_calls() {
     assert_eq!(shown["calls"][0]["descriptors"]["ip"], "10.0.0.3");
     assert_eq!(shown["calls"].as_array().map(Vec::len), Some(3));
 }
+
+/// Of two values of a key, either may be the client.
+#[test]
+fn json_with_a_key_twice_is_refused() {
+    let json = r#"{"time": 1731948900, "remote_addr": "203.0.113.7", "remote_addr": "198.51.100.3"}"#;
+    let done = replay("twice", json, &["--limit", "60/min per ip"]);
+    assert!(done.exit == 1 && done.err.contains("`remote_addr` is there twice with different values"), "{}", done.err);
+    let same = json.replace("198.51.100.3", "203.0.113.7");
+    assert_eq!(clients(&replay("same", &same, &["--limit", "60/min per ip", "--decisions", "-"])), ["203.0.113.7"]);
+}
