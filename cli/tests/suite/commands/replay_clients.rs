@@ -235,6 +235,23 @@ fn show_prints_the_format_and_three_calls() {
     assert_eq!(shown["calls"].as_array().map(Vec::len), Some(3));
 }
 
+/// `--show` names the field of each client and the addresses that were passed over, in the order of the calls.
+#[test]
+fn show_names_the_source_of_each_client() {
+    let log = "10.0.0.3 - [203.0.113.7] - - [18/Nov/2024:16:55:02 +0000] \"GET / HTTP/1.1\" 200 1\n\
+               203.0.113.9 - - [18/Nov/2024:16:55:01 +0000] \"GET / HTTP/1.1\" 200 1\n";
+    let done = replay("source", log, &["--show"]);
+    assert_eq!(done.exit, 0, "{}", done.err);
+    let sources: Vec<_> = done.out.lines().filter_map(|line| line.strip_prefix("  ip from      ")).collect();
+    assert_eq!(sources, ["first", "x_forwarded_for; passed over: 10.0.0.3 (first)"], "{}", done.out);
+    let done = replay("source-json", log, &["--show", "--format", "json"]);
+    let shown: Value = serde_json::from_str(&done.out).unwrap();
+    let expected = serde_json::json!({
+        "fields": ["x_forwarded_for"], "passed_over": [{ "address": "10.0.0.3", "field": "first" }]
+    });
+    assert_eq!(shown["calls"][1]["client"], expected);
+}
+
 /// Of two values of a key, either may be the client.
 #[test]
 fn json_with_a_key_twice_is_refused() {

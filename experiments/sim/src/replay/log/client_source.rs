@@ -1,7 +1,42 @@
-//! Addresses of a line beside its client.
+//! Source of a call's client: the fields that name it, and the other addresses of the line.
+
+use serde::Serialize;
 
 use super::address::LoggedClient;
 use super::log_call::{AddressField, AddressKind, LogCall};
+
+/// Fields that name a client, and the addresses that were passed over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ClientSource {
+    fields: Vec<String>,
+    passed_over: Vec<PassedAddress>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+struct PassedAddress {
+    address: String,
+    field: String,
+}
+
+impl ClientSource {
+    pub(in crate::replay) fn of(call: &LogCall<'_>, client: &LoggedClient) -> Self {
+        let naming = call.addresses.iter().filter(|field| field.clients().any(|named| named == *client));
+        let passed = passed_over(call, client)
+            .map(|(field, other)| PassedAddress { address: other.to_string(), field: field.name.to_string() });
+        Self { fields: naming.map(|field| field.name.to_string()).collect(), passed_over: passed.collect() }
+    }
+}
+
+impl std::fmt::Display for ClientSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.fields.join(", "))?;
+        for (number, passed) in self.passed_over.iter().enumerate() {
+            let before = if number == 0 { "; passed over: " } else { ", " };
+            write!(f, "{before}{} ({})", passed.address, passed.field)?;
+        }
+        Ok(())
+    }
+}
 
 /// Returns the other addresses of a line with their fields.
 pub(in crate::replay) fn passed_over<'c, 'a>(
@@ -13,4 +48,21 @@ pub(in crate::replay) fn passed_over<'c, 'a>(
     let is_server =
         |field: &AddressField<'_>, named: &LoggedClient| field.kind == AddressKind::Other && named.is_host();
     others.filter(move |(field, named)| named != client && !is_server(field, named))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_source_is_each_field_with_the_client_and_each_other_address() {
+        let mut call = LogCall::default();
+        call.add_address(AddressKind::Other, "server", "example.com");
+        call.add_address(AddressKind::Client, "first", "10.0.0.3:80");
+        call.add_address(AddressKind::Forwarded, "x_forwarded_for", "203.0.113.7, 10.0.0.4");
+        call.add_address(AddressKind::Header, "x_real_ip", "203.0.113.7");
+        let source = ClientSource::of(&call, &LoggedClient::Ip("203.0.113.7".parse().unwrap()));
+        let expected = "x_forwarded_for, x_real_ip; passed over: 10.0.0.3 (first), 10.0.0.4 (x_forwarded_for)";
+        assert_eq!(source.to_string(), expected);
+    }
 }

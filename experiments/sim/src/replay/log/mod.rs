@@ -25,6 +25,7 @@ mod formats;
 mod log_decoder;
 
 pub use client_choice::ClientChoice;
+pub use client_source::ClientSource;
 pub use log_decoder::LogOptions;
 
 pub(super) use address::LoggedClient;
