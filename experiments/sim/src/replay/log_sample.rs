@@ -65,8 +65,8 @@ impl fmt::Display for LogSample {
                 let text = format!("  {name:<12} {}", value.as_str().unwrap_or_default());
                 writeln!(f, "{}", wrapped(&one_line(&text)))?;
             }
-            if let Some(source) = &call.client {
-                writeln!(f, "{}", wrapped(&one_line(&format!("  {:<12} {source}", "ip from"))))?;
+            for (name, value) in call.client.iter().flat_map(ClientSource::rows) {
+                writeln!(f, "{}", wrapped(&one_line(&format!("  {name:<12} {value}"))))?;
             }
             if call.cost != 1 {
                 writeln!(f, "  {:<12} {}", "cost", call.cost)?;

@@ -97,7 +97,9 @@ fn one_of(fields: &[&AddressField<'_>]) -> Result<LoggedClient, String> {
     let public: Vec<&LoggedClient> = clients.iter().filter(|client| is_public(client)).collect();
     if let Some((field, is_of_server)) = wrong {
         let is_known = |client: &LoggedClient| {
-            fields.iter().any(|field| field.kind == AddressKind::Client && field.clients().any(|named| named == *client))
+            fields
+                .iter()
+                .any(|field| field.kind == AddressKind::Client && field.clients().any(|named| named == *client))
         };
         if is_of_server || !matches!(public[..], [client] if is_known(client)) {
             return Err(no_address(field));
@@ -109,8 +111,10 @@ fn one_of(fields: &[&AddressField<'_>]) -> Result<LoggedClient, String> {
         [client] => Ok(client.clone()),
         [first, .., last] => {
             let names: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+            let has_list = fields.iter().any(|field| field.kind == AddressKind::Forwarded);
+            let choices = if has_list { "first, last-forwarded" } else { "first" };
             Err(format!(
-                "{first} and {last} may be the client ({}); choose with --client first, last-forwarded or a field's name",
+                "{first} and {last} may be the client ({}); choose with --client {choices} or a field's name",
                 names.join(", ")
             ))
         }
@@ -135,7 +139,8 @@ fn edge(field: &AddressField<'_>, is_last: bool) -> Result<LoggedClient, String>
 }
 
 fn no_address(field: &AddressField<'_>) -> String {
-    let remedy = if field.text.starts_with("unix:") { "; choose another field with --client" } else { "" };
+    let is_of_server = field.kind == AddressKind::Client && !field.text.starts_with("unix:");
+    let remedy = if is_of_server { "" } else { "; choose another field with --client" };
     format!("the client (`{}`) is `{}`, which is no address{remedy}", field.name, excerpt(&field.text))
 }
 
@@ -218,9 +223,15 @@ mod tests {
     #[test]
     fn a_refusal_names_the_field_and_the_remedy() {
         for (choice, fields, said) in [
-            ("", &[(Client, "203.0.113.7"), (Client, "198.51.100.9")][..], "(`a`, `b`); choose with --client first"),
+            ("", &[(Client, "203.0.113.7"), (Client, "198.51.100.9")][..], "(`a`, `b`); choose with --client first or"),
+            ("", &[(Client, "203.0.113.7"), (Forwarded, "198.51.100.9")], "--client first, last-forwarded or"),
             ("", &[(Client, "evil\u{1b}[2J")], "the client (`a`) is `evil\\u{1b}[2J`, which is no address"),
             ("", &[(Client, "unix:")], "choose another field with --client"),
+            (
+                "",
+                &[(Client, "10.0.0.3"), (Forwarded, "evil, 9.9.9.9")],
+                "(`b`) is `evil, 9.9.9.9`, which is no address; choose",
+            ),
             ("x", &[(Client, "203.0.113.7")], "no field `x` with an address; the line has `a`"),
         ] {
             let reason = chosen(choice, fields).unwrap_err();

@@ -25,16 +25,12 @@ impl ClientSource {
             .map(|(field, other)| PassedAddress { address: other.to_string(), field: field.name.to_string() });
         Self { fields: naming.map(|field| field.name.to_string()).collect(), passed_over: passed.collect() }
     }
-}
 
-impl std::fmt::Display for ClientSource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.fields.join(", "))?;
-        for (number, passed) in self.passed_over.iter().enumerate() {
-            let before = if number == 0 { "; passed over: " } else { ", " };
-            write!(f, "{before}{} ({})", passed.address, passed.field)?;
-        }
-        Ok(())
+    /// Returns the names and the values of rows for a user.
+    pub(in crate::replay) fn rows(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let passed =
+            self.passed_over.iter().map(|passed| ("passed over", format!("{} ({})", passed.address, passed.field)));
+        std::iter::once(("ip from", self.fields.join(", "))).chain(passed)
     }
 }
 
@@ -62,7 +58,12 @@ mod tests {
         call.add_address(AddressKind::Forwarded, "x_forwarded_for", "203.0.113.7, 10.0.0.4");
         call.add_address(AddressKind::Header, "x_real_ip", "203.0.113.7");
         let source = ClientSource::of(&call, &LoggedClient::Ip("203.0.113.7".parse().unwrap()));
-        let expected = "x_forwarded_for, x_real_ip; passed over: 10.0.0.3 (first), 10.0.0.4 (x_forwarded_for)";
-        assert_eq!(source.to_string(), expected);
+        let rows = source.rows().map(|(name, value)| format!("{name}: {value}"));
+        let expected = [
+            "ip from: x_forwarded_for, x_real_ip",
+            "passed over: 10.0.0.3 (first)",
+            "passed over: 10.0.0.4 (x_forwarded_for)",
+        ];
+        assert_eq!(rows.collect::<Vec<_>>(), expected);
     }
 }

@@ -126,7 +126,8 @@ fn parse_tail<'a>(rest: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
     call.user_agent = quoted.next().and_then(LogToken::value);
     // Without an address before it, the list may be that of the servers behind.
     let is_known = call.addresses.iter().any(|field| field.kind == AddressKind::Client);
-    let lists = quoted.filter(|token| address::ip_list(token.text).is_some());
+    // A client may have put anything before the address that a proxy has added.
+    let lists = quoted.filter(|token| token.text.split(',').any(|part| address::ip(part).is_some()));
     for (list, (name, kind)) in lists.zip(LISTS) {
         call.add_address(if is_known { kind } else { AddressKind::Other }, name, list.text);
     }
@@ -222,6 +223,7 @@ mod tests {
             (r#""203.0.113.7, 10.0.0.1""#, Some("203.0.113.7, 10.0.0.1")),
             (r#""-""#, None),
             (r#""-" "203.0.113.7""#, Some("203.0.113.7")),
+            (r#""evil, 203.0.113.7""#, Some("evil, 203.0.113.7")),
             (r"345 0.012 [default-web-80] 10.244.1.7:8080 512", None),
             (r#"12 "web@docker" "http://10.0.0.5:80" 3ms"#, None),
         ] {

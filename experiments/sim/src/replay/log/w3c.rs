@@ -47,7 +47,7 @@ pub(super) fn parse<'a>(line: &'a str, columns: &'a [String], field: Option<&str
     }
     for (name, text) in columns.iter().zip(&values) {
         if let Some(kind) = forwarding::kind_of(name) {
-            call.add_address(kind, name, plain(text));
+            call.add_address(kind, name, forwarding::addresses(plain(text)));
         }
     }
     if let Some(field) = field.filter(|field| call.addresses.iter().all(|known| known.name != *field))

@@ -60,7 +60,7 @@ impl JsonFields {
             call.addresses.retain(is_list);
         }
         for (path, kind, text) in find_texts(object, forwarding::kind_of) {
-            call.add_address(kind, path, text);
+            call.add_address(kind, path, forwarding::addresses(text.into()));
         }
         if let Some(field) = field.filter(|field| call.addresses.iter().all(|known| known.name != *field))
             && let Some(text) = text_at(object, field)

@@ -90,8 +90,7 @@ mod tests {
 
     #[test]
     fn an_object_is_read_as_it_is() {
-        for text in
-            [r#"{"a": [1, -2, 1.5, "x", null, true, {"b": "\u00e9"}], "c": {"a": 18446744073709551615}}"#, "{}"]
+        for text in [r#"{"a": [1, -2, 1.5, "x", null, true, {"b": "\u00e9"}], "c": {"a": 18446744073709551615}}"#, "{}"]
         {
             let expected: Map<String, Value> = serde_json::from_str(text).unwrap();
             assert_eq!(object(text).unwrap(), expected);
