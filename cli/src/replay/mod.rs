@@ -70,11 +70,11 @@ pub(crate) fn run(args: &ReplayArgs) -> anyhow::Result<Exit> {
         output::note(format_args!("warning: {warning}"));
     }
     let options = LogOptions { client: args.client.clone().unwrap_or_default(), map: args.json.clone() };
-    let calls_max = if args.show { CALLS_SHOWN } else { usize::MAX };
+    let shown = args.show.then_some(CALLS_SHOWN);
     let is_piped = args.logs.iter().any(|log| log == Path::new("-"));
     let reading = if is_piped { "reading   {bytes}" } else { "reading   {bar:40} {bytes} of {total_bytes}" };
     let reading = progress_bar(reading)?;
-    let input = ReplayInput::read(&args.logs, Reading { rules: &rules, options: &options, calls_max }, &reading)?;
+    let input = ReplayInput::read(&args.logs, Reading { rules: &rules, options: &options, shown }, &reading)?;
     refuse(&input, args.show)?;
     if args.show {
         let sample = LogSample::of(&input);

@@ -14,7 +14,7 @@ use serde::Serialize;
 use tollgate::RuleSet;
 
 use super::address_counts::AddressCounts;
-use super::log::{BEGINNING_LEN, ClientChoice, LogDecoder, LogOptions, NoCall, ReadCall, refused_file};
+use super::log::{BEGINNING_LEN, ClientChoice, ClientSource, LogDecoder, LogOptions, NoCall, ReadCall, refused_file};
 use super::recording::Recording;
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -95,18 +95,20 @@ pub struct ReplayInput {
     pub recording: Recording,
     /// Facts about the lines.
     pub lines: ReadCounts,
+    /// Times and sources of the clients, in order of time, of a log that is only shown.
+    pub(super) sources: Vec<(u64, Option<ClientSource>)>,
     addresses: AddressCounts,
 }
 
-/// Interpretation of the lines, and the number of calls after which reading ends.
+/// Interpretation of the lines, and the part of them that is read.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
     /// Rules that name further descriptors, which a line may provide.
     pub rules: &'a RuleSet,
     /// Interpretation that the user chooses.
     pub options: &'a LogOptions,
-    /// Number of calls that are read.
-    pub calls_max: usize,
+    /// Number of calls after which reading ends, of a log that is only shown.
+    pub shown: Option<usize>,
 }
 
 impl ReplayInput {
@@ -129,6 +131,7 @@ impl ReplayInput {
         }
         progress.finish_and_clear();
         input.recording.sort();
+        input.sources.sort_by_key(|(time_ms, _)| *time_ms);
         Ok(input)
     }
 
@@ -139,7 +142,7 @@ impl ReplayInput {
     #[must_use]
     pub fn of_bytes(name: &str, log: &[u8], rules: &RuleSet) -> Self {
         let mut input = Self::default();
-        let reading = Reading { rules, options: &LogOptions::default(), calls_max: usize::MAX };
+        let reading = Reading { rules, options: &LogOptions::default(), shown: None };
         input.read_lines(name, name, log, reading).expect("memory can be read");
         input.recording.sort();
         input
@@ -222,7 +225,7 @@ impl ReplayInput {
                     }
                 }
             }
-            if self.recording.len() >= reading.calls_max {
+            if reading.shown.is_some_and(|shown| self.recording.len() >= shown) {
                 break;
             }
         }
@@ -234,7 +237,7 @@ impl ReplayInput {
         &mut self,
         text: &str,
         reader: &mut LogDecoder<'_>,
-        Reading { rules, options, .. }: Reading<'_>,
+        Reading { rules, options, shown }: Reading<'_>,
     ) -> Result<u64, NoCall> {
         let is_chosen = options.client != ClientChoice::Known;
         if text.len() > LINE_LEN_MAX {
@@ -244,6 +247,10 @@ impl ReplayInput {
         self.recording.add(&call, client.as_ref(), rules).map_err(NoCall::Unreadable)?;
         if let Some(client) = &client {
             self.addresses.add(&call, client, is_chosen);
+        }
+        if shown.is_some() {
+            let source = client.as_ref().map(|client| ClientSource::of(&call, client));
+            self.sources.push((call.time_ms, source));
         }
         let name = [&[format][..], &around].concat().join(", in ");
         *self.lines.formats.entry(name).or_default() += 1;

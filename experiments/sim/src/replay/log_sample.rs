@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use tollgate_core::one_line::one_line;
 
 use super::input::{BadLine, ReplayInput};
+use super::log::ClientSource;
 use super::report::utc;
 use crate::figures::wrapped;
 
@@ -25,16 +26,19 @@ pub struct LogSample {
 struct SampleCall {
     time: String,
     descriptors: Map<String, Value>,
+    /// Fields that name the client, and the addresses that were passed over.
+    client: Option<ClientSource>,
     cost: u64,
 }
 
 impl LogSample {
-    /// Returns the formats and all calls of an input.
+    /// Returns the formats and all calls of an input that is read to be shown.
     #[must_use]
     pub fn of(input: &ReplayInput) -> Self {
-        let calls = input.recording.calls().map(|(at, call)| SampleCall {
+        let calls = input.recording.calls().zip(&input.sources).map(|((at, call), (_, source))| SampleCall {
             time: utc(at),
             descriptors: call.descriptors().map(|(name, value)| (name.to_owned(), value.into())).collect(),
+            client: source.clone(),
             cost: call.cost(),
         });
         Self {
@@ -60,6 +64,9 @@ impl fmt::Display for LogSample {
             for (name, value) in &call.descriptors {
                 let text = format!("  {name:<12} {}", value.as_str().unwrap_or_default());
                 writeln!(f, "{}", wrapped(&one_line(&text)))?;
+            }
+            for (name, value) in call.client.iter().flat_map(ClientSource::rows) {
+                writeln!(f, "{}", wrapped(&one_line(&format!("  {name:<12} {value}"))))?;
             }
             if call.cost != 1 {
                 writeln!(f, "  {:<12} {}", "cost", call.cost)?;

@@ -28,7 +28,7 @@ use crate::oracle::Oracle;
 
 pub use agents::{AGENTS_MAX, ReplayFleet, SIGNAL_DELAY_MS_MAX, STORE_DELAY_MS_MAX};
 pub use input::{BadLine, DamagedArchive, InputError, ReadCounts, Reading, ReplayInput};
-pub use log::{ClientChoice, LogOptions};
+pub use log::{ClientChoice, ClientSource, LogOptions};
 pub use log_sample::LogSample;
 pub use recording::Recording;
 pub use report::{CallerReport, ReplayReport, ReplayTimeline, RuleReport};

@@ -60,7 +60,7 @@ fn each_algorithm_admits_exactly_what_its_oracle_does() {
     for (fields, oracle) in rules {
         let yaml = format!("rules: [{{ name: per-ip, per: [ip], quota: {QUOTA}/12s, {fields} }}]");
         let rules = tollgate_rules::from_yaml("rules.yaml", &yaml, 1).expect("valid rules");
-        let reading = Reading { rules: &rules, options: &LogOptions::default(), calls_max: usize::MAX };
+        let reading = Reading { rules: &rules, options: &LogOptions::default(), shown: None };
         let input = ReplayInput::read(&[TRACE.into()], reading, &ProgressBar::hidden()).expect("a log");
         let mut out = Vec::new();
         let report = replay::run(&input, &rules, None, Some(&mut out), &ProgressBar::hidden()).expect("it is replayed");

@@ -12,7 +12,7 @@ use tollgate_sim::replay::{self, LogOptions, Reading, ReplayFleet, ReplayInput, 
 const TRACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/apache_combined_10k.log.gz");
 
 fn read(paths: &[PathBuf], rules: &RuleSet) -> ReplayInput {
-    let reading = Reading { rules, options: &LogOptions::default(), calls_max: usize::MAX };
+    let reading = Reading { rules, options: &LogOptions::default(), shown: None };
     ReplayInput::read(paths, reading, &ProgressBar::hidden()).expect("a log that can be read")
 }
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use tollgate_core::client_network::client_network;
 
 /// Client of a call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(in crate::replay) enum LoggedClient {
     Ip(IpAddr),
     /// Name of a host, of a server that looks up names.
@@ -20,6 +20,10 @@ impl LoggedClient {
             Self::Ip(ip) => client_network(*ip, ipv6_prefix),
             Self::Host(name) => name.clone(),
         }
+    }
+
+    pub(in crate::replay) fn is_host(&self) -> bool {
+        matches!(self, Self::Host(_))
     }
 }
 
@@ -86,6 +90,10 @@ pub(in crate::replay) fn is_private(address: IpAddr) -> bool {
     }
 }
 
+pub(super) fn is_port(text: &str) -> bool {
+    text.parse::<u16>().is_ok()
+}
+
 fn of_ipv4_and_port(text: &str) -> Option<IpAddr> {
     let (address, port) = text.rsplit_once(':')?;
     address.parse().ok().filter(|address: &IpAddr| address.is_ipv4() && is_port(port))
@@ -93,10 +101,6 @@ fn of_ipv4_and_port(text: &str) -> Option<IpAddr> {
 
 fn without_zone(address: &str) -> &str {
     address.split_once('%').map_or(address, |(address, _)| address)
-}
-
-fn is_port(text: &str) -> bool {
-    text.parse::<u16>().is_ok()
 }
 
 #[cfg(test)]

@@ -3,13 +3,16 @@
 //! A wrong client makes every figure of a report wrong, and nobody notices it. So several addresses that differ are refused unless
 //! exactly one of them is public, and the user can say which one is meant.
 
-use std::net::IpAddr;
 use std::str::FromStr;
 
 use tollgate_core::one_line::excerpt;
 
 use super::address::{self, LoggedClient, is_private};
 use super::log_call::{AddressField, AddressKind, LogCall};
+
+/// Reason for a line without the list that `--client` chooses.
+const NO_LIST: &str = "the line has no X-Forwarded-For, from which --client takes the client; choose another field, or leave out \
+                       calls that no proxy has passed on, such as health checks";
 
 /// Address of a line that is the client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,8 +61,7 @@ impl ClientChoice {
             },
             Self::FirstForwarded | Self::LastForwarded => match of_kind(AddressKind::Forwarded).next() {
                 Some(field) => edge(field, *self == Self::LastForwarded),
-                // Without an entry, no proxy has passed the call on.
-                None => known(call),
+                None => Err(NO_LIST.to_owned()),
             },
             Self::Known => known(call),
         };
@@ -72,41 +74,57 @@ impl ClientChoice {
 }
 
 fn known(call: &LogCall<'_>) -> Result<LoggedClient, String> {
-    for kind in [AddressKind::Client, AddressKind::Forwarded] {
-        let fields: Vec<_> = call.addresses.iter().filter(|field| field.kind == kind).collect();
-        if !fields.is_empty() {
-            return one_of(&fields);
-        }
-    }
-    Err(no_client(call))
+    let fields: Vec<_> = call.addresses.iter().filter(|field| field.kind != AddressKind::Other).collect();
+    if fields.is_empty() { Err(no_client(call)) } else { one_of(&fields) }
 }
 
-/// Returns the one address of some fields, or the one that is public.
+/// Returns the one client of some fields, or the one that is public.
 fn one_of(fields: &[&AddressField<'_>]) -> Result<LoggedClient, String> {
-    if let [field] = fields
-        && address::is_host(&field.text)
-    {
-        return Ok(LoggedClient::Host(field.text.to_ascii_lowercase()));
-    }
-    let mut addresses: Vec<IpAddr> = Vec::new();
+    let mut clients: Vec<LoggedClient> = Vec::new();
+    let mut wrong = None;
     for field in fields {
-        for ip in address::ip_list(&field.text).ok_or_else(|| no_address(field))? {
-            if !addresses.contains(&ip) {
-                addresses.push(ip);
+        if !address::is_host(&field.text) && address::ip_list(&field.text).is_none() {
+            // Anybody can write nonsense into a header. It hides no client if the server itself knows a public one.
+            let is_of_server = field.kind == AddressKind::Client || fields.len() == 1;
+            wrong = wrong.filter(|(_, is_of_server)| *is_of_server).or(Some((*field, is_of_server)));
+        }
+        for client in field.clients() {
+            if !clients.contains(&client) {
+                clients.push(client);
             }
         }
     }
-    let public: Vec<IpAddr> = addresses.iter().copied().filter(|ip| !is_private(*ip)).collect();
-    match (&addresses[..], &public[..]) {
-        ([ip], _) | (_, [ip]) => Ok(LoggedClient::Ip(*ip)),
-        ([first, .., last], _) => {
+    let public: Vec<&LoggedClient> = clients.iter().filter(|client| is_public(client)).collect();
+    if let Some((field, is_of_server)) = wrong {
+        let is_known = |client: &LoggedClient| {
+            fields
+                .iter()
+                .any(|field| field.kind == AddressKind::Client && field.clients().any(|named| named == *client))
+        };
+        if is_of_server || !matches!(public[..], [client] if is_known(client)) {
+            return Err(no_address(field));
+        }
+    }
+    let candidates = if public.is_empty() { clients.iter().collect() } else { public };
+    match candidates[..] {
+        [] => Err("no address".to_owned()),
+        [client] => Ok(client.clone()),
+        [first, .., last] => {
             let names: Vec<_> = fields.iter().map(|field| format!("`{}`", field.name)).collect();
+            let has_list = fields.iter().any(|field| field.kind == AddressKind::Forwarded);
+            let choices = if has_list { "first, last-forwarded" } else { "first" };
             Err(format!(
-                "{first} and {last} may be the client ({}); choose with --client first, last-forwarded or a field's name",
+                "{first} and {last} may be the client ({}); choose with --client {choices} or a field's name",
                 names.join(", ")
             ))
         }
-        ([], _) => Err("no address".to_owned()),
+    }
+}
+
+fn is_public(client: &LoggedClient) -> bool {
+    match client {
+        LoggedClient::Ip(ip) => !is_private(*ip),
+        LoggedClient::Host(name) => name != "localhost",
     }
 }
 
@@ -121,7 +139,8 @@ fn edge(field: &AddressField<'_>, is_last: bool) -> Result<LoggedClient, String>
 }
 
 fn no_address(field: &AddressField<'_>) -> String {
-    let remedy = if field.text.starts_with("unix:") { "; choose another field with --client" } else { "" };
+    let is_of_server = field.kind == AddressKind::Client && !field.text.starts_with("unix:");
+    let remedy = if is_of_server { "" } else { "; choose another field with --client" };
     format!("the client (`{}`) is `{}`, which is no address{remedy}", field.name, excerpt(&field.text))
 }
 
@@ -141,7 +160,7 @@ fn no_field(name: &str, call: &LogCall<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::AddressKind::{Client, Forwarded, Other};
+    use super::AddressKind::{Client, Forwarded, Header, Other};
     use super::*;
 
     fn chosen(choice: &str, fields: &[(AddressKind, &'static str)]) -> Result<String, String> {
@@ -164,7 +183,20 @@ mod tests {
             ("", &[(Client, client), (Client, client)], Some(client)),
             ("", &[(Client, client), (Client, other)], None),
             ("", &[(Client, balancer), (Client, "192.168.0.1")], None),
-            ("", &[(Client, balancer), (Forwarded, client)], Some(balancer)),
+            ("", &[(Client, balancer), (Forwarded, client)], Some(client)),
+            ("", &[(Client, balancer), (Forwarded, "203.0.113.7, 198.51.100.9")], None),
+            ("", &[(Client, balancer), (Forwarded, "203.0.113.7, evil")], None),
+            ("", &[(Client, balancer), (Forwarded, "192.168.0.1")], None),
+            ("", &[(Client, balancer), (Header, client)], Some(client)),
+            ("", &[(Client, client), (Forwarded, other)], None),
+            ("", &[(Client, client), (Forwarded, "203.0.113.7, 10.0.0.3")], Some(client)),
+            ("", &[(Client, client), (Forwarded, "evil")], Some(client)),
+            ("", &[(Client, client), (Forwarded, "198.51.100.9, evil")], None),
+            ("", &[(Client, client), (Header, other)], None),
+            ("", &[(Client, "-"), (Header, client), (Forwarded, other)], None),
+            ("", &[(Client, "8.8.8.8"), (Forwarded, "9.9.9.9")], None),
+            ("", &[(Client, balancer), (Forwarded, "9.9.9.9")], Some("9.9.9.9")),
+            ("", &[(Client, "lb.example.com"), (Forwarded, client)], None),
             ("", &[(Client, "-"), (Forwarded, client)], Some(client)),
             ("", &[(Forwarded, "203.0.113.7, 10.0.0.3")], Some(client)),
             ("", &[(Forwarded, "unknown, 203.0.113.7")], Some(client)),
@@ -178,7 +210,8 @@ mod tests {
             ("first", &[(Forwarded, "203.0.113.7, 198.51.100.9")], Some(client)),
             ("first-forwarded", &[(Client, balancer), (Forwarded, "203.0.113.7, 198.51.100.9")], Some(client)),
             ("last-forwarded", &[(Client, balancer), (Forwarded, "203.0.113.7, 198.51.100.9")], Some(other)),
-            ("last-forwarded", &[(Client, client), (Forwarded, "-")], Some(client)),
+            ("last-forwarded", &[(Client, client), (Forwarded, "-")], None),
+            ("first-forwarded", &[(Client, client), (Header, other)], None),
             ("last-forwarded", &[(Client, balancer), (Forwarded, "203.0.113.7, evil")], None),
             ("b", &[(Client, balancer), (Other, client)], Some(client)),
             ("c", &[(Client, client)], None),
@@ -190,9 +223,15 @@ mod tests {
     #[test]
     fn a_refusal_names_the_field_and_the_remedy() {
         for (choice, fields, said) in [
-            ("", &[(Client, "203.0.113.7"), (Client, "198.51.100.9")][..], "(`a`, `b`); choose with --client first"),
+            ("", &[(Client, "203.0.113.7"), (Client, "198.51.100.9")][..], "(`a`, `b`); choose with --client first or"),
+            ("", &[(Client, "203.0.113.7"), (Forwarded, "198.51.100.9")], "--client first, last-forwarded or"),
             ("", &[(Client, "evil\u{1b}[2J")], "the client (`a`) is `evil\\u{1b}[2J`, which is no address"),
             ("", &[(Client, "unix:")], "choose another field with --client"),
+            (
+                "",
+                &[(Client, "10.0.0.3"), (Forwarded, "evil, 9.9.9.9")],
+                "(`b`) is `evil, 9.9.9.9`, which is no address; choose",
+            ),
             ("x", &[(Client, "203.0.113.7")], "no field `x` with an address; the line has `a`"),
         ] {
             let reason = chosen(choice, fields).unwrap_err();

@@ -14,6 +14,12 @@ use super::token::{LogToken, is_absent, quoted, tokens, unescape};
 
 /// Names of the addresses at the beginning of a line, in order.
 const ADDRESSES: [&str; 3] = ["first", "second", "third"];
+/// Names of the lists in quotes at the end of a line, in order. The first is taken for that of the proxies.
+const LISTS: [(&str, AddressKind); 3] = [
+    ("x_forwarded_for", AddressKind::Forwarded),
+    ("second_list", AddressKind::Header),
+    ("third_list", AddressKind::Header),
+];
 const BLANKS: [char; 2] = [' ', '\t'];
 
 pub(super) fn parse(line: &str) -> Result<LogCall<'_>, String> {
@@ -77,8 +83,8 @@ fn parse_head<'a>(head: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
         call.add_address(AddressKind::Client, name, from[..from.len() - rest.len()].trim().trim_matches(['"', ',']));
     }
     // An ingress repeats the address, or the list of proxies, in brackets.
-    if let Some((list, after)) = rest.strip_prefix("- [").and_then(|rest| rest.split_once("] - "))
-        && address::ip_list(list).is_some()
+    if let Some((list, after)) = rest.strip_prefix("- [").and_then(|rest| rest.split_once(']'))
+        && (address::ip_list(list).is_some() || address::is_unknown(list))
     {
         call.add_address(AddressKind::Forwarded, "x_forwarded_for", list);
         rest = after.trim_start();
@@ -100,7 +106,7 @@ fn parse_head<'a>(head: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
     if address::ip_list(user).is_some() {
         // A list of proxies in place of the user.
         call.add_address(AddressKind::Client, "user", user);
-    } else if user.split(BLANKS).any(is_address) {
+    } else if user.split(BLANKS).any(|part| is_address(part.trim_matches(['[', ']', ',']))) {
         return Err(format!("`{}` before the time has an address in place of the user", excerpt(head.trim())));
     } else {
         call.user = (!is_absent(user)).then(|| unescape(user));
@@ -118,11 +124,12 @@ fn parse_tail<'a>(rest: &'a str, call: &mut LogCall<'a>) -> Result<(), String> {
     call.status = (!is_absent(status)).then(|| status.into());
     let mut quoted = tokens.filter(|token| token.is_quoted).skip(1);
     call.user_agent = quoted.next().and_then(LogToken::value);
-    if let Some(list) = quoted.find(|token| address::ip_list(token.text).is_some()) {
-        // Without an address before it, the list may be that of the servers behind.
-        let is_known = call.addresses.iter().any(|field| field.kind == AddressKind::Client);
-        let kind = if is_known { AddressKind::Forwarded } else { AddressKind::Other };
-        call.add_address(kind, "x_forwarded_for", list.text);
+    // Without an address before it, the list may be that of the servers behind.
+    let is_known = call.addresses.iter().any(|field| field.kind == AddressKind::Client);
+    // A client may have put anything before the address that a proxy has added.
+    let lists = quoted.filter(|token| token.text.split(',').any(|part| address::ip(part).is_some()));
+    for (list, (name, kind)) in lists.zip(LISTS) {
+        call.add_address(if is_known { kind } else { AddressKind::Other }, name, list.text);
     }
     Ok(())
 }
@@ -198,6 +205,10 @@ mod tests {
             ("- 10.0.0.3 - -", "second=10.0.0.3", None),
             ("203.0.113.7 - [203.0.113.7] - ann", "first=203.0.113.7 x_forwarded_for=203.0.113.7", Some("ann")),
             ("10.0.0.3 - [203.0.113.7, 10.0.0.3] - -", "first=10.0.0.3 x_forwarded_for=203.0.113.7, 10.0.0.3", None),
+            ("10.0.0.3 - [203.0.113.7]", "first=10.0.0.3 x_forwarded_for=203.0.113.7", None),
+            ("10.0.0.3 - [203.0.113.7] ann", "first=10.0.0.3 x_forwarded_for=203.0.113.7", Some("ann")),
+            ("10.0.0.3 - [2001:db8::1]", "first=10.0.0.3 x_forwarded_for=2001:db8::1", None),
+            ("203.0.113.7 - [-] - ann", "first=203.0.113.7", Some("ann")),
             ("10.0.0.3 - 203.0.113.7", "first=10.0.0.3 user=203.0.113.7", None),
             ("- - -", "", None),
         ] {
@@ -211,6 +222,8 @@ mod tests {
             (r#""203.0.113.7""#, Some("203.0.113.7")),
             (r#""203.0.113.7, 10.0.0.1""#, Some("203.0.113.7, 10.0.0.1")),
             (r#""-""#, None),
+            (r#""-" "203.0.113.7""#, Some("203.0.113.7")),
+            (r#""evil, 203.0.113.7""#, Some("evil, 203.0.113.7")),
             (r"345 0.012 [default-web-80] 10.244.1.7:8080 512", None),
             (r#"12 "web@docker" "http://10.0.0.5:80" 3ms"#, None),
         ] {
@@ -218,6 +231,10 @@ mod tests {
             let read = parse(&line).unwrap();
             assert_eq!(read.addresses.get(1).map(|field| &*field.text), expected, "{tail}");
         }
+        let line = format!(r#"10.0.0.3 - - [18/Nov/2024:16:55:01 +0000] {TAIL} "1.1.1.1" "203.0.113.7""#);
+        let read = parse(&line).unwrap();
+        let lists = read.addresses.iter().skip(1).map(|field| (&*field.name, &*field.text));
+        assert_eq!(lists.collect::<Vec<_>>(), [("x_forwarded_for", "1.1.1.1"), ("second_list", "203.0.113.7")]);
     }
 
     /// A time-out or a TLS handshake on a plain port is a call of that client, too.
@@ -254,6 +271,10 @@ mod tests {
             (
                 "10.0.0.9 - 1.1.1.1 - - [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
                 "`10.0.0.9 - 1.1.1.1 - -` before the time has an address in place of the user",
+            ),
+            (
+                "1.1.1.1 - ann [9.9.9.9] [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 0",
+                "`1.1.1.1 - ann [9.9.9.9]` before the time has an address in place of the user",
             ),
         ] {
             assert_eq!(parse(line).err().as_deref(), Some(why), "{line}");

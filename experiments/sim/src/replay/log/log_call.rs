@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::address::is_unknown;
+use super::address::{self, LoggedClient, is_unknown};
 use super::request_target::RequestTarget;
 
 /// Meaning of a field that may hold the client.
@@ -12,6 +12,8 @@ pub(in crate::replay) enum AddressKind {
     Client,
     /// A list that proxies and the client itself have written, as `X-Forwarded-For`.
     Forwarded,
+    /// An address that a proxy, or the client itself, has written into another header, such as `X-Real-IP`.
+    Header,
     /// Another part of the line, such as the server's name. It is the client only if the user says so.
     Other,
 }
@@ -39,6 +41,14 @@ pub(in crate::replay) struct LogCall<'a> {
     pub(in crate::replay) cost: Option<u64>,
     /// True if the line lists the descriptors of the call itself, so it needs no client.
     pub(in crate::replay) is_without_client: bool,
+}
+
+impl AddressField<'_> {
+    /// Returns the clients that the field can name: a host, or each address of a list.
+    pub(in crate::replay) fn clients(&self) -> impl Iterator<Item = LoggedClient> {
+        let host = address::is_host(&self.text).then(|| LoggedClient::Host(self.text.to_ascii_lowercase()));
+        host.into_iter().chain(self.text.split(',').filter_map(address::ip).map(LoggedClient::Ip))
+    }
 }
 
 impl<'a> LogCall<'a> {

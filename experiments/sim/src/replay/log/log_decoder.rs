@@ -205,13 +205,13 @@ fn trimmed(text: &str) -> &str {
 }
 
 fn object_of(text: &str) -> Option<Map<String, Value>> {
-    if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
+    if text.starts_with('{') { json::object(text).ok() } else { None }
 }
 
 fn refused_line(text: &str) -> Option<String> {
     if let Some(format) = refused::of_line(text) {
         return Some(format!("this is {}, which is not read; convert it: `{}`", format.name, format.remedy));
     }
-    let error = text.starts_with('{').then(|| serde_json::from_str::<Map<String, Value>>(text).err())??;
+    let error = text.starts_with('{').then(|| json::object(text).err())??;
     Some(format!("the JSON is not valid: {error}"))
 }

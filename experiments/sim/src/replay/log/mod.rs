@@ -8,7 +8,9 @@ mod instant;
 mod address;
 mod request_target;
 mod log_call;
+mod forwarding;
 mod client_choice;
+mod client_source;
 mod combined;
 mod envoy;
 mod haproxy;
@@ -23,9 +25,11 @@ mod formats;
 mod log_decoder;
 
 pub use client_choice::ClientChoice;
+pub use client_source::ClientSource;
 pub use log_decoder::LogOptions;
 
 pub(super) use address::LoggedClient;
+pub(super) use client_source::passed_over;
 pub(super) use log_call::{AddressKind, LogCall};
 pub(super) use log_decoder::{LogDecoder, NoCall, ReadCall};
 pub(super) use refused::{BEGINNING_LEN, of_file as refused_file};

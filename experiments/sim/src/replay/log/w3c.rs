@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::forwarding;
 use super::instant;
 use super::log_call::{AddressKind, LogCall};
 use super::request_target::RequestTarget;
@@ -44,9 +45,9 @@ pub(super) fn parse<'a>(line: &'a str, columns: &'a [String], field: Option<&str
     if let Some(client) = value(CLIENT) {
         call.add_address(AddressKind::Client, CLIENT, client);
     }
-    for name in ["x-forwarded-for", "cs(X-Forwarded-For)"] {
-        if let Some(list) = value(name) {
-            call.add_address(AddressKind::Forwarded, name, plain(list));
+    for (name, text) in columns.iter().zip(&values) {
+        if let Some(kind) = forwarding::kind_of(name) {
+            call.add_address(kind, name, forwarding::addresses(plain(text)));
         }
     }
     if let Some(field) = field.filter(|field| call.addresses.iter().all(|known| known.name != *field))

@@ -6,11 +6,12 @@ use serde_json::{Map, Value};
 use tollgate_core::one_line::excerpt;
 
 use super::super::address;
+use super::super::forwarding;
 use super::super::instant;
 use super::super::log_call::{AddressField, AddressKind, LogCall};
 use super::super::request_target::RequestTarget;
 use super::super::token::is_absent;
-use super::lookup::{text_at, value_at};
+use super::lookup::{find_texts, text_at, value_at};
 
 /// Number of names of fields in a message.
 const NAMES_SHOWN_MAX: usize = 8;
@@ -24,7 +25,6 @@ pub(in crate::replay::log) struct JsonFields {
     pub(super) client: &'static [&'static str],
     /// True if the first of `client` is the client by the documents of the server. Otherwise all of them may be.
     pub(super) is_first_client: bool,
-    pub(super) forwarded: &'static [&'static str],
     /// Whole request, such as `GET / HTTP/1.1`.
     pub(super) request: &'static [&'static str],
     pub(super) method: &'static [&'static str],
@@ -59,10 +59,8 @@ impl JsonFields {
             // A name such as `client` may mean something else.
             call.addresses.retain(is_list);
         }
-        for path in self.forwarded {
-            if let Some(text) = text_at(object, path) {
-                call.add_address(AddressKind::Forwarded, *path, text);
-            }
+        for (path, kind, text) in find_texts(object, forwarding::kind_of) {
+            call.add_address(kind, path, forwarding::addresses(text.into()));
         }
         if let Some(field) = field.filter(|field| call.addresses.iter().all(|known| known.name != *field))
             && let Some(text) = text_at(object, field)
