@@ -53,10 +53,16 @@ fn agents_follow_publications_after_the_topic_was_made_anew() {
     let (alone, both) = (["--kafka", &*kafka], ["--kafka", &*kafka, "--redis", &*redis]);
     let agents = [follower("lost-topic-alone", &alone), follower("lost-topic-both", &both)];
     let before = (11..14).map(|quota| publish(&both, quota)).max().expect("generations");
-    agents.iter().for_each(|agent| wait_for_quota(agent, 13));
+    for agent in &agents {
+        wait_for_quota(agent, 13);
+    }
     fleet.kafka.run(&format!("kafka-topics.sh --bootstrap-server {kafka} --delete --topic rules"));
     assert!(publish(&alone, 21) > before);
-    agents.iter().for_each(|agent| wait_for_quota(agent, 21));
+    for agent in &agents {
+        wait_for_quota(agent, 21);
+    }
     publish(&both, 22);
-    agents.iter().for_each(|agent| wait_for_quota(agent, 22));
+    for agent in &agents {
+        wait_for_quota(agent, 22);
+    }
 }
