@@ -189,3 +189,11 @@ fn a_quota_that_does_not_go_with_the_rule_is_a_problem_of_the_override() {
     let told = operator.refused(&["override", "api_key=k", "x1000000000", "--for", "1h"]);
     assert!(told.contains("from x0.000001 to x999999.999999"), "{told}");
 }
+
+#[test]
+fn an_override_over_an_exception_of_the_file_is_a_difference() {
+    let key = "keys: { k3: { quota: x2, until: 2030-01-01T00:00:00Z } }";
+    let operator = Operator::of(&format!("rules: [{{ name: r, per: [api_key], quota: 3/min, {key} }}]"));
+    let told = operator.done(&["override", "api_key=k3", "x3", "--for", "1h"]);
+    assert!(told.contains("key k3") && told.contains("18/min"), "{told}");
+}
