@@ -83,7 +83,7 @@ fn reachable(mut address: SocketAddr) -> SocketAddr {
 }
 
 /// Quotes a text for a shell.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

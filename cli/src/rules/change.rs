@@ -6,9 +6,9 @@ use anyhow::bail;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output;
 use tollgate_core::messages::rules::{COMMENT_LEN_MAX, Published};
-use tollgate_core::rules::RuleSet;
 
 use super::diff::difference_table;
+use super::draft::Draft;
 use super::published::{KeptPublication, PublishedRules, author};
 
 /// Flags of a command that changes the published rules.
@@ -33,22 +33,22 @@ impl ChangeArgs {
         self.author.clone().unwrap_or_else(author)
     }
 
-    /// Prints the difference between the rules in force and the new ones, asks on a terminal, and publishes. `what` is the
+    /// Prints the difference between the rules in force and the new ones, with the warnings of what changes, asks on a terminal, and publishes. `what` is the
     /// subject of the last line, such as the name of a file. Without a comment of the user, `comment` is kept.
     pub(super) fn publish(
         &self,
         place: &mut PublishedRules,
         what: &str,
-        new: (RuleSet, Published),
+        draft: Draft,
         comment: &str,
     ) -> anyhow::Result<Exit> {
-        let (rules, published) = new;
-        for warning in &rules.warnings {
-            output::note(format_args!("warning: {warning}"));
-        }
         let before = place.in_force();
         let none = || Ok(tollgate_rules::from_yaml("none", "rules: []", 0)?);
         let from = before.map_or_else(none, KeptPublication::rules);
+        for warning in draft.warnings(place, from.as_ref().ok()) {
+            output::note(format_args!("warning: {warning}"));
+        }
+        let Draft { rules, published, .. } = draft;
         let is_changed = match &from {
             Ok(from) => {
                 let difference = difference_table(from, &rules);

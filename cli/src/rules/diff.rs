@@ -105,7 +105,7 @@ fn changes(from: &RuleSet, to: &RuleSet) -> Vec<Difference> {
     }
     let timed = |set: &RuleSet, denies: bool| -> EnforcedFields {
         let entries = set.lists.timed.iter().filter(|entry| entry.denies == denies);
-        entries.map(|entry| (display::matches(&entry.matches), display::end(&entry.end))).collect()
+        merged(entries.map(|entry| (display::matches(&entry.matches), display::end(&entry.end))))
     };
     for (what, denies) in [("lists.allow", false), ("lists.deny", true)] {
         compare(&mut changes, what, &timed(from, denies), &timed(to, denies));
@@ -182,6 +182,18 @@ fn of_rule(rule: &Rule) -> EnforcedFields {
     for (name, policy) in rule.by_key.iter().collect::<BTreeMap<_, _>>() {
         add(&format!("key {name}: "), Shown::of_policy(rule, policy.as_ref()));
     }
-    fields.extend(rule.timed.iter().map(|exception| timed_field(rule, exception)));
+    fields.extend(merged(rule.timed.iter().map(|exception| timed_field(rule, exception))));
     fields
+}
+
+/// Merges fields of one name, of which the last one stands in front of those before it until it ends.
+fn merged(fields: impl Iterator<Item = (String, String)>) -> EnforcedFields {
+    let mut merged = EnforcedFields::new();
+    for (name, text) in fields {
+        match merged.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, known)) => *known = format!("{text}, then {known}"),
+            None => merged.push((name, text)),
+        }
+    }
+    merged
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format, table};
-use tollgate_core::clock::SystemClock;
+use tollgate_core::clock::{Clock, SystemClock};
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 
 use super::change::ChangeArgs;
+use super::draft::Draft;
 use super::published::{KeptPublication, PublishedArgs, utc};
 
 /// Lists the last published rules: generation, time, author, file and comment
@@ -84,13 +85,12 @@ pub(crate) fn get(args: &GetArgs) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn rollback(args: &RollbackArgs) -> anyhow::Result<Exit> {
-    let mut place = args.place.open(Arc::new(SystemClock::start()), true)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
+    let mut place = args.place.open(Arc::clone(&clock), true)?;
     let Published { name, text, .. } = place.find(Some(args.generation))?.published.clone();
-    let overrides = place.in_force().map(|before| before.published.overrides.clone()).unwrap_or_default();
-    let published = Published { name: name.clone(), text, overrides, ..Published::default() };
-    let rules = tollgate_rules::read_published(&published, 0)?;
+    let draft = Draft::of_file(&place, clock.now(), name.clone(), text)?;
     let comment = format!("rollback to generation {}", args.generation);
-    args.change.publish(&mut place, &name, (rules, published), &comment)
+    args.change.publish(&mut place, &name, draft, &comment)
 }
 
 fn publication_json(kept: &KeptPublication) -> Value {

@@ -4,18 +4,18 @@
 
 use std::sync::Arc;
 
-use anyhow::{anyhow, bail};
-use serde_json::{Value, json};
+use anyhow::bail;
+use serde_json::json;
 use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output::{self, Format, table};
 use tollgate_core::clock::{Clock, SystemClock, Timestamp};
-use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::{RuleSet, TIER, TimedEnd, parse_duration_ms};
-use tollgate_rules::{
-    OVERRIDES_LEN_MAX, Override, OverrideEffect, display, overrides_text, read_overrides, read_published,
-};
+use tollgate_rules::{OVERRIDES_LEN_MAX, Override, OverrideEffect, display, override_fault};
 
 use super::change::{ChangeArgs, short_text};
+use super::draft::{Draft, in_force};
+use super::override_rules::{effects_of, rules_for};
+use super::override_words::{override_json, words};
 use super::published::{PublishedArgs, PublishedRules, utc};
 use crate::check::descriptor;
 
@@ -26,12 +26,12 @@ use crate::check::descriptor;
 #[derive(clap::Args)]
 pub(crate) struct OverrideArgs {
     /// Caller, such as `api_key=k9`, or a tier, such as `tier=gold`
-    #[arg(value_name = "NAME=VALUE", value_parser = descriptor)]
+    #[arg(value_name = "NAME=VALUE", value_parser = caller)]
     caller: (String, String),
     /// Quota such as 5000/min, a factor such as x2, or unlimited
     #[arg(required_unless_present = "remove")]
     quota: Option<String>,
-    /// Rule, if several count by that descriptor; may be repeated
+    /// Rule, if several count by that descriptor; may be repeated [default with --remove: all rules]
     #[arg(long = "rule", value_name = "NAME")]
     of_rules: Vec<String>,
     #[command(flatten)]
@@ -68,8 +68,8 @@ pub(crate) struct OverridesArgs {
 
 #[derive(clap::Args)]
 struct EntryArgs {
-    /// Values of the callers, such as `api_key=k9` or `ip=10.0.0.*`; all must match
-    #[arg(value_name = "NAME=VALUE", value_parser = descriptor, required = true)]
+    /// Values of the callers, such as `api_key=k9` or `ip=10.0.0.0/8`; all must match
+    #[arg(value_name = "NAME=VALUE", value_parser = caller, required = true)]
     values: Vec<(String, String)>,
     #[command(flatten)]
     timed: TimedChangeArgs,
@@ -103,6 +103,10 @@ pub(crate) fn override_quota(args: &OverrideArgs) -> anyhow::Result<Exit> {
     let (name, value) = &args.caller;
     let set = place.find(None)?.rules()?;
     let is_tier = name == TIER;
+    let what = format!("override of {name}={value}");
+    if args.timed.remove {
+        return remove_quotas(args, &mut place, now, &set, &what);
+    }
     let effects: Vec<OverrideEffect> = rules_for(&set, name, &args.of_rules)?
         .into_iter()
         .map(|rule| {
@@ -110,8 +114,28 @@ pub(crate) fn override_quota(args: &OverrideArgs) -> anyhow::Result<Exit> {
             OverrideEffect::Quota { rule, is_tier, of: value.clone(), quota }
         })
         .collect();
-    let what = format!("override of {name}={value}");
+    refuse_unmet(&set, &what, &effects)?;
     change(&mut place, now, &what, &effects, &args.timed)
+}
+
+/// Ends the overrides of a caller.
+fn remove_quotas(
+    args: &OverrideArgs,
+    place: &mut PublishedRules,
+    now: Timestamp,
+    set: &RuleSet,
+    what: &str,
+) -> anyhow::Result<Exit> {
+    let effects = effects_of(set, in_force(place, now)?, &args.caller, &args.of_rules);
+    change(place, now, what, &effects, &args.timed)
+}
+
+/// Refuses overrides of callers that no call has.
+fn refuse_unmet(set: &RuleSet, what: &str, effects: &[OverrideEffect]) -> anyhow::Result<()> {
+    match effects.iter().find_map(|effect| override_fault(set, effect)) {
+        Some(fault) => bail!(Usage(format!("{what}: {fault}"))),
+        None => Ok(()),
+    }
 }
 
 pub(crate) fn deny(args: &DenyArgs) -> anyhow::Result<Exit> {
@@ -144,12 +168,22 @@ pub(crate) fn list(args: &OverridesArgs) -> anyhow::Result<Exit> {
 fn list_entry(args: &EntryArgs, denies: bool) -> anyhow::Result<Exit> {
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::start());
     let now = clock.now();
+    let is_twice =
+        |(at, (name, _)): &(usize, &(String, String))| args.values[..*at].iter().any(|(other, _)| other == name);
+    if let Some((_, (name, _))) = args.values.iter().enumerate().find(is_twice) {
+        let text = "all values of one entry must match; run the command once for each";
+        bail!(Usage(format!("`{name}` is given twice: {text}")));
+    }
     let mut place = args.timed.place.open(clock, true)?;
-    place.find(None)?;
-    let effect = OverrideEffect::Listed { denies, values: args.values.clone() };
-    let values: Vec<_> = args.values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let what = format!("lists.{} {}", if denies { "deny" } else { "allow" }, values.join(" "));
-    change(&mut place, now, &what, &[effect], &args.timed)
+    let set = place.find(None)?.rules()?;
+    let effect = OverrideEffect::listed(denies, args.values.clone());
+    let (list, values, _) = words(&effect);
+    let what = format!("{list} {values}");
+    let effects = [effect];
+    if !args.timed.remove {
+        refuse_unmet(&set, &what, &effects)?;
+    }
+    change(&mut place, now, &what, &effects, &args.timed)
 }
 
 /// Publishes the rules in force with these overrides in place of those of the same callers; those that have ended are left out.
@@ -177,12 +211,10 @@ fn change(
             "{OVERRIDES_LEN_MAX} overrides are in force, and there may be no more; remove some, or write them into the file"
         );
     }
-    let Published { name, text, .. } = place.find(None)?.published.clone();
-    let published = Published { name, text, overrides: overrides_text(&overrides), ..Published::default() };
-    let rules = read_published(&published, 0).map_err(|problems| anyhow!(Usage(problems.to_string())))?;
+    let draft = Draft::of_overrides(place, overrides, if timed.remove { 0 } else { effects.len() })?;
     let done = if timed.remove { "removed: " } else { "" };
     let reason = timed.reason.clone().unwrap_or_default();
-    timed.change.publish(place, what, (rules, published), &format!("{done}{}{}", kind(effects), separated(&reason)))
+    timed.change.publish(place, what, draft, &format!("{done}{}{}", kind(effects), separated(&reason)))
 }
 
 /// Returns the kind of overrides and their rules, for the history, without the callers.
@@ -204,43 +236,6 @@ fn separated(reason: &str) -> String {
     if reason.is_empty() { String::new() } else { format!(": {reason}") }
 }
 
-/// Returns the overrides in force at this instant.
-fn in_force(place: &PublishedRules, now: Timestamp) -> anyhow::Result<Vec<Override>> {
-    let text = place.in_force().map(|kept| &*kept.published.overrides).unwrap_or_default();
-    let mut overrides = read_overrides(text)?;
-    overrides.retain(|known| known.end.until > now);
-    Ok(overrides)
-}
-
-/// Returns the named rules, or the only rule to which the caller may be an exception.
-fn rules_for(set: &RuleSet, name: &str, named: &[String]) -> anyhow::Result<Vec<String>> {
-    let fits = |rule: &&Arc<tollgate_core::rules::Rule>| {
-        !rule.deny && (name == TIER || rule.per.first().is_some_and(|first| **first == *name))
-    };
-    let all: Vec<String> = set.rules.iter().filter(fits).map(|rule| rule.name.to_string()).collect();
-    for rule in named {
-        if !all.contains(rule) {
-            let text = format!("no rule `{rule}` counts by `{name}` first; these do: {}", shown(&all));
-            bail!(Usage(text));
-        }
-    }
-    match &all[..] {
-        _ if !named.is_empty() => Ok(named.to_vec()),
-        [only] => Ok(vec![only.clone()]),
-        [] => {
-            let first = set.rules.iter().filter_map(|rule| rule.per.first()).map(ToString::to_string);
-            let mut known: Vec<String> = first.collect();
-            known.dedup();
-            bail!(Usage(format!("no rule counts by `{name}` first; the rules count by: {}", shown(&known))))
-        }
-        several => bail!(Usage(format!("several rules count by `{name}`: {}; name one with --rule", shown(several)))),
-    }
-}
-
-fn shown(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-}
-
 /// Returns true if both overrides stand in the same place, so that the later one replaces the other.
 fn is_same_place(one: &OverrideEffect, other: &OverrideEffect) -> bool {
     match (one, other) {
@@ -252,25 +247,6 @@ fn is_same_place(one: &OverrideEffect, other: &OverrideEffect) -> bool {
     }
 }
 
-/// Returns the rule or list, the callers and the quota of an override.
-fn words(effect: &OverrideEffect) -> (String, String, String) {
-    match effect {
-        OverrideEffect::Quota { rule, is_tier, of, quota } => {
-            (rule.clone(), if *is_tier { format!("tier={of}") } else { of.clone() }, quota.clone())
-        }
-        OverrideEffect::Listed { denies, values } => {
-            let values: Vec<_> = values.iter().map(|(name, value)| format!("{name}={value}")).collect();
-            let list = if *denies { "lists.deny" } else { "lists.allow" };
-            (list.to_owned(), values.join(" "), String::new())
-        }
-    }
-}
-
-fn override_json(Override { effect, end }: &Override) -> Value {
-    let (rule, callers, quota) = words(effect);
-    json!({ "rule": rule, "callers": callers, "quota": quota, "until_ms": end.until.as_ms(), "reason": *end.reason })
-}
-
 impl TimedChangeArgs {
     /// Returns the end; none if the override is removed.
     fn end(&self, now: Timestamp) -> Option<TimedEnd> {
@@ -279,6 +255,13 @@ impl TimedChangeArgs {
         let until = Timestamp::from_ms(until.as_ms().div_ceil(1_000) * 1_000);
         Some(TimedEnd { until, reason: self.reason.clone().unwrap_or_default().into() })
     }
+}
+
+/// Reads `NAME=VALUE`.
+fn caller(text: &str) -> Result<(String, String), String> {
+    let read = descriptor(text)?;
+    let is_text = !text.chars().any(char::is_control);
+    is_text.then_some(read).ok_or_else(|| "no value of a call has control characters; write one without".to_owned())
 }
 
 fn duration_ms(text: &str) -> Result<u64, &'static str> {

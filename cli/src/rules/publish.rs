@@ -11,10 +11,10 @@ use tollgate::{RulesFileError, RulesFiles};
 use tollgate_command::exit::Exit;
 use tollgate_command::output;
 use tollgate_core::clock::{Clock, SystemClock};
-use tollgate_core::messages::rules::Published;
-use tollgate_rules::{parts_text, read_published};
+use tollgate_rules::parts_text;
 
 use super::change::ChangeArgs;
+use super::draft::Draft;
 use super::published::PublishedArgs;
 
 /// Publishes rules to all agents that follow the published rules
@@ -57,11 +57,9 @@ pub(crate) fn run(args: &PublishArgs) -> anyhow::Result<Exit> {
             parts_text(parts)
         }
     };
-    let mut place = args.place.open(clock, true)?;
-    let overrides = place.in_force().map(|before| before.published.overrides.clone()).unwrap_or_default();
-    let published = Published { name: names.join(", "), text, overrides, ..Published::default() };
-    let rules = read_published(&published, 0)?;
-    args.change.publish(&mut place, &what, (rules, published), "")
+    let mut place = args.place.open(Arc::clone(&clock), true)?;
+    let draft = Draft::of_file(&place, clock.now(), names.join(", "), text)?;
+    args.change.publish(&mut place, &what, draft, "")
 }
 
 fn file_name(path: &Path) -> String {

@@ -27,7 +27,8 @@ use tollgate_core::rules::{Generation, Numbering, RuleSet};
 pub use bound::bound;
 pub use exception_text::{ExceptionTarget, ExceptionText};
 pub use file::{
-    OVERRIDES_LEN_MAX, Override, OverrideEffect, from_parts, from_yaml, json_schema, overrides_text, read_overrides,
+    OVERRIDES_LEN_MAX, Override, OverrideEffect, from_parts, from_yaml, json_schema, override_at, override_fault,
+    overrides_text, read_overrides,
 };
 pub use hint::{cut, hint, nearest};
 pub use parts::{NamedText, parts_text};

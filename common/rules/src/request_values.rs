@@ -36,8 +36,10 @@ struct UnmetPattern {
 enum Remedy {
     /// Pattern as it is written in the file.
     Text(String),
-    /// Pattern of a form with a name, such as `{ cidr: "10.0.0.0/8" }`.
+    /// Pattern of a form with a name, such as `{ prefix: /a* }`.
     Form(String),
+    /// Pattern of the form `cidr`.
+    Network(IpNet),
     /// Value that a regular expression should match.
     Value(String),
 }
@@ -70,12 +72,32 @@ pub(crate) fn warn_unmet_text(
     text: &str,
     known: &[DescriptorSpec],
 ) {
-    for mut unmet in unmet_patterns(name, &Pattern::parse(text), known) {
-        if let Remedy::Form(form) = unmet.remedy {
+    for text in unmet_texts(name, text, known) {
+        reader.warn(line, text);
+    }
+}
+
+/// Returns what [`warn_unmet_text`] warns of.
+pub(crate) fn unmet_texts(name: &str, text: &str, known: &[DescriptorSpec]) -> Vec<String> {
+    let told = |mut unmet: UnmetPattern| {
+        if matches!(unmet.remedy, Remedy::Form(_) | Remedy::Network(_)) {
+            let form = &unmet.remedy;
             unmet.remedy = Remedy::Text(format!("another rule for them, with `match: {{ {name}: {form} }}`"));
         }
-        reader.warn(line, unmet.to_string());
-    }
+        unmet.to_string()
+    };
+    unmet_patterns(name, &Pattern::parse(text), known).into_iter().map(told).collect()
+}
+
+/// Returns what [`warn_unmet`] warns of, where a network is written without the name of its form.
+pub(crate) fn unmet_values(name: &str, pattern: &Pattern, known: &[DescriptorSpec]) -> Vec<String> {
+    let told = |mut unmet: UnmetPattern| {
+        if let Remedy::Network(network) = unmet.remedy {
+            unmet.remedy = Remedy::Text(network.to_string());
+        }
+        unmet.to_string()
+    };
+    unmet_patterns(name, pattern, known).into_iter().map(told).collect()
 }
 
 fn unmet_patterns(name: &str, pattern: &Pattern, known: &[DescriptorSpec]) -> Vec<UnmetPattern> {
@@ -88,7 +110,8 @@ fn unmet_patterns(name: &str, pattern: &Pattern, known: &[DescriptorSpec]) -> Ve
     };
     let mut parts = Vec::new();
     add_parts(pattern, &mut parts);
-    parts.into_iter().filter_map(unmet).collect()
+    let is_default = |pattern: &Pattern| spec.default.as_deref().is_some_and(|default| pattern.matches(default));
+    parts.into_iter().filter(|part| !is_default(part)).filter_map(unmet).collect()
 }
 
 /// Adds the patterns of which each must be met by some value. A part of `not` need not.
@@ -203,13 +226,19 @@ impl fmt::Display for UnmetPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, kind, .. } = self;
         let (almost, never) = if self.is_met_by_chance { ("hardly a", "hardly ever") } else { ("no", "never") };
-        write!(f, "`{text}` is {almost} {kind}, so it {never} matches; write ")?;
-        match &self.remedy {
-            Remedy::Text(text) | Remedy::Form(text) => f.write_str(text),
-            Remedy::Value(value) if value.contains("{id}") => {
+        write!(f, "`{text}` is {almost} {kind}, so it {never} matches; write {}", self.remedy)
+    }
+}
+
+impl fmt::Display for Remedy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) | Self::Form(text) => f.write_str(text),
+            Self::Network(network) => write!(f, "{{ cidr: {} }}", quoted(&network.to_string())),
+            Self::Value(value) if value.contains("{id}") => {
                 write!(f, "one that matches {value}, with `\\{{id\\}}` for each id")
             }
-            Remedy::Value(value) => write!(f, "one that matches {value}"),
+            Self::Value(value) => write!(f, "one that matches {value}"),
         }
     }
 }
@@ -225,23 +254,24 @@ fn with_digits(path: &str) -> String {
 
 /// Compares an address or a network with the value that clients of it have.
 fn unmet_by_clients(pattern: &Pattern, ipv6_prefix: u8) -> Option<UnmetPattern> {
-    let form = |network: IpNet| Remedy::Form(format!("{{ cidr: {} }}", quoted(&network.to_string())));
     let client = |address: IpAddr| Remedy::Text(quoted(&client_network(address, ipv6_prefix)));
     let remedy = match pattern {
         Pattern::Exact(text) => {
             if let Ok(address) = text.parse::<IpAddr>() {
                 (client_network(address, ipv6_prefix) != **text).then(|| client(address))
-            } else {
-                let network = without_translation(text.parse::<IpNet>().ok()?.trunc());
+            } else if let Ok(network) = text.parse::<IpNet>() {
+                let network = without_translation(network.trunc());
                 if matches!(network, IpNet::V4(_)) || network.prefix_len() < ipv6_prefix {
-                    Some(form(network))
+                    Some(Remedy::Network(network))
                 } else {
                     (client_network(network.addr(), ipv6_prefix) != **text).then(|| client(network.addr()))
                 }
+            } else {
+                Some(Remedy::Text("one such as 10.0.0.1".to_owned()))
             }
         }
         Pattern::Cidr(network @ IpNet::V6(_)) => match without_translation(network.trunc()) {
-            network @ IpNet::V4(_) => Some(form(network)),
+            network @ IpNet::V4(_) => Some(Remedy::Network(network)),
             network => (network.prefix_len() > ipv6_prefix).then(|| client(network.addr())),
         },
         _ => None,

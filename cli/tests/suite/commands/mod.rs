@@ -10,6 +10,7 @@ mod rules;
 mod rules_output;
 mod rules_settings;
 mod rules_files;
+mod overrides;
 mod regions;
 mod up;
 mod tokens;

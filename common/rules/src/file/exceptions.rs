@@ -42,7 +42,7 @@ impl Exception {
             reader.parse_by(
                 node,
                 "`quota`",
-                "a quota such as 100/min, or a factor such as x2 or x0.5",
+                "a quota such as 100/min, or a factor such as x2 or x0.5, from x0.000001 to x999999.999999",
                 QuotaFactor::parse,
             )
         });

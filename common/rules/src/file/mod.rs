@@ -19,6 +19,7 @@ mod tiers;
 mod lists;
 mod quota;
 mod regions;
+mod callers;
 mod policies;
 mod rule;
 mod replaces;
@@ -36,14 +37,15 @@ use crate::settings::{Layer, Level, read_rule_values, warn_undeclared};
 use crate::yaml::{FILE_LEN_MAX, Node, YamlReader, line_of};
 use tollgate_core::decision::{DegradedRemaining, DenyStatus};
 use tollgate_core::own_answer::OwnAnswer;
-use tollgate_core::rules::problem::Problems;
+use tollgate_core::rules::problem::{Problem, Problems};
 use tollgate_core::rules::{DescriptorSpec, Generation, Lists, Numbering, RULES_LEN_MAX, Rule, RuleSet};
 
+pub use callers::override_fault;
 use descriptors::read_descriptors;
 use exceptions::{Exception, read_named};
 use lists::read_lists;
 use overrides::overrides_of_file;
-pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, overrides_text, read_overrides};
+pub use overrides::{OVERRIDES_LEN_MAX, Override, OverrideEffect, override_at, overrides_text, read_overrides};
 use regions::read_regions;
 use replaces::check_replaces;
 use rule::read_rule;
@@ -204,10 +206,8 @@ fn warn_lost_overrides(reader: &mut YamlReader<'_>, context: &FileContext, rules
     let is_rule = |name: &str| rules.iter().any(|rule| *rule.name == *name);
     for lost in context.overrides.of_no_rule(is_rule) {
         let rule = &lost.rule;
-        let text = format!(
-            "an override of the rule `{rule}` has no effect, because the file has no such rule; remove it with `tollgate rules override --remove`"
-        );
-        reader.warn(1, text);
+        let text = format!("an override of the rule `{rule}` has no effect, because the file has no such rule");
+        reader.warnings.push(Problem { place: lost.place(), text });
     }
 }
 

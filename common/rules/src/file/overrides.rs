@@ -8,7 +8,7 @@ use tollgate_core::rules::problem::{Problem, Problems};
 use tollgate_core::rules::{DescriptorSpec, Matches, TimedEnd, TimedEntry};
 
 use super::exceptions::{Exception, read_end};
-use super::patterns::read_matches;
+use super::patterns::{entry_network, read_matches};
 use super::unverified::warn_unverified;
 use crate::display;
 use crate::yaml::{Fields, YamlReader, scalar};
@@ -46,7 +46,7 @@ pub enum OverrideEffect {
     Listed {
         /// True for the deny list, false for the allow list.
         denies: bool,
-        /// Names and values.
+        /// Names and values. A network such as `10.0.0.0/8` means its addresses.
         values: Vec<(String, String)>,
     },
 }
@@ -78,8 +78,12 @@ pub fn overrides_text(overrides: &[Override]) -> String {
             }
             OverrideEffect::Listed { denies, values } => {
                 let list = if *denies { "deny" } else { "allow" };
+                let pattern = |value: &str| match entry_network(value) {
+                    Some(network) => json!({ "cidr": network.to_string() }),
+                    None => value.into(),
+                };
                 let values: serde_json::Map<_, _> =
-                    values.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
+                    values.iter().map(|(name, value)| (name.clone(), pattern(value))).collect();
                 json!({ list: values })
             }
         };
@@ -91,6 +95,13 @@ pub fn overrides_text(overrides: &[Override]) -> String {
         let _ = writeln!(text, "- {fields}");
     }
     text
+}
+
+/// Returns the position of an override in the text of [`overrides_text`], by the place of a problem with it.
+#[must_use]
+pub fn override_at(place: &str) -> Option<usize> {
+    let line: usize = place.strip_prefix(FILE)?.strip_prefix(':')?.parse().ok()?;
+    line.checked_sub(1)
 }
 
 /// Parses the text of [`overrides_text`].
@@ -139,6 +150,25 @@ pub(super) fn overrides_of_file(text: &str, known: &[DescriptorSpec]) -> FileOve
     read
 }
 
+impl OverrideEffect {
+    /// Creates an entry of a list. The order of the values, and the spelling of a network, make no other entry.
+    #[must_use]
+    pub fn listed(denies: bool, mut values: Vec<(String, String)>) -> Self {
+        for (_, value) in &mut values {
+            *value = entry_network(value).map_or_else(|| std::mem::take(value), |network| network.to_string());
+        }
+        values.sort();
+        Self::Listed { denies, values }
+    }
+}
+
+impl RuleOverride {
+    /// Returns the place for problems.
+    pub(super) fn place(&self) -> String {
+        format!("{FILE}:{}", self.exception.line)
+    }
+}
+
 impl FileOverrides {
     /// Returns the overrides of a rule.
     pub(super) fn of_rule<'a>(&'a self, rule: &'a str) -> impl Iterator<Item = &'a RuleOverride> {
@@ -183,9 +213,13 @@ fn read_effect(reader: &mut YamlReader<'_>, fields: &Fields<'_>) -> Option<Overr
     let list = [("deny", true), ("allow", false)];
     if let Some((node, denies)) = list.iter().find_map(|(name, denies)| Some((fields.get(name)?, *denies))) {
         let entry = reader.mapping(node, "an override");
-        let values =
-            entry.iter().filter_map(|(name, node)| Some((name.to_owned(), scalar(node)?.to_owned()))).collect();
-        return Some(OverrideEffect::Listed { denies, values });
+        let mut values = Vec::new();
+        for (name, node) in entry.iter() {
+            let network =
+                if scalar(node).is_none() { reader.fields(node, "an override", &["cidr"]).get("cidr") } else { None };
+            values.extend(scalar(network.unwrap_or(node)).map(|value| (name.to_owned(), value.to_owned())));
+        }
+        return Some(OverrideEffect::listed(denies, values));
     }
     let of = [("key", false), ("tier", true)];
     let of = of.iter().find_map(|(name, is_tier)| Some((fields.get(name)?, *is_tier)));

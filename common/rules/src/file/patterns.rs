@@ -49,6 +49,16 @@ pub(super) fn read_matches(
     matches
 }
 
+/// Returns the network that a value of a list entry beside a file names; a network with an address inside is none.
+pub(super) fn entry_network(value: &str) -> Option<IpNet> {
+    value.parse::<IpNet>().ok().filter(|network| *network == network.trunc())
+}
+
+/// Returns the pattern of a value of a list entry beside a file: a network, or as in a file.
+pub(super) fn entry_pattern(value: &str) -> Pattern {
+    entry_network(value).map_or_else(|| Pattern::parse(value), Pattern::Cidr)
+}
+
 /// Reads a text, a list of patterns of which any may match, or a named form.
 pub(super) fn read_pattern(reader: &mut YamlReader<'_>, node: &Node<'_>, name: &str) -> Option<Pattern> {
     if scalar(node).is_some() {

@@ -6,14 +6,15 @@
 
 use std::sync::Arc;
 
+use super::callers::{check_keys, warn_unverified_override};
 use super::exceptions::{Exception, read_exceptions};
 use super::overrides::RuleOverride;
 use super::quota_factor::QuotaFactor;
+use super::regions::one_quota;
 use super::tiers::FileContext;
-use crate::request_values::warn_unmet_text;
 use crate::settings::{Layer, Located, WithoutEffect, complete_global, global_defaults, refuse_not_global, resolve};
 use crate::yaml::{Fields, YamlReader, line_of};
-use tollgate_core::rules::{DescriptorSpec, LimitPolicy, Quota, Rule, Scope, TimedCallers, TimedException};
+use tollgate_core::rules::{LimitPolicy, Quota, Rule, Scope, TimedCallers, TimedException};
 
 /// Builder of a rule's policies, which reports each problem once.
 struct PolicyBuilder<'a, 'f> {
@@ -27,6 +28,8 @@ struct PolicyBuilder<'a, 'f> {
     tiers: Vec<Exception>,
     reported: Vec<(usize, String)>,
     without_effect: WithoutEffect,
+    /// Remedy after that of a problem.
+    remedy: &'static str,
 }
 
 /// A rule's own settings, and those that it inherits.
@@ -71,7 +74,8 @@ pub(super) fn read_policies(
     };
     let (timed, tiers): (Vec<_>, Vec<_>) = tiers.into_iter().partition(|tier| tier.end.is_some());
     let (reported, without_effect) = (Vec::new(), WithoutEffect::default());
-    let mut builder = PolicyBuilder { reader, fields, context, own, defaults, tiers, reported, without_effect };
+    let mut builder =
+        PolicyBuilder { reader, fields, context, own, defaults, tiers, reported, without_effect, remedy: "" };
     let Some(base) = builder.base() else { return };
     let policy = builder.resolve(&base, fields.line(), "");
     rule.by_tier = builder.by_tier();
@@ -81,13 +85,8 @@ pub(super) fn read_policies(
         builder.add_timed_tier(tier, rule);
     }
     let name = rule.name.clone();
-    for RuleOverride { is_tier, exception, .. } in context.overrides.of_rule(&name) {
-        if *is_tier {
-            builder.add_timed_tier(exception, rule);
-        } else {
-            let before = keys.iter().find(|key| key.name == exception.name);
-            builder.add_key(&base, before, exception, rule);
-        }
+    for known in context.overrides.of_rule(&name) {
+        builder.add_override(&base, &keys, known, rule);
     }
     rule.policy = policy.unwrap_or_default();
     builder.without_effect.warn(builder.reader);
@@ -102,29 +101,6 @@ fn check_unlimited(reader: &mut YamlReader<'_>, own: &Layer, exceptions: &[&Laye
         for (field, line) in layer.without_effect_if_unlimited() {
             reader
                 .refuse(line, format!("`quota: unlimited` counts nothing and takes no {field}; remove one of the two"));
-        }
-    }
-}
-
-fn check_keys(
-    reader: &mut YamlReader<'_>,
-    fields: &Fields<'_>,
-    keys: &[Exception],
-    rule: &Rule,
-    known: &[DescriptorSpec],
-) {
-    if let Some(node) = fields.get("keys").filter(|_| fields.get("per").is_some() && rule.per.is_empty()) {
-        let text = "`keys` are values of the first descriptor of `per`, and there is none; write `per`";
-        reader.refuse(line_of(node), text);
-    }
-    for Exception { line, .. } in keys.iter().filter(|key| key.name.contains(['*', '?'])) {
-        let text =
-            "a key is one whole value, not a pattern; make those callers a tier, or write a rule with `match` for them";
-        reader.refuse(*line, text);
-    }
-    for Exception { name: key, line, .. } in keys {
-        if let Some(name) = rule.per.first() {
-            warn_unmet_text(reader, *line, name, key, known);
         }
     }
 }
@@ -258,6 +234,26 @@ impl PolicyBuilder<'_, '_> {
         }
     }
 
+    /// Adds an override beside the file. Its problems have its own place, not one of the file.
+    fn add_override(&mut self, base: &OwnAndInherited, keys: &[Exception], known: &RuleOverride, rule: &mut Rule) {
+        let RuleOverride { is_tier, exception, .. } = known;
+        let before = (self.reader.problems.len(), self.reader.warnings.len());
+        self.remedy = "; an override takes all but the quota from its rule, so write a quota that goes with these settings, or publish a file with others first";
+        warn_unverified_override(self.reader, known, rule, &self.context.descriptors);
+        if rule.scope == Scope::Global {
+            self.reader.refuse(exception.line, one_quota("some overrides"));
+        } else if *is_tier {
+            self.add_timed_tier(exception, rule);
+        } else {
+            let of_file = keys.iter().find(|key| key.name == exception.name);
+            self.add_key(base, of_file, exception, rule);
+        }
+        let YamlReader { problems, warnings, .. } = &mut *self.reader;
+        for problem in problems[before.0..].iter_mut().chain(&mut warnings[before.1..]) {
+            problem.place = known.place();
+        }
+    }
+
     /// Returns layers with a multiple of their quota.
     fn scaled(&mut self, layers: OwnAndInherited, factor: Option<QuotaFactor>, line: usize) -> OwnAndInherited {
         let base = quota(&layers).and_then(|quota| quota.value);
@@ -289,7 +285,7 @@ impl PolicyBuilder<'_, '_> {
             Err(Located { value, line }) => (line, value),
         };
         if !self.reported.contains(&fault) {
-            self.reader.refuse(fault.0, format!("{prefix}{}", fault.1));
+            self.reader.refuse(fault.0, format!("{prefix}{}{}", fault.1, self.remedy));
             self.reported.push(fault);
         }
         Err(())

@@ -98,11 +98,6 @@ pub(super) fn check_global(
         return;
     };
     let differs = |other: Option<Quota>| other != Some(policy.quota);
-    let one_quota = |place: &str| {
-        format!(
-            "a rule with `scope: global` has one quota for all callers, of which each region holds a part, and {place} have another one; write a rule with a `match` for them, or `scope: regional`"
-        )
-    };
     if rule.by_tier.iter().any(|(_, of_tier)| differs(of_tier.map(|policy| policy.quota))) {
         refuse(&["tiers", "quota"], one_quota("some tiers"));
     }
@@ -129,4 +124,11 @@ pub(super) fn check_global(
         );
         refuse(&["quota"], text);
     }
+}
+
+/// Returns the refusal of exceptions of a rule with a global scope.
+pub(super) fn one_quota(exceptions: &str) -> String {
+    format!(
+        "a rule with `scope: global` has one quota for all callers, of which each region holds a part, and {exceptions} have another one; write a rule with a `match` for them, or `scope: regional`"
+    )
 }

@@ -9,6 +9,8 @@ use crate::yaml::YamlReader;
 use tollgate_core::regions::RegionFloorRatio;
 use tollgate_core::rules::{DescriptorSource, DescriptorSpec, Rule, TIER};
 
+pub(super) const NO_TIER: &str = "there is no descriptor `tier`, so only a call that names its tier itself is in one; declare it, such as `tier: { jwt: tier, default: free }`";
+
 /// Parts of the files that apply to every rule, and those of the file whose rules are read.
 #[derive(Default)]
 pub(super) struct FileContext {
@@ -47,8 +49,7 @@ impl FileContext {
     /// Warns when no caller can be in a tier: the descriptor `tier` must exist, be verified, and have known values.
     pub(super) fn check_tiers(&self, reader: &mut YamlReader<'_>, line: usize) {
         let Some(spec) = find(&self.descriptors, TIER) else {
-            let text = "there is no descriptor `tier`, so only a call that names its tier itself is in one; declare it, such as `tier: { jwt: tier, default: free }`";
-            reader.warn(line, text);
+            reader.warn(line, NO_TIER);
             return;
         };
         warn_unverified(reader, line, "`tier` rests on", TIER, &self.descriptors);

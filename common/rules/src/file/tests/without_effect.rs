@@ -41,13 +41,12 @@ fn a_setting_that_some_policy_follows_is_not_reported() {
         "rules: [{ name: a, per: [ip], quota: 100/min, leases: on }]",
         "rules: [{ name: a, per: [ip], quota: 100/min, consistency: eventual, leases: off }]",
         "defaults: { leases: on }\nrules: [{ name: a, per: [ip], quota: 9/min, consistency: eventual }]",
-        "rules: [{ name: a, per: [ip], quota: 100/min, leases: on, keys: { k: { consistency: eventual } } }]",
-        "rules: [{ name: a, per: [ip], quota: 100/min, consistency: eventual, leases: on, keys: { k: { consistency: bounded } } }]",
+        "rules: [{ name: a, per: [ip], quota: 100/min, leases: on, keys: { 10.0.0.1: { consistency: eventual } } }]",
+        "rules: [{ name: a, per: [ip], quota: 100/min, consistency: eventual, leases: on, keys: { 10.0.0.1: { consistency: bounded } } }]",
     ] {
         assert_eq!(warnings(yaml), [""; 0], "{yaml}");
     }
-    let of_key =
-        "rules:\n- name: a\n  per: [ip]\n  quota: 100/min\n  keys:\n    k: { consistency: eventual, leases: on }";
+    let of_key = "rules:\n- name: a\n  per: [ip]\n  quota: 100/min\n  keys:\n    10.0.0.1: { consistency: eventual, leases: on }";
     assert_eq!(warnings(of_key).len(), 1);
     assert!(warnings(of_key)[0].starts_with("rules.yaml:6: `leases: on`"), "{:?}", warnings(of_key));
 }
