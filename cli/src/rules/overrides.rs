@@ -32,7 +32,7 @@ pub(crate) struct OverrideArgs {
     #[arg(required_unless_present = "remove")]
     quota: Option<String>,
     /// Rule, if several count by that descriptor; may be repeated [default with --remove: all rules]
-    #[arg(long = "rule", value_name = "NAME")]
+    #[arg(id = "rule", long = "rule", value_name = "NAME")]
     of_rules: Vec<String>,
     #[command(flatten)]
     timed: TimedChangeArgs,
@@ -79,10 +79,10 @@ struct EntryArgs {
 #[derive(clap::Args)]
 struct TimedChangeArgs {
     /// Time until the end, such as 30min, 1h or 7d
-    #[arg(long = "for", value_name = "DURATION", value_parser = duration_ms, conflicts_with = "remove", required_unless_present_any = ["remove", "until"])]
+    #[arg(id = "for", long = "for", value_name = "DURATION", value_parser = duration_ms, conflicts_with = "remove", required_unless_present_any = ["remove", "until"])]
     for_ms: Option<u64>,
     /// End, such as 2026-12-01T12:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = display::parse_utc, conflicts_with_all = ["remove", "for_ms"])]
+    #[arg(long, value_name = "TIME", value_parser = display::parse_utc, conflicts_with_all = ["remove", "for"])]
     until: Option<Timestamp>,
     /// Reason, which `rules overrides` and explanations show
     #[arg(long, value_name = "TEXT", value_parser = short_text)]

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use tollgate_core::clock::Timestamp;
 use tollgate_core::counter::{Charge, ChargeMode, ChargeResult, CounterId};
 
+use super::facts::UnnamedUnits;
+
 /// Accounts of one agent.
 #[derive(Default)]
 pub(crate) struct Accounts {
@@ -14,7 +16,7 @@ pub(crate) struct Accounts {
     /// Units by counter and instant that were charged late and stand for no call, where the agent may lease.
     pub(crate) spare: HashMap<(CounterId, Timestamp), i64>,
     /// Units of settlements without a decision.
-    pub(crate) unnamed: HashMap<CounterId, i64>,
+    pub(crate) unnamed: UnnamedUnits,
     /// Counters of slots whose release failed, or that were given back: it is not known if the slot is free.
     pub(crate) uncertain: BTreeSet<CounterId>,
 }

@@ -1,6 +1,6 @@
 //! The facts that several invariants share: all rule sets, and the charges that a call means under one of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tollgate::{Call, RuleSet, Source};
@@ -23,6 +23,10 @@ pub(crate) struct Applied {
     pub(crate) counter: CounterId,
     pub(crate) cost: u64,
 }
+
+/// Units of the settlements without a decision that one agent was asked for, by counter.
+#[derive(Default)]
+pub(crate) struct UnnamedUnits(HashMap<CounterId, i64>);
 
 impl Facts {
     pub(crate) fn new(rules: Vec<RuleSet>, counters_max: usize) -> Self {
@@ -85,6 +89,11 @@ impl Facts {
     }
 }
 
+/// Returns true if a correction is a settlement without a decision.
+pub(crate) fn is_unnamed(corrected: &CorrectedCall<'_>) -> bool {
+    corrected.units.is_some() && corrected.decided.is_none()
+}
+
 /// Returns true if the store decided the rules of a call that it decides at all. The rule that the answer shows tells
 /// nothing about the others if it is eventual.
 pub(crate) fn is_by_store(answered: &AnsweredCall<'_>) -> bool {
@@ -93,6 +102,19 @@ pub(crate) fn is_by_store(answered: &AnsweredCall<'_>) -> bool {
         answered.ticket.is_some() && answered.error.is_none()
     } else {
         answered.decision.source == Source::Store
+    }
+}
+
+impl UnnamedUnits {
+    /// Enters the units of a correction. Returns true if the agent may drop some: without a decision, it charges at most one quota
+    /// in a window.
+    pub(crate) fn may_drop(&mut self, corrected: &CorrectedCall<'_>, applied: &Applied, units: i64) -> bool {
+        if !is_unnamed(corrected) {
+            return false;
+        }
+        let asked = self.0.entry(applied.counter).or_default();
+        *asked = asked.saturating_add(units.max(0));
+        u64::try_from(*asked).is_ok_and(|units| units > applied.policy.quota.units())
     }
 }
 

@@ -252,13 +252,8 @@ impl Ledger {
             if corrected.units.is_none() && corrected.error.is_some() {
                 accounts.uncertain.insert(applied.counter);
             }
-            // Settlements without a decision charge one quota in a window, and the rest is dropped.
-            if corrected.units.is_some() && corrected.decided.is_none() {
-                let unnamed = accounts.unnamed.entry(applied.counter).or_default();
-                *unnamed = unnamed.saturating_add(units.max(0));
-                if u64::try_from(*unnamed).is_ok_and(|units| units > applied.policy.quota.units()) {
-                    accounts.uncertain.insert(applied.counter);
-                }
+            if accounts.unnamed.may_drop(corrected, &applied, units) {
+                accounts.uncertain.insert(applied.counter);
             }
             let was_asked = corrected.charges.iter().any(|charge| charge.counter == applied.counter);
             // Units to give back are given back by the store, or at once if it was never told of them.
