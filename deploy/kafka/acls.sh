@@ -13,6 +13,7 @@ allow aggregator --operation Read --topic calls --topic presence --topic rules -
 #   allow aggregator --operation Create --operation Read --operation Write --operation DescribeConfigs --topic ledger --topic usage
 
 allow operator --operation Read --operation Write --topic rules
-allow operator --operation Describe --topic calls --topic signals --topic presence
+allow operator --operation Read --topic presence
+allow operator --operation Describe --topic calls --topic signals
 
 allow agent --allow-principal User:aggregator --allow-principal User:operator --operation DescribeConfigs --topic calls

@@ -40,5 +40,6 @@ pub(crate) fn heartbeat(id: &str, epoch: Timestamp) -> Presence {
         emergency: None,
         resets: Vec::new(),
         rules_refusal: "".into(),
+        rules_published: false,
     }
 }

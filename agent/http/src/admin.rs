@@ -78,7 +78,7 @@ fn problems<S: ChargeStore>(agent: &Agent<S>, certificate: Option<&CertificateWa
         let trouble = agent.store_servers().into_iter().find_map(|server| server.trouble);
         let why =
             trouble.unwrap_or_else(|| "it does not answer in time; remedy: check its load and the network".to_owned());
-        format!("{why}; until then, signals or `on_failure` decide")
+        format!("{why}; while it does not decide, signals or `on_failure` do")
     });
     let digest_key = engine.do_digest_keys_differ().then(|| {
         let why = "agents that share this Redis have different digest keys, and each key admits a whole quota; start all with the same --digest-key-file";

@@ -29,6 +29,7 @@ fn heartbeat(agent: u32, now: Timestamp) -> Presence {
         emergency: None,
         resets: Vec::new(),
         rules_refusal: "".into(),
+        rules_published: false,
         dropped_rows: 0,
         leaving: false,
         http: "".into(),

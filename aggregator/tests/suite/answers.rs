@@ -184,6 +184,7 @@ fn heartbeat(now: Timestamp) -> Presence {
         emergency: Some(EmergencySwitch { quota: "10/s".parse().ok(), changed_at: now }),
         resets: Vec::new(),
         rules_refusal: "an unknown setting".into(),
+        rules_published: true,
     }
 }
 

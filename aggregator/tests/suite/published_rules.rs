@@ -44,6 +44,7 @@ fn heartbeat(id: &str, generation: u64, rules_refusal: &str, clock: Timestamp) -
         emergency: None,
         resets: Vec::new(),
         rules_refusal: rules_refusal.into(),
+        rules_published: id != "own",
     }
 }
 
@@ -101,13 +102,7 @@ async fn agents_that_lag_and_exceptions_until_their_end_are_told() {
     assert!(limit.contains("tier gold: 90/min") && limit.contains("tier free: 5/min"), "as they are now: {limit}");
 
     let mut presence = bus.writer(Topic::Presence);
-    let file_read_at = now.as_ms();
-    let agents = [
-        ("behind", 0, ""),
-        ("newest", 1, ""),
-        ("own", file_read_at, ""),
-        ("refusing", 0, "`quota` has an unknown unit"),
-    ];
+    let agents = [("behind", 0, ""), ("newest", 1, ""), ("own", 7, ""), ("refusing", 0, "`quota` has an unknown unit")];
     for (id, generation, refusal) in agents {
         presence.append(0, heartbeat(id, generation, refusal, now).encode(), 0).expect("there is room");
     }

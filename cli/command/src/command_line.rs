@@ -28,12 +28,12 @@ pub fn positive(text: &str) -> Result<NonZeroU32, &'static str> {
     text.parse().map_err(|_| "write a whole number from 1 to 4294967295")
 }
 
-/// Gives each flag the variable of its name. Empty variables are ignored, because container and environment files unset a
+/// Gives each flag the variable of its name, unless it hides it (`hide_env`). Empty variables are ignored, because container and environment files unset a
 /// variable that way.
 #[must_use]
 pub fn with_variables(command: Command) -> Command {
     let with_variable = |arg: Arg| {
-        if arg.get_env().is_some() || arg.get_long().is_none() {
+        if arg.get_env().is_some() || arg.get_long().is_none() || arg.is_hide_env_set() {
             return arg;
         }
         let variable = variable(arg.get_id().as_str());

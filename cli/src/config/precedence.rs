@@ -10,7 +10,7 @@ use tollgate_command::{command_line, secret};
 
 use super::file::ConfigFile;
 
-/// The commands whose flags are keys of the file; those of published rules are below `rules`.
+/// The commands whose flags are keys of the file, unless they have no variable; those of published rules are below `rules`.
 const CONFIGURED: [&str; 14] = [
     "agent",
     "aggregator",
@@ -53,7 +53,7 @@ pub(super) fn key(long: &str) -> String {
 fn keys(command: &Command) -> BTreeMap<String, ArgAction> {
     let mut found: BTreeMap<_, _> = command.get_subcommands().flat_map(keys).collect();
     if CONFIGURED.contains(&command.get_name()) {
-        let flags = command.get_arguments();
+        let flags = command.get_arguments().filter(|arg| !arg.is_hide_env_set());
         found.extend(flags.filter_map(|arg| Some((key(arg.get_long()?), arg.get_action().clone()))));
     }
     found
@@ -62,8 +62,8 @@ fn keys(command: &Command) -> BTreeMap<String, ArgAction> {
 /// Makes the file's values the defaults of the configured commands.
 fn with_defaults(command: Command, file: &ConfigFile) -> Command {
     let with_default = |arg: Arg| match arg.get_long().and_then(|long| file.settings.get(&key(long))) {
-        Some(setting) => arg.default_values(setting.values.clone()),
-        None => arg,
+        Some(setting) if !arg.is_hide_env_set() => arg.default_values(setting.values.clone()),
+        _ => arg,
     };
     let is_configured = CONFIGURED.contains(&command.get_name());
     let command = if is_configured { command.mut_args(with_default) } else { command };

@@ -7,7 +7,6 @@ use tollgate_command::exit::{Exit, Usage};
 use tollgate_command::output;
 use tollgate_core::messages::rules::{COMMENT_LEN_MAX, Published};
 
-use super::diff::difference_table;
 use super::draft::Draft;
 use super::published::{KeptPublication, PublishedRules, author};
 
@@ -33,8 +32,9 @@ impl ChangeArgs {
         self.author.clone().unwrap_or_else(author)
     }
 
-    /// Prints the difference between the rules in force and the new ones, with the warnings of what changes, asks on a terminal, and publishes. `what` is the
-    /// subject of the last line, such as the name of a file. Without a comment of the user, `comment` is kept.
+    /// Prints the difference between the rules in force and the new ones, and the warnings about what changes; asks on a terminal,
+    /// and publishes. `what` is the subject of the last line, such as the name of a file. Without a comment of the user, `comment`
+    /// is kept.
     pub(super) fn publish(
         &self,
         place: &mut PublishedRules,
@@ -48,10 +48,9 @@ impl ChangeArgs {
         for warning in draft.warnings(place, from.as_ref().ok()) {
             output::note(format_args!("warning: {warning}"));
         }
-        let Draft { rules, published, .. } = draft;
         let is_changed = match &from {
             Ok(from) => {
-                let difference = difference_table(from, &rules);
+                let difference = draft.difference(from);
                 match (&difference, before) {
                     (Some(table), _) => output::say(table)?,
                     (None, Some(before)) => {
@@ -76,7 +75,7 @@ impl ChangeArgs {
             bail!("nothing is published; the rules in force stay in force");
         }
         let comment = self.comment.clone().unwrap_or_else(|| comment.to_owned());
-        let generation = place.publish(Published { author: self.author(), comment, ..published })?;
+        let generation = place.publish(Published { author: self.author(), comment, ..draft.published })?;
         output::say(format_args!("{what}: published as generation {generation}"))?;
         Ok(Exit::Done)
     }

@@ -137,11 +137,17 @@ fn note(field: &str, from: Option<&str>, to: Option<&str>) -> &'static str {
         "" if to.is_none() => "removed",
         "" => "added",
         "quota" => raised_or_lowered(from, to),
+        "algorithm" if is_bucket(from) && !is_bucket(to) => "counts start high",
         "algorithm" => "counts are carried over",
         "slot_by" | "per" => "counters start anew",
         "order" => "of equally specific rules of a group the first counts",
         _ => "",
     }
+}
+
+/// Returns true if an algorithm knows the level of a bucket, and not when its units were admitted.
+fn is_bucket(algorithm: Option<&str>) -> bool {
+    algorithm.is_some_and(|algorithm| algorithm.ends_with("_bucket"))
 }
 
 fn raised_or_lowered(from: Option<&str>, to: Option<&str>) -> &'static str {

@@ -1,12 +1,16 @@
-//! Rules that a command is about to publish, and the problems with them. An operator never sees the text of overrides, so a
-//! problem names the override and not its line, and the command that ends it.
+//! Rules that a command is about to publish, and the problems with them. Nobody writes the text of overrides by hand, so a problem
+//! names the override and not its line, and the command that ends it.
 
+use std::sync::Arc;
+
+use comfy_table::Table;
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::RuleSet;
 use tollgate_core::rules::problem::{Problem, Problems};
 use tollgate_rules::{Override, OverrideEffect, override_at, overrides_text, read_overrides, read_published};
 
+use super::diff::difference_table;
 use super::override_words::{CallerNames, label, removal_of};
 use super::published::PublishedRules;
 
@@ -16,6 +20,8 @@ pub(super) struct Draft {
     pub(super) published: Published,
     overrides: Vec<Override>,
     changes: Changes,
+    /// Instant at which the overrides were in force.
+    now: Timestamp,
 }
 
 /// Part of the published rules that a command changes.
@@ -38,17 +44,23 @@ impl Draft {
     /// Returns a new file with the overrides in force.
     pub(super) fn of_file(place: &PublishedRules, now: Timestamp, name: String, text: String) -> anyhow::Result<Self> {
         let overrides = in_force(place, now)?;
-        Self::new(place, Published { name, text, ..Published::default() }, overrides, Changes::File)
+        Self::new(place, now, Published { name, text, ..Published::default() }, overrides, Changes::File)
     }
 
     /// Returns the file in force with other overrides, of which the last ones, of this number, are new.
-    pub(super) fn of_overrides(place: &PublishedRules, overrides: Vec<Override>, new: usize) -> anyhow::Result<Self> {
+    pub(super) fn of_overrides(
+        place: &PublishedRules,
+        now: Timestamp,
+        overrides: Vec<Override>,
+        new: usize,
+    ) -> anyhow::Result<Self> {
         let Published { name, text, .. } = place.find(None)?.published.clone();
-        Self::new(place, Published { name, text, ..Published::default() }, overrides, Changes::Overrides(new))
+        Self::new(place, now, Published { name, text, ..Published::default() }, overrides, Changes::Overrides(new))
     }
 
     fn new(
         place: &PublishedRules,
+        now: Timestamp,
         file: Published,
         overrides: Vec<Override>,
         changes: Changes,
@@ -58,7 +70,12 @@ impl Draft {
         let new = changes.new_overrides();
         let rules = rules
             .map_err(|Problems { problems }| Problems { problems: in_words(place, &overrides, new, &problems) })?;
-        Ok(Self { rules, published, overrides, changes })
+        Ok(Self { rules, published, overrides, changes, now })
+    }
+
+    /// Returns the difference to the rules in force as a table; none without one. What has ended is no difference.
+    pub(super) fn difference(&self, from: &RuleSet) -> Option<Table> {
+        difference_table(&unended(from, self.now), &unended(&self.rules, self.now))
     }
 
     /// Returns the warnings of what the command changes, given the rules in force if they can be read.
@@ -97,6 +114,16 @@ impl Draft {
             (before != after).then(|| Problem { place: label(known), text })
         })
     }
+}
+
+/// Returns rules without the exceptions and list entries that have ended.
+fn unended(set: &RuleSet, now: Timestamp) -> RuleSet {
+    let mut set = set.clone();
+    set.lists.timed.retain(|entry| entry.end.until > now);
+    for rule in set.rules.iter_mut().filter(|rule| !rule.timed.is_empty()) {
+        Arc::make_mut(rule).timed.retain(|exception| exception.end.until > now);
+    }
+    set
 }
 
 /// Returns the overrides in force at this instant.

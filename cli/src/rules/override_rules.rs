@@ -18,7 +18,12 @@ pub(super) fn rules_for(set: &RuleSet, name: &str, named: &[String]) -> anyhow::
         }
     }
     match &all[..] {
-        _ if !named.is_empty() => Ok(named.to_vec()),
+        _ if !named.is_empty() => {
+            let mut named = named.to_vec();
+            named.sort();
+            named.dedup();
+            Ok(named)
+        }
         [only] => Ok(vec![only.clone()]),
         [] => {
             let first = set.rules.iter().filter_map(|rule| rule.per.first()).map(ToString::to_string);
@@ -34,8 +39,8 @@ fn shown(names: &[String]) -> String {
     if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
-/// Returns the known overrides of a caller: those of the named rules; without names, those of all rules that count by the
-/// descriptor, and of rules that are gone.
+/// Returns the known overrides of a caller: those of rules that count by the descriptor, and of rules that are gone; with names,
+/// only those of the named rules.
 pub(super) fn effects_of(
     set: &RuleSet,
     known: Vec<Override>,
@@ -44,7 +49,7 @@ pub(super) fn effects_of(
 ) -> Vec<OverrideEffect> {
     let is_meant = |rule: &String| {
         let known = set.rules.iter().find(|known| *known.name == **rule);
-        if named.is_empty() { known.is_none_or(|rule| has_callers(rule, name)) } else { named.contains(rule) }
+        known.is_none_or(|rule| has_callers(rule, name)) && (named.is_empty() || named.contains(rule))
     };
     let is_of_caller = |effect: &OverrideEffect| match effect {
         OverrideEffect::Quota { rule, is_tier, of, .. } => of == value && *is_tier == (name == TIER) && is_meant(rule),

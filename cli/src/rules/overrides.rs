@@ -29,10 +29,10 @@ pub(crate) struct OverrideArgs {
     #[arg(value_name = "NAME=VALUE", value_parser = caller)]
     caller: (String, String),
     /// Quota such as 5000/min, a factor such as x2, or unlimited
-    #[arg(required_unless_present = "remove")]
+    #[arg(required_unless_present = "remove", conflicts_with = "remove")]
     quota: Option<String>,
     /// Rule, if several count by that descriptor; may be repeated [default with --remove: all rules]
-    #[arg(id = "rule", long = "rule", value_name = "NAME")]
+    #[arg(id = "rule", long = "rule", value_name = "NAME", hide_env = true)]
     of_rules: Vec<String>,
     #[command(flatten)]
     timed: TimedChangeArgs,
@@ -75,20 +75,21 @@ struct EntryArgs {
     timed: TimedChangeArgs,
 }
 
-/// The end of an override, and its publication.
+/// The end of an override, and its publication. What is said of one override has no variable and no key in a settings file
+/// (`hide_env`).
 #[derive(clap::Args)]
 struct TimedChangeArgs {
     /// Time until the end, such as 30min, 1h or 7d
-    #[arg(id = "for", long = "for", value_name = "DURATION", value_parser = duration_ms, conflicts_with = "remove", required_unless_present_any = ["remove", "until"])]
+    #[arg(id = "for", long = "for", hide_env = true, value_name = "DURATION", value_parser = duration_ms, conflicts_with = "remove", required_unless_present_any = ["remove", "until"])]
     for_ms: Option<u64>,
     /// End, such as 2026-12-01T12:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = display::parse_utc, conflicts_with_all = ["remove", "for"])]
+    #[arg(long, hide_env = true, value_name = "TIME", value_parser = display::parse_utc, conflicts_with_all = ["remove", "for"])]
     until: Option<Timestamp>,
     /// Reason, which `rules overrides` and explanations show
-    #[arg(long, value_name = "TEXT", value_parser = short_text)]
+    #[arg(long, hide_env = true, value_name = "TEXT", value_parser = short_text)]
     reason: Option<String>,
     /// End it now
-    #[arg(long)]
+    #[arg(long, hide_env = true)]
     remove: bool,
     #[command(flatten)]
     change: ChangeArgs,
@@ -211,7 +212,7 @@ fn change(
             "{OVERRIDES_LEN_MAX} overrides are in force, and there may be no more; remove some, or write them into the file"
         );
     }
-    let draft = Draft::of_overrides(place, overrides, if timed.remove { 0 } else { effects.len() })?;
+    let draft = Draft::of_overrides(place, now, overrides, if timed.remove { 0 } else { effects.len() })?;
     let done = if timed.remove { "removed: " } else { "" };
     let reason = timed.reason.clone().unwrap_or_default();
     timed.change.publish(place, what, draft, &format!("{done}{}{}", kind(effects), separated(&reason)))

@@ -1,7 +1,7 @@
 //! `tollgate rules publish`: publishes rules files to Kafka, to Redis, or to both.
 //!
-//! The generation is the offset on `rules`, or counts from 1 in a fleet that publishes to Redis alone. Before such a fleet
-//! moves to Kafka, the key of the rules in Redis is deleted: its generations may be higher, and the error says so.
+//! The generation is the offset on `rules`, or counts from 1 in a fleet that publishes to Redis alone. When such a
+//! fleet moves to Kafka, its generations and overrides go on there.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

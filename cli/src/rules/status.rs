@@ -7,8 +7,9 @@ use tollgate_command::exit::Exit;
 use tollgate_command::output::{self, Format, table};
 use tollgate_core::messages::agent_rules::AgentRules;
 use tollgate_core::messages::presence::{GAP_MS_MAX, Presence};
+use tollgate_core::rules::Generation;
 
-use super::published::{PublishedArgs, heard_agents};
+use super::published::PublishedArgs;
 
 /// Shows which agents enforce the newest published rules, and why the others do not
 ///
@@ -24,13 +25,11 @@ pub(crate) struct StatusArgs {
 }
 
 pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
-    let rules = args.place.open_kafka()?;
+    let mut rules = args.place.open_kafka()?;
     let newest = rules.publications().last().map(|kept| kept.generation);
-    let agents = heard_agents(rules.bus(), Duration::from_millis(GAP_MS_MAX));
-    let states: Vec<(&Presence, AgentRules<'_>)> = agents
-        .values()
-        .map(|presence| (presence, AgentRules::of(presence.generation, &presence.rules_refusal, newest)))
-        .collect();
+    let agents = rules.heard_agents(Duration::from_millis(GAP_MS_MAX));
+    let states: Vec<(&Presence, AgentRules<'_>)> =
+        agents.values().map(|presence| (presence, rules_of(presence, newest))).collect();
     let rows = states.iter().map(|(presence, rules)| {
         [presence.id.to_string(), presence.region.to_string(), presence.generation.to_string(), state_text(*rules)]
     });
@@ -46,11 +45,15 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<Exit> {
     Ok(if some_lag { Exit::Failed } else { Exit::Done })
 }
 
+fn rules_of(presence: &Presence, newest: Option<Generation>) -> AgentRules<'_> {
+    AgentRules::of(presence.generation, presence.rules_published, &presence.rules_refusal, newest)
+}
+
 fn state_text(rules: AgentRules<'_>) -> String {
     match rules {
         AgentRules::Refused(reason) => format!("refused: {reason}"),
         AgentRules::Own => "rules of its own".to_owned(),
-        AgentRules::Ahead => "ahead: publish again, which continues above it; or a file with a `version`".to_owned(),
+        AgentRules::Ahead => "ahead: publish again, which continues above it".to_owned(),
         rules => rules.as_str().to_owned(),
     }
 }

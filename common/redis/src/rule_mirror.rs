@@ -112,7 +112,7 @@ impl RuleMirror {
         at: Option<Timestamp>,
         published: &Published,
     ) -> Result<(Generation, u8), StoreError> {
-        let of_agents = if generation.is_none() { self.generation_of_agents().await } else { 0 };
+        let of_agents = if generation.is_none() { self.generation_of_agents().await? } else { 0 };
         let connection = self.link.awaited(&self.key.name).await?;
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let (generation, replaces, at) =
@@ -131,12 +131,25 @@ impl RuleMirror {
     }
 
     /// Returns the newest generation of published rules that live agents have announced; 0 if none is known.
-    async fn generation_of_agents(&self) -> Generation {
+    async fn generation_of_agents(&self) -> Result<Generation, StoreError> {
         let announced = Cmd::zscore(&self.registry.name, format!("\0rules {}", Numbering::Publication.as_str()));
-        let Ok(registry) = self.link.awaited(&self.registry.name).await else { return 0 };
+        let registry = self.link.awaited(&self.registry.name).await?;
         // An entry holds 1 more than the generation, so that its score is negative.
-        let score: Option<i64> = registry.request_at(&self.registry, &announced).await.unwrap_or_default();
-        score.map_or(0, i64::unsigned_abs).saturating_sub(1)
+        let score: Option<i64> = match registry.request_at(&self.registry, &announced).await {
+            // A foreign value: nobody has announced anything.
+            Err(StoreError::Unreadable) => None,
+            score => score?,
+        };
+        Ok(score.map_or(0, i64::unsigned_abs).saturating_sub(1))
+    }
+
+    /// Returns the generation of the published rules, if there are any; connects first if need be.
+    ///
+    /// # Errors
+    /// When Redis does not answer, or refuses.
+    pub async fn newest(&self) -> Result<Option<Generation>, StoreError> {
+        let connection = self.link.awaited(&self.key.name).await?;
+        connection.request_at(&self.key, &Cmd::hget(&self.key.name, "generation")).await
     }
 
     /// The published rules and their generation, if there are any.
@@ -205,7 +218,9 @@ mod tests {
         assert_eq!(other.read().await, Err(StoreError::Unreachable), "no request waits for a connection");
         assert_eq!(other.link.awaited("k").await.map(|_| ()), Ok(()));
         assert_eq!(other.read().await, Ok(None));
-        assert_eq!(one.publish(&published("a")).await, Ok(MirrorOutcome::Published(1)));
+        let first = |name| Published { replaces: Some(0), ..published(name) };
+        assert_eq!(one.publish(&first("a")).await, Ok(MirrorOutcome::Published(1)));
+        assert_eq!(other.publish(&first("b")).await, Ok(MirrorOutcome::Overtaken(1)), "two first publishers at once");
         assert_eq!(one.copy(7, None, &published("b")).await, Ok(7));
         assert_eq!(one.copy(3, None, &published("old")).await, Ok(7));
         assert_eq!(one.copy(7, None, &published("same")).await, Ok(7));

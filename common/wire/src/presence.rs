@@ -25,6 +25,7 @@ pub(super) fn to_wire(presence: &Presence) -> v1::Presence {
         emergency: presence.emergency.as_ref().map(emergency_to_wire),
         resets: presence.resets.iter().map(reset_to_wire).collect(),
         rules_refusal: presence.rules_refusal.to_string(),
+        rules_published: presence.rules_published,
     }
 }
 
@@ -47,6 +48,7 @@ pub(super) fn from_wire(wire: v1::Presence) -> Result<Presence, WireError> {
         emergency: wire.emergency.map(|wire| emergency_from_wire(&wire)).transpose()?,
         resets: wire.resets.iter().map(reset_from_wire).collect(),
         rules_refusal: wire.rules_refusal.into(),
+        rules_published: wire.rules_published,
     })
 }
 

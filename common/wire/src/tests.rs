@@ -111,6 +111,7 @@ fn presence() -> Presence {
         }),
         resets: vec![CounterReset { counter: CounterId::from_u128((1 << 64) + 2), at: Timestamp::from_ms(3) }],
         rules_refusal: "".into(),
+        rules_published: true,
     }
 }
 
@@ -241,7 +242,7 @@ fn the_bytes_of_version_1_are_stable() {
     );
     pinned(
         &presence(),
-        "080112026131180422026575280230053806420d31302e302e302e313a36333739480750016a070809100a18e80770017a140901000000000000001102000000000000001803",
+        "080112026131180422026575280230053806420d31302e302e302e313a36333739480750016a070809100a18e80770017a140901000000000000001102000000000000001803880101",
     );
     pinned(&published(), "0801120a72756c65732e79616d6c1a0972756c65733a205b5d");
 }

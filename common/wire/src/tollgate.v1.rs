@@ -186,6 +186,9 @@ pub struct Presence {
     /// Reason why the agent refused newer rules; empty if it did not.
     #[prost(string, tag = "16")]
     pub rules_refusal: ::prost::alloc::string::String,
+    /// True if the rules in force are published ones, so that their generation can be compared with others.
+    #[prost(bool, tag = "17")]
+    pub rules_published: bool,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CounterReset {

@@ -67,6 +67,7 @@ pub(super) fn heartbeat(id: &str) -> Presence {
         emergency: None,
         resets: Vec::new(),
         rules_refusal: "".into(),
+        rules_published: false,
     }
 }
 

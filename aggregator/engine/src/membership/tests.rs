@@ -25,6 +25,7 @@ fn heartbeat(id: &str, leaving: bool) -> Presence {
         emergency: None,
         resets: Vec::new(),
         rules_refusal: "".into(),
+        rules_published: false,
     }
 }
 

@@ -24,6 +24,8 @@ pub struct AgentState {
     pub region: Arc<str>,
     /// Generation of the rules in force.
     pub generation: Generation,
+    /// True if these rules are published ones.
+    pub rules_published: bool,
     /// Reason why it refused newer rules; empty if it did not.
     pub rules_refusal: Arc<str>,
     /// Store nodes that do not answer it.
@@ -55,6 +57,7 @@ impl Agents {
             let state = AgentState {
                 region: presence.region.clone(),
                 generation: presence.generation,
+                rules_published: presence.rules_published,
                 rules_refusal: presence.rules_refusal.clone(),
                 open_breakers: presence.open_breakers.clone(),
                 clock_offset_ms: ahead - behind,

@@ -230,6 +230,7 @@ impl Worker {
             emergency: None,
             resets: Vec::new(),
             rules_refusal: "".into(),
+            rules_published: false,
         }));
     }
 

@@ -106,7 +106,8 @@ impl V1 {
 }
 
 fn agent(name: &str, heard: Option<&AgentState>, newest: Option<Generation>, sums: &Totals) -> Value {
-    let rules = heard.map(|agent| AgentRules::of(agent.generation, &agent.rules_refusal, newest));
+    let rules =
+        heard.map(|agent| AgentRules::of(agent.generation, agent.rules_published, &agent.rules_refusal, newest));
     let store = heard.map(|agent| if agent.open_breakers.is_empty() { "ok" } else { "down" });
     json!({
         "agent": name,

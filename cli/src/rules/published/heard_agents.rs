@@ -4,19 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_bus::kafka::KafkaBus;
-use tollgate_bus::{Bus, LogReader, ReadFrom, Topic};
+use tollgate_bus::LogReader;
+use tollgate_bus::kafka::KafkaReader;
 use tollgate_core::clock::Stopwatch;
 use tollgate_core::messages::presence::{Presence, Role};
 use tollgate_wire::Record;
 
 const POLL_WAIT: Duration = Duration::from_millis(200);
 const RECORDS_MAX: usize = 10_000;
+/// Time that the reader has to connect.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
-/// Returns the newest heartbeat of each agent that is heard in this time.
-pub(in super::super) fn heard_agents(bus: &KafkaBus, time: Duration) -> BTreeMap<Arc<str>, Presence> {
-    let mut reader = bus.reader(Topic::Presence, &[0], ReadFrom::Next);
-    let (mut agents, listened) = (BTreeMap::new(), Stopwatch::start());
+/// Returns the newest heartbeat of each agent that a reader hears in this time. The time begins when the reader is connected.
+pub(in super::super) fn heard_agents(reader: &mut KafkaReader, time: Duration) -> BTreeMap<Arc<str>, Presence> {
+    let (mut agents, began, mut listened) = (BTreeMap::new(), Stopwatch::start(), Stopwatch::start());
     while listened.elapsed() < time {
         for record in reader.poll(POLL_WAIT, RECORDS_MAX) {
             let Ok(presence) = Presence::decode(&record.payload) else { continue };
@@ -25,6 +26,9 @@ pub(in super::super) fn heard_agents(bus: &KafkaBus, time: Duration) -> BTreeMap
             } else if presence.role == Role::Agent {
                 agents.insert(presence.id.clone(), presence);
             }
+        }
+        if reader.next(0).is_none() && began.elapsed() < CONNECT_WAIT {
+            listened = Stopwatch::start();
         }
     }
     agents

@@ -1,12 +1,14 @@
 //! The topic `rules` as a publisher sees it: the publications that count, those that do not, and what is no longer kept.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::bail;
 use tollgate_bus::kafka::{KafkaBus, KafkaReader, KafkaSettings, KafkaWriter};
 use tollgate_bus::{Bus, BusRecord, LogReader, LogWriter, ReadFrom, Topic};
 use tollgate_core::clock::Stopwatch;
-use tollgate_core::messages::agent_rules::is_publication;
+use tollgate_core::messages::presence::Presence;
 use tollgate_core::messages::rules::{HISTORY_LEN_MAX, PublicationOrder, Published};
 use tollgate_core::messages::signals::Offset;
 use tollgate_core::rules::Generation;
@@ -19,17 +21,21 @@ use super::publication::KeptPublication;
 const KAFKA_WAIT: Duration = Duration::from_secs(5);
 const POLL_WAIT: Duration = Duration::from_millis(200);
 const RECORDS_MAX: usize = 100;
-/// Time for which the first publication of a topic listens to agents, which send a heartbeat each second.
-const FIRST_WAIT: Duration = Duration::from_millis(1_500);
+/// Time for which a publication listens to agents, which send a heartbeat each second.
+const LISTENING_TIME: Duration = Duration::from_millis(1_500);
 /// Length in bytes that librdkafka sends by default, less what it adds.
 const LENGTH_MAX: usize = 990_000;
 /// Maximum number of generations that are skipped.
-const SKIPPED_MAX: u64 = 100_000;
+const SKIPPED_MAX: u64 = 50_000;
+/// Number of publications before which those that are no longer kept were deleted by earlier publishers.
+const DELETED_LEN_MAX: usize = 2;
 
 /// The topic `rules`, read up to its end.
 pub(in super::super) struct KafkaRules {
     bus: KafkaBus,
     reader: KafkaReader,
+    /// Heartbeats of agents since the topic was opened, if the command needs them.
+    heartbeats: Option<KafkaReader>,
     order: PublicationOrder,
     /// Publications that count, with their records, from the oldest on.
     kept: Vec<(KeptPublication, Vec<u8>)>,
@@ -37,30 +43,47 @@ pub(in super::super) struct KafkaRules {
     void: Vec<(Offset, Vec<u8>)>,
 }
 
+/// Use of the topic `rules` by a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum RulesAccess {
+    /// Reads publications.
+    Reads,
+    /// Reads publications and hears the agents that follow them.
+    Hears,
+    /// Publishes, above the generations of the agents that it hears.
+    Publishes,
+}
+
 impl KafkaRules {
-    /// Prepares the topics and reads `rules`. With `writes`, the right to publish is checked, too.
+    /// Prepares the topics and reads `rules`. The rights that the command needs are checked, too: to publish, or to hear agents.
     pub(super) fn open(
         settings: KafkaSettings,
-        writes: bool,
+        access: RulesAccess,
         prepare: impl FnOnce(&KafkaBus) -> anyhow::Result<()>,
     ) -> anyhow::Result<Self> {
         let bus = KafkaBus::new(settings)?;
         // The rights that the command needs are checked when the topics are.
         let reader = bus.reader(Topic::Rules, &[0], ReadFrom::Oldest);
-        if writes {
+        let hears = access != RulesAccess::Reads;
+        let heartbeats = hears.then(|| bus.reader(Topic::Presence, &[0], ReadFrom::Next));
+        if access == RulesAccess::Publishes {
             drop(bus.writer(Topic::Rules));
         }
         prepare(&bus)?;
-        let mut log = Self { bus, reader, order: PublicationOrder::default(), kept: Vec::new(), void: Vec::new() };
-        let Some(end) = log.bus.next_offset(Topic::Rules, 0) else {
-            bail!("Kafka did not tell the end of the topic `rules`; try again");
-        };
-        log.read_to(end)?;
+        let order = PublicationOrder::default();
+        let mut log = Self { bus, reader, heartbeats, order, kept: Vec::new(), void: Vec::new() };
+        log.read_to_end()?;
         Ok(log)
     }
 
-    pub(in super::super) fn bus(&self) -> &KafkaBus {
-        &self.bus
+    /// Returns true if there is no publication.
+    pub(super) fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+
+    /// Returns the newest heartbeat of each agent that is heard in this time.
+    pub(in super::super) fn heard_agents(&mut self, time: Duration) -> BTreeMap<Arc<str>, Presence> {
+        self.heartbeats.as_mut().map(|heartbeats| heard_agents(heartbeats, time)).unwrap_or_default()
     }
 
     /// Returns the publications that are kept, from the oldest on. Those before them may still be in the log.
@@ -69,16 +92,26 @@ impl KafkaRules {
         self.kept[old..].iter().map(|(publication, _)| publication)
     }
 
-    /// Appends a publication, whose generation is above `known`. Returns its generation; none if another one came before it, so
+    /// Appends a publication in place of the newest one. Its generation is above `known` and above that of each live agent, which
+    /// would ignore it otherwise: the topic was made anew, perhaps. Returns its generation; none if another one came before it, so
     /// that it has no effect.
     pub(super) fn publish(
         &mut self,
         published: &Published,
         known: Option<Generation>,
     ) -> anyhow::Result<Option<Generation>> {
+        let newest = |log: &Self| log.kept.last().map(|(kept, _)| kept.generation);
+        let replaces = newest(self);
         let mut log = self.bus.writer(Topic::Rules);
-        // The topic was made anew, perhaps. Agents would ignore a generation that is not above theirs.
-        let known = if self.kept.is_empty() { known.max(self.generation_of_agents()) } else { known };
+        // Generation 0 stands for no publication.
+        let known = known.max(self.generation_of_agents()).unwrap_or_default();
+        // Agents that know publications of a lost topic follow a first one only if it applies whatever is in force. So of two first
+        // publishers, the later one looks for the other here.
+        self.read_to_end()?;
+        if newest(self) != replaces {
+            return Ok(None);
+        }
+        let published = Published { replaces, ..published.clone() };
         self.skip(&mut log, known)?;
         let record = published.encode();
         let length = record.len();
@@ -93,26 +126,30 @@ impl KafkaRules {
             }
             bail!("Kafka did not take the rules within {} s; those in force stay in force", KAFKA_WAIT.as_secs());
         };
+        if offset <= known {
+            bail!(
+                "the rules are on Kafka as generation {offset}, and agents that have generation {known} ignore them; publish again"
+            );
+        }
         self.read_to(offset + 1)?;
         let is_valid = self.publications().any(|publication| publication.generation == offset);
         self.forget_old(&mut log);
         Ok(is_valid.then_some(offset))
     }
 
-    /// Returns the newest generation of published rules in the heartbeats of a second and a half; none if there is none.
-    fn generation_of_agents(&self) -> Option<Generation> {
-        let agents = heard_agents(&self.bus, FIRST_WAIT);
-        agents.values().map(|agent| agent.generation).filter(|generation| is_publication(*generation)).max()
+    /// Returns the newest generation of published rules in the heartbeats of agents; none if there is none.
+    fn generation_of_agents(&mut self) -> Option<Generation> {
+        let agents = self.heard_agents(LISTENING_TIME);
+        agents.values().filter(|agent| agent.rules_published).map(|agent| agent.generation).max()
     }
 
     /// Appends deletions of nothing, until the next record is above a generation.
-    fn skip(&mut self, log: &mut KafkaWriter, known: Option<Generation>) -> anyhow::Result<()> {
+    fn skip(&self, log: &mut KafkaWriter, known: Generation) -> anyhow::Result<()> {
         let next = self.reader.next(0).unwrap_or_default();
-        let missing = known.map_or(0, |known| (known + 1).saturating_sub(next));
+        let missing = (known + 1).saturating_sub(next);
         if missing > SKIPPED_MAX {
             bail!(
-                "agents or Redis have rules of generation {}, and the topic `rules` begins at {next}: it was made anew, or the rules are those of another fleet; delete the key of the rules in Redis, and restart the agents without their state directories",
-                known.unwrap_or_default()
+                "agents or Redis have rules of generation {known}, and the topic `rules` continues at {next}: it was made anew, or the rules are those of another fleet; delete the key of the rules in Redis, and restart the agents without their state directories"
             );
         }
         for number in 0..missing {
@@ -123,15 +160,25 @@ impl KafkaRules {
         Ok(())
     }
 
-    /// Deletes what is no longer kept: first the records without effect, which a reader that finds one first would follow.
+    /// Deletes what is no longer kept: first the records without effect, which a reader that finds one first would follow. What stays
+    /// is deleted by the next publisher.
     fn forget_old(&mut self, log: &mut KafkaWriter) {
         let old = self.kept.len().saturating_sub(HISTORY_LEN_MAX);
-        let void = self.void.drain(..).map(|(_, payload)| payload);
-        for payload in void.chain(self.kept.drain(..old).map(|(_, payload)| payload)) {
-            // What stays is deleted by the next publisher.
+        let old: Vec<_> = self.kept.drain(..old).collect();
+        let old = &old[old.len().saturating_sub(DELETED_LEN_MAX)..];
+        let first = old.first().map_or(0, |(publication, _)| publication.generation);
+        let void = self.void.drain(..).filter(|(offset, _)| *offset >= first).map(|(_, payload)| payload);
+        for payload in void.chain(old.iter().map(|(_, payload)| payload.clone())) {
             let _ = log.forget(0, payload);
         }
         log.flush(KAFKA_WAIT);
+    }
+
+    fn read_to_end(&mut self) -> anyhow::Result<()> {
+        let Some(end) = self.bus.next_offset(Topic::Rules, 0) else {
+            bail!("Kafka did not tell the end of the topic `rules`; try again");
+        };
+        self.read_to(end)
     }
 
     fn read_to(&mut self, end: Offset) -> anyhow::Result<()> {
@@ -172,24 +219,23 @@ mod tests {
     fn the_last_publications_are_kept_and_older_ones_are_deleted() {
         let kafka = Kafka::start();
         let settings = || KafkaSettings::new(&kafka.brokers()).partitioned(1);
-        let open = || KafkaRules::open(settings(), true, |bus| Ok(bus.prepare(START_WAIT)?)).expect("Kafka");
-        let of = |number: usize, replaces| Published { replaces, ..Published::new(number.to_string(), "rules: []") };
+        let open =
+            || KafkaRules::open(settings(), RulesAccess::Publishes, |bus| Ok(bus.prepare(START_WAIT)?)).expect("Kafka");
+        let of = |number: usize| Published::new(number.to_string(), "rules: []");
         let (mut one, mut other) = (open(), open());
-        let mut newest = None;
-        for number in 0..HISTORY_LEN_MAX + 3 {
-            newest = one.publish(&of(number, newest), None).expect("Kafka");
-            assert!(newest.is_some(), "{number}");
-        }
-        assert_eq!(
-            other.publish(&of(99, newest.map(|newest| newest - 1)), None).expect("Kafka"),
-            None,
-            "it was made for other rules"
-        );
+        let generations: Vec<_> = (0..HISTORY_LEN_MAX + 3)
+            .map(|number| one.publish(&of(number), None).expect("Kafka").expect("a generation"))
+            .collect();
+        assert_eq!(generations[0], 1);
+        let gaps: Vec<_> = generations.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let deleted = gaps.iter().max().expect("gaps") - 1;
+        assert!(deleted <= DELETED_LEN_MAX as u64, "each is deleted at most twice: {gaps:?}");
+        assert_eq!(other.publish(&of(99), None).expect("Kafka"), None, "it was made for no rules");
         let names = |log: &KafkaRules| log.publications().map(|kept| kept.published.name.clone()).collect::<Vec<_>>();
         let last: Vec<String> = (3..HISTORY_LEN_MAX + 3).map(|number| number.to_string()).collect();
         assert_eq!((names(&one), names(&other)), (last.clone(), last.clone()));
         assert_eq!(names(&open()), last);
-        let above = newest.map(|newest| newest + 20);
-        assert_eq!(open().publish(&of(100, newest), above).expect("Kafka"), above.map(|above| above + 1));
+        let above = generations.last().expect("generations") + 20;
+        assert_eq!(open().publish(&of(100), Some(above)).expect("Kafka"), Some(above + 1));
     }
 }

@@ -5,6 +5,5 @@ mod heard_agents;
 mod kafka_log;
 mod published_rules;
 
-pub(super) use heard_agents::heard_agents;
 pub(super) use publication::{KeptPublication, author, utc};
 pub(super) use published_rules::{PublishedArgs, PublishedRules};

@@ -14,7 +14,7 @@ use tollgate_core::messages::rules::Published;
 use tollgate_core::rules::Generation;
 use tollgate_redis::{MirrorOutcome, RuleMirror};
 
-use super::kafka_log::KafkaRules;
+use super::kafka_log::{KafkaRules, RulesAccess};
 use super::publication::{KeptPublication, utc};
 
 const REDIS_WAIT: Duration = Duration::from_secs(3);
@@ -45,11 +45,14 @@ impl PublishedArgs {
         // An address that nobody can use is refused before anything is published.
         let mirror = self.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
         let kafka = self.kafka.settings();
-        let kafka = kafka.map(|kafka| KafkaRules::open(kafka, writes, |bus| self.kafka.prepare(bus))).transpose()?;
+        let access = if writes { RulesAccess::Publishes } else { RulesAccess::Reads };
+        let kafka = kafka.map(|kafka| KafkaRules::open(kafka, access, |bus| self.kafka.prepare(bus))).transpose()?;
         let runtime = Runtime::new().context("cannot start threads")?;
         let kept = match (&kafka, &mirror) {
-            (Some(kafka), _) => kafka.publications().cloned().collect(),
-            (None, Some(mirror)) => runtime.block_on(from_redis(mirror))?,
+            (Some(kafka), None) => kafka.publications().cloned().collect(),
+            (Some(kafka), Some(_)) if !kafka.is_empty() => kafka.publications().cloned().collect(),
+            // The topic is new: the fleet had Redis alone, or Kafka has lost it. Agents still enforce what Redis holds.
+            (_, Some(mirror)) => runtime.block_on(from_redis(mirror))?,
             (None, None) => {
                 let text =
                     "name where the rules are published: --kafka BROKERS, or --redis URL in a fleet without Kafka";
@@ -63,7 +66,7 @@ impl PublishedArgs {
     pub(in super::super) fn open_kafka(&self) -> anyhow::Result<KafkaRules> {
         let text = "agents report their rules on Kafka: name it with --kafka BROKERS; in a fleet without Kafka, `generation` and `rules_error` of each agent's /healthz tell them";
         match self.kafka.settings() {
-            Some(settings) => KafkaRules::open(settings, false, |bus| self.kafka.prepare(bus)),
+            Some(settings) => KafkaRules::open(settings, RulesAccess::Hears, |bus| self.kafka.prepare(bus)),
             None => bail!(Usage(text.to_owned())),
         }
     }
@@ -95,10 +98,13 @@ impl PublishedRules {
     /// Publishes rules in place of those in force; returns their generation. If others were published since the place was
     /// opened, nothing changes.
     pub(in super::super) fn publish(&mut self, published: Published) -> anyhow::Result<Generation> {
-        let replaces = self.in_force().map(|kept| kept.generation);
-        let published = Published { replaces, ..published };
         if let Some(kafka) = &mut self.kafka {
-            let in_redis = self.mirror.as_ref().and_then(|mirror| self.runtime.block_on(newest_in_redis(mirror)));
+            let in_redis = self.mirror.as_ref().map(|mirror| self.runtime.block_on(newest_in_redis(mirror)));
+            let in_redis = match in_redis.transpose() {
+                // The copy tells the fault.
+                Err(_) if !kafka.is_empty() => None,
+                in_redis => in_redis?.flatten(),
+            };
             let generation = kafka.publish(&published, in_redis)?;
             self.kept = kafka.publications().cloned().collect();
             let Some(generation) = generation else { bail!(overtaken(self.kept.last())) };
@@ -108,6 +114,7 @@ impl PublishedRules {
             return Ok(generation);
         }
         let mirror = self.mirror.as_ref().context("there is no place for rules")?;
+        let published = Published { replaces: Some(self.in_force().map_or(0, |kept| kept.generation)), ..published };
         match self.runtime.block_on(to_redis(mirror, &published))? {
             MirrorOutcome::Published(generation) => Ok(generation),
             MirrorOutcome::Overtaken(_) => {
@@ -115,7 +122,7 @@ impl PublishedRules {
                 bail!(overtaken(self.kept.last()))
             }
             MirrorOutcome::CopiedFromKafka(generation) => bail!(
-                "the rules in {} are a copy of generation {generation} on Kafka, so rules that are published to Redis alone would hide the next ones on Kafka; give --kafka BROKERS, too; if this fleet has given Kafka up, run `redis-cli HDEL {} copied` first",
+                "the rules in {} are a copy of generation {generation} on Kafka, so rules that are published to Redis alone would hide the next ones on Kafka; give --kafka BROKERS, too; if this fleet has given Kafka up, stop its aggregators and run `redis-cli HDEL {} copied` first",
                 mirror.address(),
                 mirror.key()
             ),
@@ -138,10 +145,11 @@ async fn from_redis(mirror: &RuleMirror) -> anyhow::Result<Vec<KeptPublication>>
     Ok(history.into_iter().map(kept).collect())
 }
 
-/// Returns the generation of the rules in Redis, if it answers. Without an answer, the copy tells the fault.
-async fn newest_in_redis(mirror: &RuleMirror) -> Option<Generation> {
-    let history = timeout(REDIS_WAIT, mirror.history()).await.ok()?.ok()?;
-    history.last().map(|(generation, ..)| *generation)
+/// Returns the generation of the rules in Redis, if there are any.
+async fn newest_in_redis(mirror: &RuleMirror) -> anyhow::Result<Option<Generation>> {
+    let newest = timeout(REDIS_WAIT, mirror.newest()).await.unwrap_or(Err(StoreError::TimedOut));
+    newest
+        .with_context(|| format!("{} did not tell the generation of its rules; nothing is published", mirror.address()))
 }
 
 async fn to_redis(mirror: &RuleMirror, published: &Published) -> anyhow::Result<MirrorOutcome> {

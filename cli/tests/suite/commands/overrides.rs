@@ -1,5 +1,7 @@
 //! `tollgate rules override`, `deny`, `allow` and `overrides`: what they refuse, warn of and remove.
 
+use std::process::Command;
+
 use tollgate_servers::{Finished, Redis, finish};
 
 use crate::support::{Up, file, tollgate, wait_for};
@@ -45,7 +47,11 @@ impl Operator {
     fn remedy(&self, told: &str) -> String {
         let mut commands = told.split('`').filter_map(|part| part.strip_prefix("tollgate rules "));
         let command = commands.next().unwrap_or_else(|| panic!("no command: {told}"));
-        self.done(&command.split(' ').collect::<Vec<_>>())
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("\"$0\" rules {command}"), tollgate(&[]).get_program().to_str().expect("a path")]);
+        let Finished { exit, out, err } = finish(shell.env("TOLLGATE_REDIS", self.0.url()));
+        assert_eq!(exit, 0, "{command}: {out}{err}");
+        out + &err
     }
 
     fn listed(&self) -> String {
@@ -111,15 +117,13 @@ fn an_override_of_a_rule_that_is_gone_is_removed_by_the_command_of_the_warning()
         operator.done(&["override", api_key, "9/min", "--for", "1h"]);
     }
     let Finished { err, .. } = operator.publish(&other);
-    assert!(err.contains("'api_key=a b' --rule per-key --remove"), "{err}");
     let lost = err.lines().find(|line| line.contains("override of k9")).expect("a warning");
     assert!(lost.contains("has no effect") && lost.contains("under rule per-key until"), "{err}");
     operator.remedy(lost);
-    let told = operator.done(&["override", "api_key=a b", "--remove"]);
-    assert!(
-        told.contains("published as generation") && operator.listed().contains("No override is in force"),
-        "{told}"
-    );
+    let lost = err.lines().find(|line| line.contains("override of a b")).expect("a warning");
+    assert!(lost.contains("'api_key=a b' --rule per-key --remove"), "{lost}");
+    operator.remedy(lost);
+    assert!(operator.listed().contains("No override is in force"));
 }
 
 #[test]
@@ -196,4 +200,79 @@ fn an_override_over_an_exception_of_the_file_is_a_difference() {
     let operator = Operator::of(&format!("rules: [{{ name: r, per: [api_key], quota: 3/min, {key} }}]"));
     let told = operator.done(&["override", "api_key=k3", "x3", "--for", "1h"]);
     assert!(told.contains("key k3") && told.contains("18/min"), "{told}");
+}
+
+#[test]
+fn an_override_that_has_ended_is_no_difference() {
+    let operator = Operator::of(PER_KEY);
+    operator.done(&["override", "api_key=zz", "5/min", "--for", "1s"]);
+    operator.done(&["deny", "api_key=yy", "--for", "1s"]);
+    wait_for("the end", || operator.listed().contains("No override is in force").then_some(()));
+    let rules = file("overrides-ended.yaml", PER_KEY).display().to_string();
+    let Finished { exit, out, err } = operator.run(&["publish", &rules, "--dry-run"]);
+    assert!(exit == 0 && out.contains("No difference"), "{exit}: {out}{err}");
+}
+
+#[test]
+fn each_of_several_overrides_with_a_problem_is_named() {
+    let operator = Operator::of(PER_KEY);
+    for key in ["api_key=k1", "api_key=k2"] {
+        operator.done(&["override", key, "20/min", "--for", "1h", "--rule", "per-key", "--rule", "per-key"]);
+    }
+    assert_eq!(operator.listed().matches("20/min").count(), 2, "{}", operator.listed());
+    let Finished { exit, err, .. } = operator.publish(&PER_KEY.replace("quota: 3/min", "quota: 10/min, burst: 15"));
+    assert!(exit == 2 && err.contains("override of k1") && err.contains("override of k2"), "{err}");
+}
+
+#[test]
+fn an_override_is_removed_by_the_descriptor_of_its_rule() {
+    let operator = Operator::of(PER_KEY);
+    operator.done(&["override", "api_key=42", "20/min", "--for", "1h"]);
+    let Finished { exit, err, .. } = operator.run(&["override", "ip=42", "--rule", "per-key", "--remove"]);
+    assert!(exit == 1 && err.contains("there is no override of ip=42 in force"), "{err}");
+    let told = operator.refused(&["override", "api_key=42", "30/min", "--remove"]);
+    assert!(told.contains("cannot be used with"), "{told}");
+}
+
+#[test]
+fn an_override_of_an_unknown_tier_is_a_warning() {
+    let tiers = "descriptors: { tier: { header: x-tier, verified: true } }
+tiers: { gold: { quota: 9/min } }
+rules: [{ name: r, per: [api_key], quota: 3/min }]";
+    let operator = Operator::of(tiers);
+    let told = operator.done(&["override", "tier=golt", "70/min", "--for", "1h"]);
+    assert!(told.contains("no caller is in the tier `golt`") && told.contains("gold"), "{told}");
+    let told = operator.done(&["override", "tier=gold", "70/min", "--for", "1h"]);
+    assert!(!told.contains("warning"), "{told}");
+}
+
+/// An end that stands in the environment or in a settings file would be that of each override.
+#[test]
+fn an_end_is_only_taken_from_the_command_line() {
+    let operator = Operator::of(PER_KEY);
+    let run = |args: &[&str]| {
+        let mut command = tollgate(&["rules"]);
+        command.args(args).args(["--redis", &operator.0.url()]);
+        command.envs([("TOLLGATE_UNTIL", "2030-01-01T00:00:00Z"), ("TOLLGATE_FOR", "9d"), ("TOLLGATE_REMOVE", "true")]);
+        finish(&mut command)
+    };
+    let Finished { exit, out, err } = run(&["deny", "api_key=k", "--for", "1h"]);
+    assert!(exit == 0 && !out.contains("2030"), "{out}{err}");
+    let settings = file("overrides-settings.yaml", "until: 2030-01-01T00:00:00Z\n").display().to_string();
+    let Finished { exit, err, .. } = run(&["deny", "api_key=k", "--for", "1h", "--config", &settings]);
+    assert!(exit == 2 && err.contains("`until`"), "{err}");
+    let settings = file("overrides-place.yaml", &format!("redis: {}\n", operator.0.url())).display().to_string();
+    for args in [
+        &["publish", "../rules.yaml", "--dry-run"][..],
+        &["get"],
+        &["history"],
+        &["rollback", "1", "--dry-run"],
+        &["override", "api_key=k", "9/min", "--for", "1h"],
+        &["overrides"],
+        &["deny", "api_key=k", "--for", "1h"],
+        &["allow", "api_key=k", "--for", "1h"],
+    ] {
+        let Finished { exit, out, err } = finish(tollgate(&["rules"]).args(args).args(["--config", &settings]));
+        assert!(exit == 0 || (exit == 3 && args[0] == "publish"), "{args:?}: {out}{err}");
+    }
 }

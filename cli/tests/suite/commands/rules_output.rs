@@ -213,8 +213,8 @@ fn diff_lists_the_changes_of_the_enforced_rules() {
                   quota
     rule search   quota            30/min -> 60/min            raised
     rule any      per              api_key -> ip               counters start anew
-    rule any      algorithm        token_bucket ->             counts are carried
-                                   sliding_window, 12 x 5 s,   over
+    rule any      algorithm        token_bucket ->             counts start high
+                                   sliding_window, 12 x 5 s,
                                    conservative
     rule any      burst            20 -> (none)
     rule new                       (none) -> 9/s               added

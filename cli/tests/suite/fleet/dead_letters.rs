@@ -92,6 +92,7 @@ fn member(id: &str, role: Role, partitions: Vec<u32>) -> Vec<u8> {
         emergency: None,
         resets: Vec::new(),
         rules_refusal: "".into(),
+        rules_published: false,
     }
     .encode()
 }

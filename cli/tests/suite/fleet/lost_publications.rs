@@ -27,7 +27,9 @@ fn publish(servers: &[&str], quota: u64) -> u64 {
 
 fn wait_for_quota(agent: &Member, quota: u64) {
     let quota = quota.to_string();
-    wait_for("the rules", || (agent.client().check("k").find("x-ratelimit-limit") == Some(&*quota)).then_some(()));
+    wait_for(&format!("the rules with {quota}/h"), || {
+        (agent.client().check("k").find("x-ratelimit-limit") == Some(&*quota)).then_some(())
+    });
 }
 
 /// F7: the generations of a fleet on Redis alone go on after a loss of its data.
@@ -65,4 +67,41 @@ fn agents_follow_publications_after_the_topic_was_made_anew() {
     for agent in &agents {
         wait_for_quota(agent, 22);
     }
+}
+
+/// G5: overrides, and an agent that was away, go on after the topic was made anew.
+#[test]
+fn overrides_stay_and_an_agent_that_was_away_is_overtaken_after_the_topic_was_made_anew() {
+    let fleet = Fleet::start("lost-overrides", &rules(10));
+    let (kafka, redis) = (fleet.kafka.brokers(), fleet.redis.url());
+    let (alone, both) = (["--kafka", &*kafka], ["--kafka", &*kafka, "--redis", &*redis]);
+    let run = |args: &[&str], servers: &[&str]| {
+        let said = finish(tollgate(args).args(servers));
+        assert_eq!(said.exit, 0, "{args:?}: {}{}", said.out, said.err);
+        said.out
+    };
+    let away = follower("lost-overrides-away", &alone);
+    for quota in 31..37 {
+        publish(&both, quota);
+    }
+    run(&["rules", "deny", "api_key=leaked", "--for", "1h"], &both);
+    wait_for_quota(&away, 36);
+    drop(away);
+    fleet.kafka.run(&format!("kafka-topics.sh --bootstrap-server {kafka} --delete --topic rules"));
+    assert!(run(&["rules", "overrides"], &both).contains("api_key=leaked"), "Redis still has it");
+    publish(&both, 41);
+    assert!(run(&["rules", "overrides"], &alone).contains("api_key=leaked"), "it is published again");
+
+    // The same without the copy in Redis: a topic that begins anew while its agents are away.
+    fleet.kafka.run(&format!("kafka-topics.sh --bootstrap-server {kafka} --delete --topic rules"));
+    let first = publish(&alone, 51);
+    let away = follower("lost-overrides-away", &alone);
+    wait_for("its old rules", || (away.get("/healthz")["generation"].as_u64() > Some(first)).then_some(()));
+    let status = wait_for("its heartbeat", || {
+        let said = finish(tollgate(&["rules", "status"]).args(alone));
+        said.out.contains("ahead").then_some(said)
+    });
+    assert!(status.exit == 1 && status.out.contains("publish again"), "{}", status.out);
+    publish(&alone, 52);
+    wait_for_quota(&away, 52);
 }

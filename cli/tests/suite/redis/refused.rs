@@ -3,9 +3,9 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use tollgate_servers::Redis;
+use tollgate_servers::{Redis, finish};
 
-use crate::support::{Up, tollgate, wait_for};
+use crate::support::{Up, file, tollgate, wait_for};
 
 /// Starts an agent on a Redis at this address, and returns it with the lines of its log.
 fn agent(url: &str) -> (Up, impl Iterator<Item = String> + use<>) {
@@ -63,6 +63,12 @@ fn the_printed_rule_of_an_acl_is_enough() {
         wait_for(written, || redis.command(written).contains("\r\n").then_some(()));
     }
     assert_eq!(up.client().check("k").json()["source"], "store");
+    let rules = file("published-by-limits.yaml", "rules: [{ name: r, per: [api_key], quota: 9/min }]");
+    let (rules, url) = (rules.display().to_string(), redis.url().replace("redis://", "redis://limits:secret@"));
+    for args in [&["publish", &rules][..], &["deny", "api_key=k", "--for", "1h"], &["history"], &["rollback", "1"]] {
+        let said = finish(tollgate(&["rules"]).args(args).env("TOLLGATE_REDIS", &url));
+        assert_eq!(said.exit, 0, "{args:?}: {}{} {}", said.out, said.err, redis.command("ACL LOG"));
+    }
     let refused = redis.command("ACL LOG");
     up.signal("TERM");
     let refused_later: Vec<_> = log.filter(|line| line.contains("the store refuses to answer")).collect();

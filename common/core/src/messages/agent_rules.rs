@@ -13,33 +13,27 @@ pub enum AgentRules<'a> {
     Behind,
     /// Those before newer ones that the agent refused, for this reason.
     Refused(&'a str),
-    /// A generation above the newest published one, as after a loss of the publications, or by the `version` of a file.
+    /// Published rules of a generation above the newest one, as after a loss of the publications.
     Ahead,
-    /// Rules that are not published, such as those of a file, whose generation is a time.
+    /// Rules that are not published, such as those of a file.
     Own,
 }
 
-/// Smallest generation that is taken for a time in ms: 1973. No log has so many publications.
-const TIME_MIN: Generation = 100_000_000_000;
-
-/// Returns true if a generation may be that of a publication: it is no time.
-#[must_use]
-pub const fn is_publication(generation: Generation) -> bool {
-    generation > 0 && generation < TIME_MIN
-}
-
 impl<'a> AgentRules<'a> {
-    /// Compares the generation of an agent, and its reason to refuse a newer one, with the newest published generation.
+    /// Compares the rules of an agent, and its reason to refuse newer ones, with the newest published generation. An agent without
+    /// rules has generation 0.
     #[must_use]
-    pub fn of(generation: Generation, refusal: &'a str, newest: Option<Generation>) -> Self {
+    pub fn of(generation: Generation, is_published: bool, refusal: &'a str, newest: Option<Generation>) -> Self {
         if !refusal.is_empty() {
             return Self::Refused(refusal);
+        }
+        if !is_published && generation > 0 {
+            return Self::Own;
         }
         match generation.cmp(&newest.unwrap_or_default()) {
             Ordering::Less => Self::Behind,
             Ordering::Equal => Self::Newest,
-            Ordering::Greater if is_publication(generation) => Self::Ahead,
-            Ordering::Greater => Self::Own,
+            Ordering::Greater => Self::Ahead,
         }
     }
 
@@ -72,21 +66,22 @@ impl<'a> AgentRules<'a> {
 mod tests {
     use super::*;
 
-    /// The generation of a file's rules is a time in ms, which is greater than that of any publication.
+    /// The generation of a file's rules is a time, or its `version`.
     #[test]
     fn rules_that_are_older_refused_or_of_a_lost_log_lag_and_those_of_a_file_do_not() {
-        let loaded_at = 1_795_801_067_209;
         let cases = [
-            (7, "", Some(7), "newest", false),
-            (6, "", Some(7), "behind", true),
-            (6, "an unknown setting", Some(7), "refused", true),
-            (8, "", Some(7), "ahead", true),
-            (8, "", None, "ahead", true),
-            (loaded_at, "", Some(7), "own", false),
-            (loaded_at, "", None, "own", false),
+            (7, true, "", Some(7), "newest", false),
+            (6, true, "", Some(7), "behind", true),
+            (0, false, "", Some(7), "behind", true),
+            (6, true, "an unknown setting", Some(7), "refused", true),
+            (8, true, "", Some(7), "ahead", true),
+            (8, true, "", None, "ahead", true),
+            (1_795_801_067_209, false, "", Some(7), "own", false),
+            (8, false, "", None, "own", false),
+            (3, false, "", Some(7), "own", false),
         ];
-        for (generation, refusal, newest, name, lag) in cases {
-            let rules = AgentRules::of(generation, refusal, newest);
+        for (generation, is_published, refusal, newest, name, lag) in cases {
+            let rules = AgentRules::of(generation, is_published, refusal, newest);
             let reason = Some(refusal).filter(|reason| !reason.is_empty());
             assert_eq!((rules.as_str(), rules.lag(), rules.refusal()), (name, lag, reason), "{generation} {newest:?}");
         }

@@ -56,6 +56,8 @@ pub struct Presence {
     pub resets: Vec<CounterReset>,
     /// Reason why the member refused newer rules; empty if it did not.
     pub rules_refusal: Arc<str>,
+    /// True if the rules in force are published ones, so that their generation can be compared with others.
+    pub rules_published: bool,
 }
 
 /// Counter that an operator has emptied.

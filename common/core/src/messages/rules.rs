@@ -24,7 +24,7 @@ pub struct Published {
     pub author: String,
     /// Reason of the publication.
     pub comment: String,
-    /// Generation that the publication replaces; none if it applies whatever is in force.
+    /// Generation that the publication replaces, in Redis 0 for no rules; none if it applies whatever is in force.
     pub replaces: Option<Generation>,
 }
 

@@ -2,7 +2,8 @@
 -- for the next one; the generation that they replace, or '' for any; their time in ms, or '' for now; the number of publications to
 -- keep; the bytes to keep beside the newest; the file's name, its text, the overrides, the author, the comment; the newest generation
 -- that live agents have, above which the next one is.
--- Returns the generation that is stored then, and 1 if it is this one, or 2 if rules that are copied from Kafka are not replaced.
+-- Returns the generation that is stored then, and 1 if it is this one, 0 if newer or other rules than those to be replaced are stored,
+-- or 2 if rules that are copied from Kafka are not replaced.
 -- Fields: those of the newest publication by their names, those of an older one behind its generation ('7 text'), and `kept`: the
 -- older generations from the oldest on, each with its length in bytes ('5:120 7:98 '); `copied`, if they are copied from Kafka.
 local fields = { 'name', 'text', 'overrides', 'author', 'comment', 'at' }
@@ -10,7 +11,7 @@ local rules = KEYS[1]
 local stored = tonumber(redis.call('HGET', rules, 'generation') or 0) or 0
 local generation = ARGV[1] == '' and math.max(stored, tonumber(ARGV[11])) + 1 or tonumber(ARGV[1])
 local is_expected = ARGV[2] == '' or stored == 0 or tonumber(ARGV[2]) == stored
-if ARGV[1] == '' and redis.call('HEXISTS', rules, 'copied') == 1 then return { stored, 2 } end
+if ARGV[1] == '' and redis.call('HGET', rules, 'copied') then return { stored, 2 } end
 if ARGV[1] ~= '' and generation >= stored then redis.call('HSET', rules, 'copied', '1') end
 if generation == stored then return { stored, 1 } end
 if generation < stored or not is_expected then return { stored, 0 } end

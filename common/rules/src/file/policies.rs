@@ -238,10 +238,16 @@ impl PolicyBuilder<'_, '_> {
     fn add_override(&mut self, base: &OwnAndInherited, keys: &[Exception], known: &RuleOverride, rule: &mut Rule) {
         let RuleOverride { is_tier, exception, .. } = known;
         let before = (self.reader.problems.len(), self.reader.warnings.len());
+        // Another override with the same problem needs a remedy of its own.
+        self.reported.clear();
         self.remedy = "; an override takes all but the quota from its rule, so write a quota that goes with these settings, or publish a file with others first";
         warn_unverified_override(self.reader, known, rule, &self.context.descriptors);
         if rule.scope == Scope::Global {
             self.reader.refuse(exception.line, one_quota("some overrides"));
+        } else if let Some(hint) = self.context.hint_if_unknown(&exception.name).filter(|_| *is_tier) {
+            let text =
+                format!("no caller is in the tier `{}`, which is not under the file's `tiers`{hint}", exception.name);
+            self.reader.warn(exception.line, text);
         } else if *is_tier {
             self.add_timed_tier(exception, rule);
         } else {

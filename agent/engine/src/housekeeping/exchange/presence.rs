@@ -2,6 +2,7 @@
 
 use tollgate_core::clock::Timestamp;
 use tollgate_core::messages::presence::{INTERVAL_MS, Presence, REFUSAL_LEN_MAX, Role};
+use tollgate_core::rules::Numbering;
 
 use super::{Exchange, ExchangeEffect};
 
@@ -28,12 +29,13 @@ impl Exchange {
 
     pub(super) fn presence(&self, now: Timestamp) -> Presence {
         let engine = &self.engine;
+        let (generation, numbering) = engine.with_rules(|rules| (rules.generation, rules.numbering));
         Presence {
             id: engine.settings.node.clone(),
             epoch: engine.settings.epoch.as_ms(),
             region: engine.settings.region.clone(),
             role: Role::Agent,
-            generation: engine.with_rules(|rules| rules.generation),
+            generation,
             clock: now,
             open_breakers: if engine.is_degraded() { vec!["store".into()] } else { Vec::new() },
             dropped_rows: engine.dropped_rows(),
@@ -44,6 +46,7 @@ impl Exchange {
             emergency: engine.emergency(),
             resets: engine.store.resets().for_heartbeat(now),
             rules_refusal: engine.rejection().map_or("".into(), |reason| first_line(&reason).into()),
+            rules_published: numbering == Numbering::Publication,
         }
     }
 }
