@@ -60,7 +60,7 @@ async fn an_agent_without_its_store_is_alive_but_not_ready() {
     let problem = health.json()["problems"][0].clone();
     assert_eq!(problem["part"], "redis");
     let why = problem["why"].as_str().unwrap();
-    assert!(why.starts_with("nobody listens; remedy: start it; until then"), "{why}");
+    assert!(why.starts_with("nobody listens; remedy: start it; while it does not decide"), "{why}");
     assert_eq!(client.get("/readyz", &[]).await.json()["problems"][0], problem, "readiness tells it, too");
 }
 

@@ -220,7 +220,7 @@ mod tests {
         let kafka = Kafka::start();
         let settings = || KafkaSettings::new(&kafka.brokers()).partitioned(1);
         let open =
-            || KafkaRules::open(settings(), RulesAccess::Publishes, |bus| Ok(bus.prepare(START_WAIT)?)).expect("Kafka");
+            || KafkaRules::open(settings(), RulesAccess::Reads, |bus| Ok(bus.prepare(START_WAIT)?)).expect("Kafka");
         let of = |number: usize| Published::new(number.to_string(), "rules: []");
         let (mut one, mut other) = (open(), open());
         let generations: Vec<_> = (0..HISTORY_LEN_MAX + 3)

@@ -205,8 +205,11 @@ rules:
                 let mut release = body.clone();
                 release["id"] = answer["id"].clone();
                 let mut client = agents[call % 2].client();
-                client.send("POST", "/release", &[], &release.to_string());
-                let released = client.receive();
+                // A release waits 50 ms for the store; a caller repeats it, as the answer says.
+                let released = wait_for("a release", || {
+                    client.send("POST", "/release", &[], &release.to_string());
+                    Some(client.receive()).filter(|released| released.status != 503)
+                });
                 assert_eq!(released.status, 200, "{}", released.text());
             }
         }
