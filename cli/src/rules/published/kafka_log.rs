@@ -27,7 +27,8 @@ const LISTENING_TIME: Duration = Duration::from_millis(1_500);
 const LENGTH_MAX: usize = 990_000;
 /// Maximum number of generations that are skipped.
 const SKIPPED_MAX: u64 = 50_000;
-/// Number of publications before which those that are no longer kept were deleted by earlier publishers.
+/// Maximum number of old publications that one publisher deletes: the one that it pushes out, and the one before, whose deletion may
+/// have failed.
 const DELETED_LEN_MAX: usize = 2;
 
 /// The topic `rules`, read up to its end.
@@ -219,6 +220,7 @@ mod tests {
     fn the_last_publications_are_kept_and_older_ones_are_deleted() {
         let kafka = Kafka::start();
         let settings = || KafkaSettings::new(&kafka.brokers()).partitioned(1);
+        // A log that reads alone does not wait for agents, of which there are none.
         let open =
             || KafkaRules::open(settings(), RulesAccess::Reads, |bus| Ok(bus.prepare(START_WAIT)?)).expect("Kafka");
         let of = |number: usize| Published::new(number.to_string(), "rules: []");

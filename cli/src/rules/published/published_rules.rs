@@ -39,8 +39,8 @@ pub(in super::super) struct PublishedRules {
 }
 
 impl PublishedArgs {
-    /// Reads the published rules: from Kafka, or from Redis in a fleet without Kafka. With `writes`, the rights to publish
-    /// are checked, too.
+    /// Reads the published rules: from Kafka, or from Redis if Kafka is not given or has none. With `writes`, the rights to
+    /// publish are checked, too.
     pub(in super::super) fn open(&self, clock: Arc<dyn Clock>, writes: bool) -> anyhow::Result<PublishedRules> {
         // An address that nobody can use is refused before anything is published.
         let mirror = self.redis.settings().map(|settings| RuleMirror::new(&settings, clock)).transpose()?;
@@ -48,16 +48,16 @@ impl PublishedArgs {
         let access = if writes { RulesAccess::Publishes } else { RulesAccess::Reads };
         let kafka = kafka.map(|kafka| KafkaRules::open(kafka, access, |bus| self.kafka.prepare(bus))).transpose()?;
         let runtime = Runtime::new().context("cannot start threads")?;
-        let kept = match (&kafka, &mirror) {
-            (Some(kafka), None) => kafka.publications().cloned().collect(),
-            (Some(kafka), Some(_)) if !kafka.is_empty() => kafka.publications().cloned().collect(),
-            // The topic is new: the fleet had Redis alone, or Kafka has lost it. Agents still enforce what Redis holds.
-            (_, Some(mirror)) => runtime.block_on(from_redis(mirror))?,
-            (None, None) => {
+        let kept: Vec<_> = kafka.iter().flat_map(KafkaRules::publications).cloned().collect();
+        let kept = match &mirror {
+            // Without Kafka; or the topic is new: the fleet had Redis alone, or Kafka has lost it. Agents enforce what Redis holds.
+            Some(mirror) if kept.is_empty() => runtime.block_on(from_redis(mirror))?,
+            None if kafka.is_none() => {
                 let text =
                     "name where the rules are published: --kafka BROKERS, or --redis URL in a fleet without Kafka";
                 bail!(Usage(text.to_owned()))
             }
+            _ => kept,
         };
         Ok(PublishedRules { kafka, mirror, runtime, kept })
     }
